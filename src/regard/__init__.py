@@ -1,0 +1,3 @@
+"""regard: train attention models on your own data, and see where they look."""
+
+__version__ = "0.1.0"

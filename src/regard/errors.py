@@ -1,0 +1,21 @@
+"""The two kinds of error that speak to the user. Anything else that escapes is a bug of ours."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class RegardError(Exception):
+    """Something failed in a way that we can explain. The command line prints it and exits with 1."""
+
+
+class CallError(RegardError, ValueError):
+    """The user's call was wrong: a typo, an impossible value, a file that is not there. Exit code 2."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """`; did you mean 'width'?` if one of the choices looks like the word, else the list of them."""
+    known = [str(choice) for choice in choices]
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; choose from {', '.join(known)}" if known else ""
