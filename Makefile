@@ -1,0 +1,35 @@
+# Everything sets itself up: a .venv of its own, made anew when the constraints or the package's needs change.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: demo test check bench format clean
+
+demo: $(STAMP)   ## train a translator on the embedded corpus and show where it looks
+	$(BIN)/regard demo
+
+test: $(STAMP)   ## everything that CI checks
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(STAMP)  ## the quick loop: lint, format, types, fast tests
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -m "not slow"
+
+bench: $(STAMP)  ## measure: layers, attention, and what else lies in benchmarks/
+	$(BIN)/regard bench layers -o bench-layers.png
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+$(STAMP): constraints.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .ruff_cache

@@ -1,0 +1,271 @@
+"""YAML recipes and `key=value` overrides → frozen typed settings, with every mistake reported at once.
+
+    recipe = read("translate-transformer", ["model.width=256", "data.train=pairs.tsv"])
+
+Nothing is read but the recipe itself: a typo is found before any data is touched.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import yaml
+from pydantic import ValidationError
+
+from regard.errors import CallError, nearest
+from regard.settings.base import Settings
+from regard.settings.recipe import TASKS, Recipe
+
+Tree = dict[str, Any]
+Path_ = tuple[str, ...]
+
+
+# ---------------------------------------------------------------------------------------------------------- recipes
+def packaged() -> dict[str, Path]:
+    """The recipes that come with regard: name → file."""
+    folder = resources.files("regard.recipes")
+    files = [Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml")]
+    return {file.stem: file for file in sorted(files)}
+
+
+def find(recipe: str | Path) -> Path:
+    """The file behind a recipe's name or path."""
+    known = packaged()
+    if str(recipe) in known:
+        return known[str(recipe)]
+    file = Path(recipe)
+    if file.is_file():
+        return file
+    hint = "" if file.suffix in {".yaml", ".yml"} else nearest(str(recipe), known)
+    raise CallError(f"recipe {str(recipe)!r} is neither a packaged recipe nor a YAML file{hint}")
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice (plain YAML keeps the last one in silence)."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            key = str(self.construct_object(key_node, deep=True))
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load_yaml(file: Path) -> Tree:
+    try:
+        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a SafeLoader)
+    except UnicodeDecodeError as error:
+        raise CallError(f"{file} is not UTF-8 text: byte {error.start}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise CallError(f"{file}{line}: {getattr(error, 'problem', None) or error}") from None
+    if not isinstance(tree, dict):
+        raise CallError(f"{file}: a recipe is a mapping of sections (task, data, model, training), not {type(tree).__name__}")
+    if "extends" in tree:
+        return merge(load_yaml(find(tree.pop("extends"))), tree)
+    return tree
+
+
+def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
+    """`over` on top of `base`, section by section."""
+    out = dict(base)
+    for key, value in over.items():
+        old = out.get(key)
+        out[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return out
+
+
+def parse_override(text: str) -> tuple[Path_, Any]:
+    """`model.width=256` → (("model", "width"), "256"). Types are settled by the field; lists and null are YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise CallError(f"{text!r} is not of the form key=value, such as model.width=256")
+    parsed: Any = value
+    if value.strip().lower() in {"null", "none", ""}:
+        parsed = None
+    elif value.lstrip()[:1] in {"[", "{"}:
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise CallError(f"{text!r}: the value opens a list or mapping that YAML cannot read") from None
+    return tuple(key.strip().split(".")), parsed
+
+
+def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
+    """Apply `key=value` texts, or a mapping from dotted keys to values."""
+    pairs = overrides.items() if isinstance(overrides, Mapping) else (parse_override(text) for text in overrides)
+    for key, value in pairs:
+        path = tuple(key.split(".")) if isinstance(key, str) else key
+        nested: Any = value
+        for part in reversed(path):
+            nested = {part: nested}
+        tree = merge(tree, nested)
+    return tree
+
+
+def read(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
+    """Read a recipe with its overrides. All mistakes come in one `CallError`."""
+    return build(override(load_yaml(find(recipe)), overrides), origin=str(recipe))
+
+
+def build(tree: Tree, origin: str = "the recipe") -> Recipe:
+    """A tree of plain values → settings."""
+    task = tree.get("task")
+    if task not in TASKS:
+        hint = nearest(str(task), TASKS) if task is not None else f"; choose from {', '.join(TASKS)}"
+        raise CallError(f"{origin}: task={task!r} is not a job that regard knows{hint}")
+    kind = TASKS[str(task)]
+    settings, mistakes = _validate(kind, tree)
+    if mistakes:
+        head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        raise CallError("\n  ".join([f"{head} in {origin}:", *mistakes]))
+    assert settings is not None
+    return settings
+
+
+# --------------------------------------------------------------------------------------------------------- mistakes
+def _validate(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]:
+    """Validate; take out what is wrong and validate again, so that impossible combinations are found as well."""
+    mistakes: list[str] = []
+    for _ in range(100):
+        try:
+            settings = kind.model_validate(tree)
+        except ValidationError as error:
+            before = len(mistakes)
+            for detail in error.errors():
+                path = _path_in(tree, detail["loc"])
+                sentence = _sentence(kind, tree, path, detail)
+                if sentence not in mistakes:
+                    mistakes.append(sentence)
+                tree = _without(tree, path)
+            if len(mistakes) == before:  # nothing new can be learnt by taking more out
+                return None, mistakes
+        else:
+            return settings, mistakes + list(_impossible(settings))
+    return None, mistakes
+
+
+def _path_in(tree: Any, loc: tuple[Any, ...]) -> Path_:
+    """pydantic's location, without the names of union members that it weaves in."""
+    path: list[str] = []
+    for part in loc:
+        if isinstance(tree, Mapping) and part not in tree and part in {tree.get("kind"), tree.get("task")}:
+            continue
+        if isinstance(tree, Mapping) and part in tree:
+            tree = tree[part]
+        elif path and not isinstance(tree, Mapping):
+            continue  # inside a scalar: a union member's name
+        path.append(str(part))
+    return tuple(path)
+
+
+def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str:
+    name, value = ".".join(path), detail["input"]
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"{name}: unknown key{nearest(path[-1], _fields(kind, tree, path[:-1]))}"
+        case "missing":
+            return f"{name}: has to be given"
+        case "literal_error":
+            choices = _choices(detail["ctx"]["expected"])
+            return f"{name}={value!r}: not known{nearest(str(value), choices)}"
+        case "union_tag_invalid":
+            choices = _choices(detail["ctx"]["expected_tags"])
+            return f"{name}.kind={detail['ctx']['tag']!r}: not known{nearest(detail['ctx']['tag'], choices)}"
+        case "union_tag_not_found":
+            return f"{name}.kind: has to be given"
+        case _:
+            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            return f"{name}={value!r}: {message}"
+
+
+def _choices(listed: str) -> list[str]:
+    return [word.strip().strip("'") for word in listed.replace(" or ", ", ").split(",") if word.strip()]
+
+
+def _fields(kind: type[Settings], tree: Any, path: Path_) -> list[str]:
+    """The names that are allowed in the section at `path`."""
+    for part in path:
+        tree = tree.get(part, {}) if isinstance(tree, Mapping) else {}
+        members = [kind] if part not in kind.model_fields else _sections(kind.model_fields[part].annotation)
+        tagged = [m for m in members if "kind" in m.model_fields and m.model_fields["kind"].default == tree.get("kind")]
+        kind = (tagged or members or [Settings])[0]
+    return list(kind.model_fields)
+
+
+def _sections(annotation: Any) -> list[type[Settings]]:
+    """The settings classes inside an annotation such as `Annotated[A | B, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    if get_origin(annotation) is Annotated:
+        return _sections(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        return [member for argument in get_args(annotation) for member in _sections(argument)]
+    return []
+
+
+def _without(tree: Tree, path: Path_) -> Tree:
+    if not path or path[0] not in tree:
+        return tree
+    rest = {key: value for key, value in tree.items() if key != path[0]}
+    inner = tree[path[0]]
+    if len(path) > 1 and isinstance(inner, Mapping):
+        return {**tree, path[0]: _without(dict(inner), path[1:])}
+    return rest
+
+
+def _impossible(settings: Settings, path: Path_ = ()) -> Iterator[str]:
+    for name, said in settings.problems():
+        value = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        yield f"{'.'.join((*path, name))}={value!r} {said}"
+    for name in type(settings).model_fields:
+        section = getattr(settings, name)
+        if isinstance(section, Settings):
+            yield from _impossible(section, (*path, name))
+
+
+# ---------------------------------------------------------------------------------------------------------- showing
+def as_tree(settings: Settings) -> Tree:
+    """Plain values, ready for YAML or JSON."""
+    return settings.model_dump(mode="json")
+
+
+def show(settings: Settings, indent: int = 0) -> str:
+    """The full resolved recipe as YAML, each field with its help. It can be read again as a recipe."""
+    lines: list[str] = []
+    pad = "  " * indent
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if isinstance(value, Settings):
+            if field.description:
+                lines.append(f"{pad}# {field.description}")
+            lines += [f"{pad}{name}:", show(value, indent + 1).rstrip("\n")]
+            continue
+        text = yaml.safe_dump(settings.model_dump(mode="json")[name], default_flow_style=True, width=10**6)
+        text = text.removesuffix("\n").removesuffix("\n...")
+        default = "" if field.is_required() or field.default == value else f" (default {field.default})"
+        lines.append(f"{pad}{name}: {text}".ljust(44) + f" # {field.description or ''}{default}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def schema() -> Tree:
+    """A JSON schema of recipes, for editors that complete and check YAML."""
+    jobs = [kind.model_json_schema(ref_template="#/$defs/{model}") for kind in TASKS.values()]
+    definitions: Tree = {}
+    for job in jobs:
+        definitions |= job.pop("$defs", {})
+        job["properties"]["extends"] = {"type": "string", "description": "A packaged recipe or file to start from"}
+        job["required"] = ["task"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A recipe of regard",
+        "anyOf": jobs,
+        "$defs": definitions,
+    }

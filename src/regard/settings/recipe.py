@@ -1,0 +1,48 @@
+"""What a recipe is: a task and its sections."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.settings.base import Settings
+from regard.settings.data import PairDataSettings
+from regard.settings.decoding import DecodingSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.settings.training import TrainingSettings
+
+
+class Expected(Settings):
+    """The score that a recipe is known to reach, for `regard verify`."""
+
+    metric: str = Field("bleu", description="name of the score, as `regard evaluate` prints it")
+    score: float = Field(description="what the recipe is expected to reach")
+    spread: float = Field(1.0, ge=0, description="how far off is still a reproduction")
+
+
+class Recipe(Settings):
+    """What every recipe has; each task adds its own sections."""
+
+    task: str
+    about: str = Field("", description="the recipe in one line")
+    needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
+    training: TrainingSettings = Field(TrainingSettings(), description="how the model is trained")
+    expected: Expected | None = Field(None, description="the score that the recipe is known to reach")
+
+
+class TranslateRecipe(Recipe):
+    """Text to text: translation, spelling, anything with a source and a target line."""
+
+    task: Literal["translate"] = "translate"
+    data: PairDataSettings = Field(description="the user's files and how they are read")
+    model: Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")] = Field(
+        description="the model and its sizes"
+    )
+    decoding: DecodingSettings = Field(DecodingSettings(), description="how outputs are searched for")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.model.tied == "all" and not self.data.tokenizer.joint:
+            yield "model.tied", "shares the source's word vectors too, which needs data.tokenizer.joint=true"
+
+
+TASKS: dict[str, type[Recipe]] = {"translate": TranslateRecipe}

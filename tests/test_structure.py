@@ -1,0 +1,100 @@
+"""The house rules that a reader relies on: imports go one way, and every name of the catalogue exists and is tested."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import regard
+from regard import catalog
+
+SOURCE = Path(regard.__file__).parent
+
+# room → the rooms it may import from. `errors` is open to all.
+MAY_IMPORT = {
+    "errors": set(),
+    "settings": set(),
+    "catalog": set(),
+    "config": {"settings", "recipes"},
+    "attention": set(),
+    "layers": {"attention"},
+    "encoders": {"attention", "layers"},
+    "decoders": {"attention", "layers"},
+    "models": {"attention", "layers", "encoders", "decoders"},
+    "decoding": {"attention"},
+    "metrics": set(),
+    "corpora": set(),
+    "data": {"corpora", "settings"},
+    "training": {"settings"},
+    "look": {"metrics"},
+    "cost": {"attention", "layers", "encoders", "decoders", "models"},
+    "tasks": {
+        "attention", "layers", "encoders", "decoders", "models", "data", "decoding", "metrics", "corpora", "settings",
+        "catalog", "look", "cost",
+    },
+}  # fmt: skip
+EVERYTHING = {"api", "cli", "commands", "__init__", "__main__"}  # the top floor
+
+
+def imports_of(file: Path) -> set[str]:
+    """The rooms of regard that a file imports, anywhere in it."""
+    rooms = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            base = node.module
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "regard" else [base]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("regard.")}
+    return rooms
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_go_one_way(file):
+    room = room_of(file)
+    if room in EVERYTHING or room == "recipes":
+        return
+    assert room in MAY_IMPORT, f"{room} is a new room: say in MAY_IMPORT and in docs/design.md what it may import"
+    wrong = imports_of(file) - MAY_IMPORT[room] - {room, "errors", "__version__"}
+    assert not wrong, f"{file.relative_to(SOURCE)} imports {sorted(wrong)}, which lie above it"
+
+
+def test_every_room_is_in_the_design():
+    design = (SOURCE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    for room in {room_of(file) for file in SOURCE.rglob("*.py")} - {"__init__", "__main__"}:
+        assert f"{room}/" in design or f"{room}.py" in design, f"docs/design.md does not name {room}"
+
+
+TABLES = {"SCORES": catalog.SCORES, "POSITIONS": catalog.POSITIONS, "TASKS": catalog.TASKS}
+
+
+@pytest.mark.parametrize(("table", "name"), [(table, name) for table, names in TABLES.items() for name in names])
+def test_every_name_of_the_catalogue_exists_and_is_tested(table, name):
+    thing = catalog.find(TABLES[table], name)
+    tests = Path(__file__).parent
+    texts = [file.read_text(encoding="utf-8") for file in tests.rglob("*.py") if file.name != Path(__file__).name]
+    assert any(thing.__name__ in text for text in texts), f"no test mentions {thing.__name__} ({name} of {table})"
+
+
+def test_settings_and_catalogue_name_the_same_things():
+    from regard.settings.model import PositionName, ScoreName
+    from regard.settings.recipe import TASKS
+
+    assert set(get_args(ScoreName)) == set(catalog.SCORES)
+    assert set(get_args(PositionName)) - {"none"} == set(catalog.POSITIONS)
+    assert set(TASKS) == set(catalog.TASKS)
+
+
+@pytest.mark.parametrize("module", ["regard", "regard.cli", "regard.config", "regard.catalog", "regard.settings.recipe"])
+def test_light_modules_import_nothing_heavy(module):
+    code = f"import sys, {module}; print([m for m in ('torch', 'numpy', 'matplotlib', 'tokenizers') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert loaded == "[]"
