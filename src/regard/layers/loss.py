@@ -1,0 +1,131 @@
+"""Cross-entropy over a vocabulary, with the table of logits never kept.
+
+    L = Σ_n  −(1 − ε) log p_n[y_n] − (ε/V) Σ_v log p_n[v],      p_n = softmax(W f_n + b)
+    ∂L/∂logits_n = p_n − (1 − ε) onehot(y_n) − ε/V
+
+Label smoothing: Szegedy et al. 2015, section 7 (arXiv:1512.00567), as in `F.cross_entropy(label_smoothing=ε)`.
+
+The logits of a batch (tokens × V) are by far the largest table of a text model, and autograd would keep two or three
+of them. But the gradient of this loss needs nothing from outside except one factor, so it can be formed in the forward
+pass, a block of rows at a time, while the block is still in the processor's cache: logits in, loss and gradient out,
+block thrown away. Rows that are padding are never computed at all.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+BLOCK_ELEMENTS = 2**21  # logits in work at a time: 8 MB in float32
+GPU_BLOCK_ELEMENTS = 2**27  # a GPU wants large matrices; 512 MB in float32
+
+
+class Loss(NamedTuple):
+    """The *sum* of the loss over `count` real items, so that any split of a batch gives the same gradient.
+
+    `correct`, where a model can tell: how many of the `count` were predicted right (a tensor without gradient).
+    """
+
+    total: Float[Tensor, ""]
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    correct: Tensor | None = None
+
+
+def fused_cross_entropy(
+    features: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
+    *,
+    smoothing: float = 0.0,
+    pad: int = 0,
+    block_rows: int | None = None,
+) -> Loss:
+    """Loss of predicting `targets` by `softmax(features weightᵀ + bias)`, rows whose target is `pad` left out.
+
+    Under autocast the matrix products run in its type, while softmax, loss and the sum of the gradients stay in
+    float32. A weight that is also the embedding needs nothing special: autograd adds the two gradients.
+    """
+    real = (targets != pad).nonzero().squeeze(1)
+    if len(real) < len(targets):
+        features, targets = features.index_select(0, real), targets.index_select(0, real)
+    if block_rows is None:
+        block_rows = max(1, (BLOCK_ELEMENTS if features.device.type == "cpu" else GPU_BLOCK_ELEMENTS) // len(weight))
+    total, correct = _FusedCrossEntropy.apply(
+        features, weight, bias, targets, smoothing, block_rows, torch.is_grad_enabled()
+    )
+    return Loss(total, len(targets), correct)
+
+
+class _FusedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        block_rows: int,
+        learning: bool,
+    ) -> tuple[Tensor, Tensor]:
+        device = features.device.type
+        work = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+        exact = torch.promote_types(work, torch.float32)  # float64 stays float64
+        vocabulary = len(weight)
+        total = features.new_zeros((), dtype=exact)
+        correct = targets.new_zeros(())
+        grad_features = torch.empty_like(features) if learning else None
+        grad_weight = torch.zeros_like(weight, dtype=exact) if learning else None
+        grad_bias = torch.zeros_like(bias, dtype=exact) if learning and bias is not None else None
+        with torch.autocast(device, enabled=False):
+            matrix = weight.to(work)
+            offset = None if bias is None else bias.to(work)
+            for start in range(0, len(targets), block_rows):
+                rows = slice(start, start + block_rows)
+                x, y = features[rows].to(work), targets[rows].unsqueeze(1)
+                table = F.log_softmax(F.linear(x, matrix, offset), dim=1, dtype=exact)
+                right = table.gather(1, y)
+                total -= (1.0 - smoothing) * right.sum()
+                if smoothing > 0.0:
+                    total -= smoothing / vocabulary * table.sum()
+                correct += (right.squeeze(1) >= table.amax(1)).sum()
+                if grad_features is None or grad_weight is None:
+                    continue
+                table.exp_()  # from here on the table is the gradient of the logits
+                if smoothing > 0.0:
+                    table -= smoothing / vocabulary
+                table.scatter_add_(1, y, table.new_full((1, 1), smoothing - 1.0).expand_as(y))
+                if grad_bias is not None:
+                    grad_bias += table.sum(0)
+                table = table.to(work)
+                grad_features[rows] = table @ matrix
+                if work == exact:
+                    grad_weight.addmm_(table.T, x)
+                else:
+                    grad_weight += table.T @ x
+        if learning:
+            ctx.save_for_backward(grad_features, grad_weight, grad_bias)
+            ctx.weight_type, ctx.bias_type = weight.dtype, None if bias is None else bias.dtype
+        ctx.mark_non_differentiable(correct)
+        return total, correct
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  (once_differentiable hides the names)
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        grad_total = grad_outputs[0]
+        features, weight, bias = ctx.saved_tensors
+        return (
+            features * grad_total.to(features.dtype),
+            (weight * grad_total).to(ctx.weight_type),
+            None if bias is None else (bias * grad_total).to(ctx.bias_type),
+            None,
+            None,
+            None,
+            None,
+        )
