@@ -93,8 +93,12 @@ def test_settings_and_catalogue_name_the_same_things():
     assert set(TASKS) == set(catalog.TASKS)
 
 
-@pytest.mark.parametrize("module", ["regard", "regard.cli", "regard.config", "regard.catalog", "regard.settings.recipe"])
+@pytest.mark.parametrize(
+    "module", ["regard", "regard.cli", "regard.config", "regard.catalog", "regard.settings.recipe"]
+)
 def test_light_modules_import_nothing_heavy(module):
-    code = f"import sys, {module}; print([m for m in ('torch', 'numpy', 'matplotlib', 'tokenizers') if m in sys.modules])"
+    code = (
+        f"import sys, {module}; print([m for m in ('torch', 'numpy', 'matplotlib', 'tokenizers') if m in sys.modules])"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert loaded == "[]"

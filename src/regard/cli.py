@@ -1,4 +1,4 @@
-"""The command line. Each command is a few lines that hand over to the rest; nothing heavy is imported before it is used.
+"""The command line. Each command is a few lines that hand over; nothing heavy is imported before it is used.
 
 What every command keeps: `--json` gives one JSON document on standard output and nothing else there, messages go to
 standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130 stopped.
@@ -7,7 +7,6 @@ standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import click

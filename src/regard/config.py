@@ -50,14 +50,16 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = str(self.construct_object(key_node, deep=True))
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
 def load_yaml(file: Path) -> Tree:
     try:
-        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a SafeLoader)
+        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError as error:
         raise CallError(f"{file} is not UTF-8 text: byte {error.start}") from None
     except yaml.YAMLError as error:
@@ -65,7 +67,9 @@ def load_yaml(file: Path) -> Tree:
         line = f", line {mark.line + 1}" if mark else ""
         raise CallError(f"{file}{line}: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(tree, dict):
-        raise CallError(f"{file}: a recipe is a mapping of sections (task, data, model, training), not {type(tree).__name__}")
+        raise CallError(
+            f"{file}: a recipe is a mapping of sections (task, data, model, training), not {type(tree).__name__}"
+        )
     if "extends" in tree:
         return merge(load_yaml(find(tree.pop("extends"))), tree)
     return tree

@@ -12,7 +12,9 @@ class DecodingSettings(Settings):
 
     beam: int = Field(5, ge=1, description="hypotheses kept at each step; 1 is greedy")
     n_best: int = Field(1, ge=1, description="hypotheses given back for each input, at most beam")
-    length_penalty: float = Field(1.0, ge=0, description="scores are divided by length ** this; 0 prefers short outputs")
+    length_penalty: float = Field(
+        1.0, ge=0, description="scores are divided by length ** this; 0 prefers short outputs"
+    )
     coverage_penalty: float = Field(0.0, ge=0, description="weight of the penalty for source words not attended to")
     min_length: int = Field(0, ge=0, description="fewest tokens of an output")
     max_length: int = Field(200, ge=1, description="most tokens of an output")

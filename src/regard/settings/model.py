@@ -27,20 +27,23 @@ class RecurrentSettings(Settings):
     cell: Literal["gru", "lstm"] = Field("gru", description="recurrent cell of encoder and decoder")
     context: Literal["initial", "constant", "attention"] = Field(
         "attention",
-        description="how the source reaches the decoder: its last state starts it, the same vector at every step, or attention",
+        description="how the source reaches the decoder: as its first state, as one vector at every step, by attention",
     )
     query: Literal["previous", "current"] = Field(
         "previous", description="state that asks: before the step (Bahdanau) or after it (Luong); attention only"
     )
-    input_feeding: bool = Field(False, description="feed the last attended vector into the next step; query=current only")
+    input_feeding: bool = Field(
+        False, description="feed the last attended vector into the next step; query=current only"
+    )
     score: ScoreName = Field("additive", description="how a query is held against a key; attention only")
-    width: int = Field(256, ge=1, description="width of the recurrent states")
+    width: int = Field(256, ge=1, description="width of states and annotations (each direction has half)")
     embedding: int = Field(256, ge=1, description="width of the word vectors")
     encoder_layers: int = Field(1, ge=1, description="depth of the encoder")
     decoder_layers: int = Field(1, ge=1, description="depth of the decoder")
     bidirectional: bool = Field(True, description="read the source in both directions")
     tied: Literal["none", "output", "all"] = Field(
-        "none", description="share word vectors: decoder's with the output layer, or the source's too (joint vocabulary)"
+        "none",
+        description="share word vectors with the output layer: the decoder's, or the source's too",
     )
     dropout: float = Field(0.2, ge=0, lt=1, description="share of activations dropped in training")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all words in the loss")
@@ -48,13 +51,8 @@ class RecurrentSettings(Settings):
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.input_feeding and not (self.context == "attention" and self.query == "current"):
             yield "input_feeding", "needs context=attention and query=current"
-        if self.context == "attention" and self.score in {"dot", "scaled_dot", "cosine"}:
-            keys = self.width * (2 if self.bidirectional else 1)
-            if keys != self.width:
-                yield "score", (
-                    f"needs queries and keys of one width, but the decoder's states have {self.width} and a bidirectional"
-                    f" encoder's {keys}; use bilinear, additive or concat, or bidirectional=false"
-                )
+        if self.bidirectional and self.width % 2:
+            yield "width", "must be even, as each direction of the encoder has half of it"
 
 
 class TransformerSettings(Settings):
@@ -78,7 +76,8 @@ class TransformerSettings(Settings):
     max_positions: int = Field(512, ge=1, description="longest sequence that learned positions know")
     score: ScoreName = Field("scaled_dot", description="how a query is held against a key")
     tied: Literal["none", "output", "all"] = Field(
-        "output", description="share word vectors: decoder's with the output layer, or the source's too (joint vocabulary)"
+        "output",
+        description="share word vectors with the output layer: the decoder's, or the source's too",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights dropped in training")
