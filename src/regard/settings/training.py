@@ -1,0 +1,78 @@
+"""How a model is trained."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from regard.settings.base import Settings
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def seconds(value: Any) -> Any:
+    """90, "90", "45s", "10m", "1h30m" → seconds. What is not a text is left to the field's type."""
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.fullmatch(value.strip().lower().replace(" ", ""))
+    if match is None or not any(match.groups()):
+        raise ValueError("not a length of time; write seconds, or such as 45s, 10m, 1h30m")
+    hours, minutes, rest = (float(group or 0) for group in match.groups())
+    return hours * 3600 + minutes * 60 + rest
+
+
+class TrainingSettings(Settings):
+    """AdamW on batches of a token budget, with checkpoints that a stopped run goes on from exactly."""
+
+    seed: int = Field(1, ge=0, description="of initial weights, the order of batches and dropout")
+
+    # When it ends: whichever comes first
+    max_steps: int | None = Field(None, ge=1, description="updates of the weights; null is no limit")
+    max_epochs: int | None = Field(20, ge=1, description="passes over the data; null is no limit")
+    time_limit: Annotated[float | None, BeforeValidator(seconds)] = Field(
+        None, gt=0, description="time to train, over all parts of a run that was stopped: 90, 10m, 1h30m"
+    )
+    patience: int = Field(0, ge=0, description="stop after so many validations without a better score; 0 is never")
+
+    # One update
+    max_tokens: int = Field(4096, ge=1, description="tokens of a batch, padding included, over all processes")
+    accumulate: int = Field(1, ge=1, description="batches added up before one update")
+    learning_rate: float = Field(1e-3, gt=0, description="the highest that the schedule reaches")
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
+        "inverse_sqrt", description="how the learning rate falls after warmup; cosine falls until max_steps or max_epochs"
+    )
+    warmup: int = Field(200, ge=0, description="updates over which the learning rate rises from 0")
+    final: float = Field(0.0, ge=0, le=1, description="where cosine ends, as a share of learning_rate")
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        (0.9, 0.98), description="of AdamW: memory of the gradient and of its square"
+    )
+    weight_decay: float = Field(0.01, ge=0, description="how much weights shrink by themselves")
+    decay_all: bool = Field(False, description="decay norms, biases and embeddings as well")
+    clip: float = Field(1.0, ge=0, description="longest gradient that is used as it is; 0 is no limit")
+    average: float = Field(0.0, ge=0, lt=1, description="decay of the running average of weights, as 0.999; 0 is off")
+
+    # Validation and best weights
+    validate_every: int = Field(0, ge=0, description="updates between validations; 0 is after every epoch")
+    metric: str = Field("loss", description="the validation score that decides which weights are best")
+    mode: Literal["min", "max"] = Field("min", description="whether a smaller or a larger metric is better")
+
+    # Checkpoints and messages
+    save_every: int = Field(500, ge=1, description="updates between checkpoints")
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+    log_every: int = Field(50, ge=1, description="updates between lines of metrics.jsonl")
+    tensorboard: bool = Field(False, description="write TensorBoard event files as well")
+
+    # The machine
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
+    precision: Literal["auto", "float32", "bf16"] = Field("auto", description="auto is bf16 on GPUs that have it")
+    compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile; auto is on GPUs only")
+    threads: int = Field(0, ge=0, description="processor threads of one process; 0 leaves it to torch")
+    shard: bool = Field(False, description="share weights and optimiser out over processes (FSDP), for large models")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.max_steps is None and self.max_epochs is None:
+            if self.schedule == "cosine":
+                yield "schedule", "needs max_steps or max_epochs: it falls until then"
+            elif self.time_limit is None and self.patience == 0:
+                yield "max_steps", "leaves training without an end: give max_steps, max_epochs, time_limit or patience"

@@ -1,0 +1,42 @@
+"""A running average of the weights, which is steadier than the weights of any one step.
+
+    θ̄ ← θ̄ + (1 − d_s) (θ − θ̄),      d_s = min(d, (1 + s)/(10 + s))
+
+Polyak & Juditsky 1992; exponential as in Kingma & Ba 2014, section 7.2 (arXiv:1412.6980). d_s is smaller in the first
+steps, so that the random start is soon forgotten. The mean of the last checkpoints (Vaswani et al. 2017, section 6.1)
+does much the same; the running average needs no files and is two lines of state for exact resume.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class Average:
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.names = [name for name, weight in model.named_parameters() if weight.requires_grad]
+        self.mean = [weight.detach().clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self.mean, self.weights, 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The model with averaged weights, for validation and for saving; its own weights come back at the end."""
+        with torch.no_grad():
+            own = [weight.detach().clone() for weight in self.weights]
+            torch._foreach_copy_(self.weights, self.mean)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(self.weights, own)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(zip(self.names, self.mean, strict=True))

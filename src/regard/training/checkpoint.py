@@ -1,0 +1,145 @@
+"""Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place.
+
+    RUN/state/step-00000500/
+      SHA256SUMS  run.json  weights.safetensors  optimiser.safetensors  average.safetensors
+
+A rename is atomic, so a checkpoint is there as a whole or not at all, whenever the process dies. `SHA256SUMS` tells a file
+that was damaged later (`sha256sum -c` reads it too); then the checkpoint before is used. Nothing in it can execute.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard.errors import RegardError
+
+SUMS, RUN = "SHA256SUMS", "run.json"
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    run: dict[str, Any]
+    tensors: dict[str, Tensors]  # file name without suffix → name → tensor
+
+
+class Checkpoints:
+    """The checkpoints of one run, the last `keep` of them."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint, oldest first."""
+        names = [entry.name for entry in self.folder.iterdir()] if self.folder.is_dir() else []
+        return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"step-(\d+)", name)))
+
+    def save(self, step: int, checkpoint: Checkpoint) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
+        place = self._place(step)
+        part = place.with_name(place.name + ".part")
+        part.mkdir()
+        for name, tensors in checkpoint.tensors.items():
+            save_file(_own(tensors), part / f"{name}.safetensors")
+        (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
+        sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
+        (part / SUMS).write_text(sums, encoding="utf-8")
+        for file in part.iterdir():
+            flush(file)
+        flush(part)
+        if place.exists():  # a damaged one, or the same step with another validation
+            place.rename(place.with_name(place.name + ".old.part"))
+        part.rename(place)
+        flush(self.folder)
+        steps = self.steps()
+        self._remove([self._place(old) for old in steps[: -self.keep]])
+        self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
+
+    def latest(self, say: Callable[[str], None]) -> int | None:
+        """The step of the newest checkpoint that is whole; each damaged one is reported."""
+        steps = self.steps()
+        for step in reversed(steps):
+            damage = self.damage(step)
+            if damage is None:
+                return step
+            say(f"the checkpoint of step {step} is damaged ({damage}); trying the one before")
+        if steps:
+            raise RegardError(
+                f"all checkpoints in {self.folder} are damaged; remove {self.folder.parent} to train from the start"
+            )
+        return None
+
+    def damage(self, step: int) -> str | None:
+        """What is wrong with a checkpoint, or None."""
+        place = self._place(step)
+        try:
+            lines = (place / SUMS).read_text(encoding="utf-8").splitlines()
+            sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+            if RUN not in sums:
+                return f"{SUMS} does not list {RUN}"
+            for name, digest in sums.items():
+                if _sha256(place / name) != digest:
+                    return f"{name} has changed since it was written"
+        except FileNotFoundError as error:
+            return f"{Path(error.filename).name} is missing"
+        except (OSError, ValueError) as error:
+            return f"{SUMS} cannot be read: {error}"
+        return None
+
+    def load(self, step: int) -> Checkpoint:
+        place = self._place(step)
+        try:
+            tensors = {file.stem: load_file(file) for file in sorted(place.glob("*.safetensors"))}
+            return Checkpoint(json.loads((place / RUN).read_text(encoding="utf-8")), tensors)
+        except (OSError, ValueError, SafetensorError) as error:
+            raise RegardError(f"the checkpoint {place} cannot be read: {error}") from error
+
+    def _place(self, step: int) -> Path:
+        return self.folder / f"step-{step:08}"
+
+    @staticmethod
+    def _remove(places: Any) -> None:
+        for place in list(places):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def write_weights(weights: Tensors, file: Path) -> None:
+    """`model.safetensors`, replaced in one go: whoever reads it finds the old one or the new one."""
+    part = file.with_name(file.name + ".part")
+    save_file(_own(weights), part, metadata={"format": "pt"})
+    flush(part)
+    part.rename(file)
+    flush(file.parent)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _own(tensors: Tensors) -> Tensors:
+    """safetensors wants every tensor dense; a view of another (recurrent weights on GPUs) gets its own copy."""
+    return {
+        name: value.contiguous() if value.untyped_storage().nbytes() == value.nbytes else value.clone()
+        for name, value in ((name, value.detach()) for name, value in tensors.items())
+    }
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

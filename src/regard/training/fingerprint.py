@@ -1,0 +1,36 @@
+"""Whether a run may go on with the recipe given now: only what does not touch the path of the weights may differ."""
+
+from typing import Any
+
+FREE = {
+    *("about", "needs", "expected"),
+    *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
+    *(f"training.{name}" for name in ("log_every", "tensorboard", "device", "threads", "shard")),
+}
+ENDS = {"training.max_steps", "training.max_epochs"}  # cosine falls until then, so for it they are part of the path
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """`training.learning_rate: 0.001 → 0.002`, one line for each field that may not differ and does."""
+    before, after = _flat(old), _flat(new)
+    cosine = after.get("training.schedule") == "cosine"
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) == after.get(name):
+            continue
+        if cosine and name in ENDS:
+            found.append(f"{name}: {before.get(name)} → {after.get(name)} (training.schedule=cosine falls until then)")
+        elif not any(name == free or name.startswith(free + ".") for free in FREE):
+            found.append(f"{name}: {before.get(name)} → {after.get(name)}")
+    return found
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections → dotted names. Tuples and lists are the same thing here, as in JSON."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = list(value) if isinstance(value, tuple) else value
+    return flat

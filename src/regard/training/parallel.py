@@ -1,0 +1,197 @@
+"""One process or many with the same loop: `torchrun --nproc-per-node 2 -m regard train ...`.
+
+Everything that knows of processes is in this file. Each process works on its share of every batch; gradients are summed by
+torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and optimiser as well. Processors talk
+through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints, so several machines need a folder
+that all of them see.
+"""
+
+import copy
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from regard.errors import CallError
+
+# Process 0 validates alone while the others wait for it; torch's ten minutes would cut a long validation short.
+PATIENCE = timedelta(hours=4)
+
+
+class Parallel:
+    """This process among `world` of them. `Parallel()` is one alone."""
+
+    def __init__(self, rank: int = 0, world: int = 1, device: torch.device | None = None, shard: bool = False) -> None:
+        self.rank, self.world = rank, world
+        self.device = device or pick_device("auto")
+        self.shard = shard and world > 1
+        self._whole: nn.Module | None = None
+
+    @property
+    def main(self) -> bool:
+        return self.rank == 0
+
+    # ----------------------------------------------------------------------------------------------- the model
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Move the model to this process's device; give back the module to call in training."""
+        model.to(self.device)
+        if self.shard:
+            self._whole = copy.deepcopy(model).to("cpu") if self.main else None
+            for blocks in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
+                for block in blocks:
+                    fully_shard(block, mesh=self._mesh())
+            return fully_shard(model, mesh=self._mesh())
+        if self.world > 1:
+            # Buffers of process 0 are the ones that are saved; sending them round at every step would buy nothing.
+            return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+        return model
+
+    def _mesh(self) -> Any:
+        return dist.device_mesh.init_device_mesh(self.device.type, (self.world,))
+
+    def accumulating(self, wrapped: nn.Module, last: bool) -> AbstractContextManager[None]:
+        """Around forward and backward of one of several batches of a step: gradients travel with the last one only."""
+        if isinstance(wrapped, FSDPModule):
+            wrapped.set_requires_gradient_sync(last)
+        elif isinstance(wrapped, DistributedDataParallel) and not last:
+            return wrapped.no_sync()
+        return nullcontext()
+
+    def weights(self, model: nn.Module) -> dict[str, Tensor]:
+        """Whole weights and buffers by name, a tied one under its first name only. All processes have to call it."""
+        first: dict[int, str] = {}
+        state = model.state_dict(keep_vars=True)
+        for name, tensor in state.items():
+            first.setdefault(id(tensor), name)
+        return {name: self.gather(state[name]) for name in first.values()}
+
+    def load(self, model: nn.Module, saved: dict[str, Tensor]) -> None:
+        """Put back what `weights` gave."""
+        state = model.state_dict(keep_vars=True)
+        for name, value in saved.items():
+            if name not in state or state[name].shape != value.shape:
+                raise CallError(f"the saved weights do not fit this model: {name} {tuple(value.shape)}")
+            self.fill(state[name], value)
+
+    @contextmanager
+    def validating(self, model: nn.Module) -> Iterator[nn.Module | None]:
+        """The whole model in evaluation mode, on process 0; None on the others, which go on to wait."""
+        if self.shard:
+            weights = self.weights(model)
+            if self._whole is not None:
+                Parallel(device=self.device).load(self._whole.to(self.device), weights)
+                yield self._whole.eval()
+                self._whole.to("cpu")
+            else:
+                yield None
+            return
+        training = model.training
+        model.eval()
+        try:
+            yield model if self.main else None
+        finally:
+            model.train(training)
+
+    # ---------------------------------------------------------------------------------------------- tensors
+    @torch.no_grad()
+    def gather(self, tensor: Tensor) -> Tensor:
+        """A tensor whose parts may lie on several processes, whole."""
+        return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
+
+    @torch.no_grad()
+    def fill(self, target: Tensor, value: Tensor) -> None:
+        """Copy a whole tensor into one whose parts may lie on several processes."""
+        if isinstance(target, DTensor):
+            value = distribute_tensor(value.to(self.device), target.device_mesh, target.placements)
+        target.copy_(value)
+
+    def length(self, gradients: Iterable[Tensor]) -> Float[Tensor, ""]:
+        """The Euclidean length of all gradients together."""
+        return self.gather(nn.utils.get_total_norm(gradients)).float()
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """Add up over processes, in place."""
+        if self.world > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    # ---------------------------------------------------------------------------------------------- agreement
+    def largest(self, number: int) -> int:
+        """The largest of the processes' numbers. It travels on the processor's side and never waits for a GPU."""
+        if self.world == 1:
+            return number
+        box = torch.tensor(number)
+        dist.all_reduce(box, op=dist.ReduceOp.MAX)
+        return int(box)
+
+    def share(self, value: Any) -> Any:
+        """Process 0's value, on all processes."""
+        if self.world == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        return box[0]
+
+    @contextmanager
+    def main_first(self) -> Iterator[None]:
+        """Process 0 runs the block before the others do: it builds a file, they find it there."""
+        if not self.main:
+            self.share(None)
+        yield
+        if self.main:
+            self.share(None)
+
+    # ------------------------------------------------------------------------------------------ random numbers
+    def seed(self, seed: int, step: int) -> None:
+        """Seed a step's random numbers by (seed, step, process): dropout is the same however often a run was stopped.
+
+        Hashed, because torch's generator on processors looks at 32 bits only. `torch.manual_seed` would do the same a
+        hundred times more slowly, asking after every kind of device.
+        """
+        digest = hashlib.blake2b(f"{seed} {step} {self.rank}".encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "little") >> 1
+        torch.default_generator.manual_seed(number)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed(number)
+
+
+def pick_device(name: str, local_rank: int = 0) -> torch.device:
+    """`auto` is a GPU if there is one. With many processes each takes its own."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise CallError(f"training.device={name!r}: not a device; try auto, cpu, cuda or cuda:1") from None
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise CallError(f"training.device={name!r}: there is no CUDA GPU here; try auto or cpu")
+        device = torch.device("cuda", local_rank if device.index is None else device.index)
+        torch.cuda.set_device(device)
+    return device
+
+
+@contextmanager
+def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
+    """Join the processes that torchrun started, if it did, and leave them at the end."""
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    if world == 1:
+        yield Parallel(device=chosen)
+        return
+    # CPU tensors carry the small agreements even where gradients travel by NCCL.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield Parallel(rank, world, chosen, shard)
+    finally:
+        dist.destroy_process_group()
