@@ -3,8 +3,8 @@
     plain   y = W₂ f(W₁ x + b₁) + b₂               Vaswani et al. 2017, section 3.3 (arXiv:1706.03762)
     gated   y = W₂ (silu(W₁ x) · W₃ x)             SwiGLU: Shazeer 2020 (arXiv:2002.05202), no bias
 
-The gated form computes W₁ and W₃ as one matrix. It has three matrices, so at `hidden` equal to 2/3 of the plain form's it
-has as many parameters.
+The gated form computes W₁ and W₃ as one matrix. It has three matrices, so at `hidden` equal to 2/3 of the plain form's
+it has as many parameters.
 """
 
 from typing import Literal

@@ -1,0 +1,55 @@
+"""All that decoding knows about a model: a state goes into a step and comes out of it, and features become logits."""
+
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+PAD, UNKNOWN, START, END = 0, 1, 2, 3  # in every vocabulary
+
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class State(Protocol):
+    """What a decoder remembers between two steps, for N rows at once. A value: no step changes it."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def select(self: T, rows: Int[Tensor, " M"]) -> T:
+        """Keep, drop, repeat or reorder rows."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+@runtime_checkable
+class Steps(Protocol[S]):
+    """Anything that can be decoded. `model.start(memory)` makes the first state."""
+
+    def step(self, tokens: Int[Tensor, " N"], state: S) -> tuple[Float[Tensor, "N D"], S]: ...
+
+    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]: ...
+
+
+@runtime_checkable
+class WatchingState(State, Protocol):
+    """A state that also tells where the last step looked: `model.start(memory, watch=True)` makes one."""
+
+    @property
+    def weights(self) -> Float[Tensor, "N K"] | None: ...
+
+
+class Hypothesis(NamedTuple):
+    """One output. `log_probability` is the model's, the end symbol included; n-best lists are ordered by `score`."""
+
+    tokens: list[int]  # without <s> and </s>
+    score: float
+    log_probability: float
