@@ -7,6 +7,7 @@ standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,14 +59,205 @@ def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 recipe_argument = click.argument("recipe", shell_complete=_recipe_names)
 overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+run_argument = click.argument("run", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-COMMANDS_END = None
+
+
+@cli.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="runs/demo", help="Folder of the run.")
+@click.option("--fresh", is_flag=True, help="Train again, even if the folder holds a finished demo.")
+def demo(output: Path, fresh: bool) -> None:
+    """Train a translator offline and show where it looks."""
+    from regard.commands.demo import demo as run_demo
+
+    run_demo(output, fresh=fresh)
+
+
+@cli.command()
+@json_option
+@click.option("--schema", is_flag=True, help="Print the JSON schema of recipes, for editors.")
+def recipes(as_json: bool, schema: bool) -> None:
+    """List the recipes that come with regard, and what they need."""
+    from regard import config
+
+    if schema:
+        return emit(config.schema())
+    found = {name: config.load_yaml(file) for name, file in config.packaged().items()}
+    if as_json:
+        return emit([{"name": n, "about": r.get("about", ""), "needs": r.get("needs", [])} for n, r in found.items()])
+    width = max(map(len, found))
+    for name, recipe in found.items():
+        needs = f"  (needs {', '.join(recipe['needs'])})" if recipe.get("needs") else ""
+        click.echo(f"{name:<{width}}  {recipe.get('about', '')}{needs}")
+
+
+@cli.command()
+@recipe_argument
+@overrides_argument
+@json_option
+def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Look the data of a recipe over before training."""
+    from regard import api
+
+    report = api.check(recipe, overrides)
+    emit(report.as_dict()) if as_json else show_table(report.table())
+    if not report.ok:
+        raise RegardError("the data has to be mended before training: see the findings marked 'error'")
+
+
+@cli.command()
+@recipe_argument
+@overrides_argument
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run; the same folder goes on.")
+@click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after so many steps (training.max_steps).")
+@click.option("--time-limit", help="Stop after so much time, such as 10m or 1h30m (training.time_limit).")
+@json_option
+def train(
+    recipe: str,
+    overrides: tuple[str, ...],
+    output: Path | None,
+    show_config: bool,
+    max_steps: int | None,
+    time_limit: str | None,
+    as_json: bool,
+) -> None:
+    """Train a recipe on your data, or go on where it stopped."""
+    from regard import config
+
+    limits = {"training.max_steps": max_steps, "training.time_limit": time_limit}
+    given = (*overrides, *(f"{key}={value}" for key, value in limits.items() if value is not None))
+    settings = config.read(recipe, given)
+    if show_config:
+        tree = config.as_tree(settings)
+        return emit(tree) if as_json else click.echo(config.show(settings), nl=False)
+    if output is None:
+        raise click.UsageError("say where the run shall live: -o runs/NAME")
+    from regard import api
+
+    run = api.train(settings, output=output)
+    if as_json:
+        emit(run.summary())
+
+
+def _run_options(command: Any) -> Any:
+    return run_argument(overrides_argument(json_option(command)))
+
+
+@cli.command()
+@_run_options
+@click.option(
+    "--alignments", is_flag=True, help="Alignment error of every layer and head against gold word alignments."
+)
+def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: bool) -> None:
+    """Score a trained model on its test data, or on data.test=FILE."""
+    from regard import api
+
+    scores = api.load(run).evaluate(overrides, alignments=alignments)
+    emit(scores.as_dict()) if as_json else show_table(scores.table())
+
+
+@cli.command()
+@run_argument
+@click.argument("inputs", nargs=-1, metavar="[INPUT]... [KEY=VALUE]...")
+@click.option("--input", "input_file", type=click.Path(path_type=Path), help="Read inputs from a file, one a line.")
+@click.option("--output", "output_file", type=click.Path(path_type=Path), help="Write outputs to a file, one a line.")
+@click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
+@click.option("--prefix", default="", help="Text that every output has to begin with.")
+@click.option("--scores", is_flag=True, help="Print the score before each output.")
+@json_option
+def predict(
+    run: Path,
+    inputs: tuple[str, ...],
+    input_file: Path | None,
+    output_file: Path | None,
+    n_best: int | None,
+    prefix: str,
+    scores: bool,
+    as_json: bool,
+) -> None:
+    """Predict for the given inputs, a file, or standard input."""
+    from regard.commands.predict import predict as run_predict
+
+    run_predict(run, inputs, input_file, output_file, n_best, prefix, scores, as_json)
+
+
+@cli.command()
+@recipe_argument
+@overrides_argument
+@click.option("--vary", multiple=True, metavar="KEY=A,B", help="Train once for each value; repeat for a grid.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="runs/compare", help="Folder of the runs.")
+@json_option
+def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path, as_json: bool) -> None:
+    """Train variants of a recipe and put them side by side."""
+    from regard.commands.compare import compare as run_compare
+
+    result = run_compare(recipe, overrides, vary, output)
+    emit(result.as_dict()) if as_json else show_table(result.table())
+
+
+@cli.command()
+@recipe_argument
+@overrides_argument
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run (runs/verify-RECIPE).")
+@json_option
+def verify(recipe: str, overrides: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """Run a recipe and hold it against its promised score."""
+    from regard.commands.verify import verify as run_verify
+
+    result = run_verify(recipe, overrides, output or Path("runs") / f"verify-{Path(recipe).stem}")
+    emit(result.as_dict()) if as_json else click.echo(result.sentence())
+    if not result.met:
+        raise RegardError("the promised score was not reached")
+
+
+@cli.command()
+@click.argument("name", type=click.Choice(["layers"]))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also plot to this PNG.")
+@click.option("--quick", is_flag=True, help="Few and small sizes: seconds rather than a minute.")
+@json_option
+def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
+    """Measure on this machine what layers cost as n and d grow."""
+    from regard.commands.bench import bench_layers
+
+    costs = bench_layers(quick=quick)
+    if output is not None:
+        costs.plot(output)
+        say(f"plot: {output}")
+    emit(costs.as_dict()) if as_json else show_table(costs.table())
+
+
+@cli.command()
+@recipe_argument
+@overrides_argument
+@click.option("--hardware", default="here", help="here (measured), or a GPU and a count such as a100:8.")
+@json_option
+def cost(recipe: str, overrides: tuple[str, ...], hardware: str, as_json: bool) -> None:
+    """Parameters, FLOPs, memory and time of a model not yet built."""
+    from regard.commands.cost import cost as run_cost
+
+    result = run_cost(recipe, overrides, hardware)
+    emit(result.as_dict()) if as_json else show_table(result.table())
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a completion script for your shell.
+
+    For bash: eval "$(regard completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "regard", "_REGARD_COMPLETE").source())
 
 
 def main() -> None:
     """The entry point: run, and turn every way of ending into its exit code."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="regard", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = error.exit_code

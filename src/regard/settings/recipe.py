@@ -1,7 +1,7 @@
 """What a recipe is: a task and its sections."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,13 @@ class Expected(Settings):
     spread: float = Field(1.0, ge=0, description="how far off is still a reproduction")
 
 
+class Variant(Settings):
+    """One of the systems that `regard compare` puts side by side."""
+
+    name: str = Field(description="what the table calls it")
+    set: dict[str, Any] = Field(description="dotted keys and the values that this variant gives them")
+
+
 class Recipe(Settings):
     """What every recipe has; each task adds its own sections."""
 
@@ -28,6 +35,7 @@ class Recipe(Settings):
     needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
     training: TrainingSettings = Field(TrainingSettings(), description="how the model is trained")
     expected: Expected | None = Field(None, description="the score that the recipe is known to reach")
+    variants: list[Variant] = Field([], description="what `regard compare` compares if it is not told")
 
 
 class TranslateRecipe(Recipe):

@@ -1,0 +1,131 @@
+"""`regard compare RECIPE --vary KEY=A,B`: variants of a recipe, trained alike, side by side.
+
+Each variant is trained with the same data, budget and seed, in a folder of its own, so that a comparison that was stopped
+goes on where it was. A recipe may carry its own list of variants (`ladder` does: the whole story of the lectures).
+"""
+
+import html
+import itertools
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.table import Table
+
+from regard import api, config
+from regard.errors import CallError, RegardError
+from regard.settings.recipe import Recipe, Variant
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant, trained."""
+
+    name: str
+    overrides: dict[str, Any]
+    folder: str
+    scores: dict[str, float]
+    parameters: int
+    seconds: float
+    peak_memory: int
+    history: list[dict[str, Any]]
+    sample: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All variants; `page` is the HTML file that shows them."""
+
+    recipe: str
+    rows: list[Row]
+    source: str
+    page: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"recipe": self.recipe, "page": str(self.page), "variants": [vars(row) for row in self.rows]}
+
+    def columns(self) -> list[str]:
+        names = dict.fromkeys(name for row in self.rows for name in row.scores)
+        return [name for name in names if name != "loss"]
+
+    def table(self) -> Table:
+        table = Table(title=f"{self.recipe}: {len(self.rows)} variants, one budget and seed")
+        table.add_column("variant")
+        for name in [*self.columns(), "parameters", "seconds", "memory MB"]:
+            table.add_column(name, justify="right")
+        for row in self.rows:
+            table.add_row(row.name, *self.cells(row))
+        return table
+
+    def cells(self, row: Row) -> list[str]:
+        scores = [f"{row.scores[name]:.2f}" if name in row.scores else "–" for name in self.columns()]
+        return [*scores, f"{row.parameters:,}", f"{row.seconds:.0f}", f"{row.peak_memory / 2**20:.0f}"]
+
+
+def grid(vary: tuple[str, ...]) -> list[Variant]:
+    """`("model.context=initial,attention", "model.width=64,128")` → the four combinations."""
+    axes: list[list[tuple[str, str]]] = []
+    for text in vary:
+        path, _ = config.parse_override(text)
+        values = [value.strip() for value in text.partition("=")[2].split(",")]
+        if not all(values):
+            raise CallError(f"--vary {text!r}: an empty value between the commas")
+        if len(set(values)) != len(values):
+            raise CallError(f"--vary {text!r}: a value is given twice")
+        axes.append([(".".join(path), value) for value in values])
+    return [
+        Variant(name=" ".join(f"{key.split('.')[-1]}={value}" for key, value in chosen), set=dict(chosen))
+        for chosen in itertools.product(*axes)
+    ]
+
+
+def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path) -> Comparison:
+    """Read every variant first, so that a mistake in the last one is found before the first is trained."""
+    base = config.override(config.load_yaml(config.find(recipe)), overrides)
+    variants = grid(vary) if vary else config.build(base, recipe).variants
+    if not variants:
+        raise CallError(f"{recipe} has no variants of its own; say what to vary: --vary model.context=initial,attention")
+    read = [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
+    rows = [_train(variant, settings, output) for variant, settings in read]
+    source = rows[0].sample.split("\n")[0] if rows else ""
+    comparison = Comparison(recipe, rows, source, output / "compare.html")
+    comparison.page.write_text(_page(comparison), encoding="utf-8")
+    return comparison
+
+
+def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
+    """Train in a process of its own: memory is then this variant's, and nothing of one run reaches the next."""
+    folder = output / re.sub(r"[^\w.=+-]+", "_", variant.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(config.as_tree(settings), allow_unicode=True, sort_keys=False), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "regard", "train", str(recipe), "-o", str(folder)], stdout=subprocess.DEVNULL
+    )
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except KeyboardInterrupt:  # the child has it too, and saves
+        process.wait()
+        raise
+    if code := os.waitstatus_to_exitcode(status):
+        raise RegardError(f"the variant {variant.name!r} ended with exit code {code}")
+    run = api.load(folder)
+    summary = run.summary()
+    return Row(
+        variant.name, variant.set, str(folder), run.evaluate().values, summary["parameters"], summary["seconds"],
+        usage.ru_maxrss * 1024, summary["history"], summary["sample"],
+    )  # fmt: skip
+
+
+def _page(comparison: Comparison) -> str:
+    from regard.training.report import Section, page
+
+    heads = ["variant", *comparison.columns(), "parameters", "seconds", "memory MB"]
+    rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
+    samples = "".join(f"<h3>{html.escape(row.name)}</h3><pre>{html.escape(row.sample)}</pre>" for row in comparison.rows)
+    return page(heads, rows, samples, Section)

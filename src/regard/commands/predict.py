@@ -1,0 +1,72 @@
+"""`regard predict RUN [INPUT ...]`: from arguments, a file or standard input, to standard output or a file."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from regard import api
+from regard.errors import CallError
+
+
+def predict(
+    run: Path,
+    inputs: tuple[str, ...],
+    input_file: Path | None,
+    output_file: Path | None,
+    n_best: int | None,
+    prefix: str,
+    scores: bool,
+    as_json: bool,
+) -> None:
+    """One output a line, in the order of the inputs; with several hypotheses, a line each, tab-separated by rank."""
+    overrides = tuple(text for text in inputs if text.startswith("decoding.") and "=" in text)
+    texts = [text for text in inputs if text not in overrides]
+    if texts and input_file is not None:
+        raise CallError("give inputs as arguments or by --input FILE, not both")
+    if n_best is not None:
+        overrides += (f"decoding.n_best={n_best}",)
+    loaded = api.load(run)
+    lines = texts or list(_lines(input_file))
+    predictions = loaded.predict(lines, overrides, prefix=prefix)
+    if as_json:
+        document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
+        return _write(output_file, [document])
+    _write(output_file, _plain(predictions, scores))
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    if file is None:
+        if sys.stdin.isatty():
+            print("reading inputs, one a line; end with Ctrl-D", file=sys.stderr)
+        yield from (line.rstrip("\r\n") for line in sys.stdin)
+        return
+    try:
+        with file.open(encoding="utf-8") as handle:
+            yield from (line.rstrip("\r\n") for line in handle)
+    except FileNotFoundError:
+        raise CallError(f"--input {file}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise CallError(f"--input {file} is not UTF-8 text (byte {error.start})") from None
+
+
+def _plain(predictions: Iterable[Any], scores: bool) -> Iterator[str]:
+    for prediction in predictions:
+        for hypothesis in prediction.n_best:
+            yield f"{hypothesis.score:.4f}\t{hypothesis.text}" if scores else hypothesis.text
+
+
+def _write(file: Path | None, lines: Iterable[str]) -> None:
+    if file is None:
+        return _print(sys.stdout, lines)
+    part = file.with_name(file.name + ".part")  # a half-written file never has the name of a whole one
+    with part.open("w", encoding="utf-8") as handle:
+        _print(handle, lines)
+    os.replace(part, file)
+
+
+def _print(handle: TextIO, lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line, file=handle)

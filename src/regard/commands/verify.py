@@ -1,0 +1,44 @@
+"""`regard verify RECIPE`: is the score that a recipe promises reached on this machine?"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import api, config
+from regard.errors import CallError, nearest
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The promised score, and the one that was reached."""
+
+    recipe: str
+    metric: str
+    expected: float
+    spread: float
+    reached: float
+
+    @property
+    def met(self) -> bool:
+        """At least the promise, less the spread that other seeds and machines have shown. More is never a failure."""
+        return self.reached >= self.expected - self.spread
+
+    def sentence(self) -> str:
+        held = "holds" if self.met else "DOES NOT HOLD"
+        promised = f"{self.expected:g} ± {self.spread:g}"
+        return f"{self.recipe}: {self.metric} {self.reached:.2f}, promised {promised}: {held}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "met": self.met}
+
+
+def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
+    """Train (or go on with) the recipe in `output`, evaluate it, and compare."""
+    settings = config.read(recipe, overrides)
+    promise = settings.expected
+    if promise is None:
+        raise CallError(f"{recipe} carries no expected score to verify; give expected.metric= and expected.score=")
+    scores = api.train(settings, output=output).evaluate().values
+    if promise.metric not in scores:
+        raise CallError(f"expected.metric={promise.metric!r} is not a score of this task{nearest(promise.metric, scores)}")
+    return Verdict(recipe, promise.metric, promise.score, promise.spread, scores[promise.metric])

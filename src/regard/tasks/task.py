@@ -1,0 +1,133 @@
+"""What training, the command line and Python ask of a job. One file in this folder implements it for one job."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.table import Table
+from torch import nn
+
+from regard.settings.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Output:
+    """One hypothesis. `score` is what hypotheses are ranked by; `log_probability` is the model's own."""
+
+    text: str
+    score: float
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Where the model looked: one row a token that was written, one column a token that was read.
+
+    `weights` has every attention of the decoder over the source, by the name of its module: heads × rows × columns.
+    """
+
+    rows: list[str]
+    columns: list[str]
+    weights: dict[str, Any]
+
+    @property
+    def mean(self) -> Any:
+        """The mean over all heads of all layers, rows × columns."""
+        import numpy as np
+
+        return np.mean([weights.mean(axis=0) for weights in self.weights.values()], axis=0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The outputs for one input, best first; with `attention=True` also where the best one looked."""
+
+    input: str
+    n_best: list[Output]
+    alignment: Alignment | None = None
+
+    @property
+    def text(self) -> str:
+        return self.n_best[0].text
+
+    @property
+    def score(self) -> float:
+        return self.n_best[0].score
+
+    def as_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"input": self.input, "text": self.text, "score": self.score}
+        found["n_best"] = [asdict(output) for output in self.n_best]
+        if self.alignment is not None:
+            weights = {name: values.tolist() for name, values in self.alignment.weights.items()}
+            found["alignment"] = {"rows": self.alignment.rows, "columns": self.alignment.columns, "weights": weights}
+        return found
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What `evaluate` found: numbers by name, and what belongs to them (signatures, tables by length or by head)."""
+
+    values: dict[str, float]
+    notes: dict[str, str] = field(default_factory=dict)
+    details: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.values, **self.notes, **self.details}
+
+    def table(self) -> Any:
+        from rich.console import Group
+
+        main = Table(box=None, show_header=False)
+        for name, value in self.values.items():
+            main.add_row(name, f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}")
+        for name, text in self.notes.items():
+            main.add_row(name, text)
+        return Group(main, *(_rows(name, rows) for name, rows in self.details.items() if rows))
+
+
+def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=title)
+    for name in rows[0]:
+        table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")
+    for row in rows:
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
+    return table
+
+
+class Task(Protocol):
+    """One job, on one recipe. Made from a recipe for training, or from a run's folder for prediction."""
+
+    recipe: Recipe
+
+    def prepare(self, cache: Path) -> None:
+        """Train what the data decides (tokenisers) and store the data in the form that batches are made from."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """What prediction needs beside the weights."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """The inverse of `save`."""
+        ...
+
+    def build(self) -> nn.Module:
+        """The model, untrained; `forward(batch)` gives its loss."""
+        ...
+
+    def batches(self) -> Any:
+        """The training data, for `training.fit`."""
+        ...
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Quick scores while training."""
+        ...
+
+    def sample(self, model: nn.Module) -> str:
+        """Something to show while training."""
+        ...
+
+    def predict(self, model: nn.Module, inputs: Sequence[str], *, prefix: str, attention: bool) -> list[Prediction]: ...
+
+    def evaluate(self, model: nn.Module, *, alignments: bool) -> Scores: ...

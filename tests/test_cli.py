@@ -1,0 +1,111 @@
+"""The form that users script against: exit codes, clean standard output, one JSON document."""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+
+def regard(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def test_help_lists_every_command_with_a_line():
+    from regard.cli import cli
+
+    shown = regard("--help")
+    assert shown.returncode == 0
+    for name, command in cli.commands.items():
+        line = next(line for line in shown.stdout.splitlines() if line.startswith(f"  {name} "))
+        assert len(line.split()) >= 4, f"{name} has no help"
+        assert not line.endswith("..."), f"the help of {name} is cut off"
+        assert command.help
+
+
+def test_version():
+    import regard as package
+
+    assert package.__version__ in regard("--version").stdout
+
+
+def test_help_answers_in_a_quarter_of_the_time_of_importing_torch():
+    def seconds(*command):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *command], capture_output=True, check=True)
+        return time.perf_counter() - start
+
+    pairs = [(seconds("-m", "regard", "--help"), seconds("-c", "import torch")) for _ in range(3)]
+    assert statistics.median(ours / torch for ours, torch in pairs) <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["trian"], "did you mean 'train'?"),
+        (["train", "translate-transformr", "-o", "x"], "did you mean 'translate-transformer'?"),
+        (["train", "translate-transformer", "model.widht=3", "-o", "x"], "did you mean 'width'?"),
+        (["train", "translate-transformer"], "-o runs/NAME"),
+        (["train", "translate-transformer", "width", "-o", "x"], "not of the form key=value"),
+        (["cost", "transfomer-base"], "did you mean 'transformer-base'?"),
+        (["predict", "nowhere", "hello"], "nowhere"),
+        (["evaluate", "nowhere"], "nowhere"),
+        (["bench", "layrs"], "layers"),
+    ],
+)
+def test_a_wrong_call_exits_with_2_and_says_what_would_work(words, said, tmp_path):
+    done = regard(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == [], "a wrong call leaves nothing behind"
+
+
+def test_recipes_as_json():
+    listed = json.loads(regard("recipes", "--json").stdout)
+    assert {"translate-recurrent", "translate-transformer"} <= {recipe["name"] for recipe in listed}
+    assert all(recipe["about"] for recipe in listed)
+
+
+def test_schema_is_json():
+    assert json.loads(regard("recipes", "--schema").stdout)["$defs"]
+
+
+def test_show_config_is_the_resolved_recipe_with_help():
+    shown = regard("train", "translate-transformer", "model.width=64", "--show-config")
+    assert shown.returncode == 0
+    assert yaml.safe_load(shown.stdout)["model"]["width"] == 64
+    assert "# width of the vectors between layers" in shown.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    assert "_REGARD_COMPLETE" in regard("completion", shell).stdout
+
+
+def test_completion_knows_commands_and_recipes(monkeypatch):
+    import os
+
+    def complete(words):
+        env = {
+            **os.environ,
+            "_REGARD_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        return regard(env=env).stdout
+
+    assert "train" in complete("regard tra")
+    assert "translate-recurrent" in complete("regard train translate-r")
+
+
+def test_a_closed_pipe_is_no_failure():
+    command = f"{sys.executable} -m regard recipes --schema | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,136 @@
+"""Recipes: every mistake is named, with the field, the value and the nearest valid choice, and all of them at once."""
+
+import json
+
+import pytest
+import yaml
+
+from regard import config
+from regard.errors import CallError
+
+MINIMAL = {"task": "translate", "data": {"train": "pairs.tsv"}, "model": {"kind": "transformer"}}
+
+
+def mistakes(*overrides, tree=MINIMAL):
+    with pytest.raises(CallError) as caught:
+        config.build(config.override(tree, overrides))
+    return str(caught.value)
+
+
+def test_every_packaged_recipe_reads():
+    names = config.packaged()
+    assert {"translate-recurrent", "translate-transformer"} <= set(names)
+    for name in names:
+        recipe = config.read(name)
+        assert recipe.about, f"{name} has no line that says what it is"
+
+
+def test_overrides_take_the_type_of_their_field():
+    recipe = config.build(
+        config.override(
+            MINIMAL, ["model.width=64", "training.learning_rate=1e-3", "data.max_length=none", "model.norm_first=no"]
+        )
+    )
+    assert recipe.model.width == 64
+    assert recipe.training.learning_rate == 1e-3
+    assert recipe.model.norm_first is False
+
+
+def test_a_text_that_looks_like_a_number_stays_a_text():
+    assert config.build(config.override(MINIMAL, ["data.train=2016"])).data.train == "2016"
+
+
+def test_equals_signs_in_values_are_kept():
+    assert config.parse_override("data.train=a=b.tsv") == (("data", "train"), "a=b.tsv")
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("model.widht=64", "model.widht: unknown key; did you mean 'width'?"),
+        ("modle.width=64", "modle: unknown key; did you mean 'model'?"),
+        ("training.schedule=inverse_sqr", "did you mean 'inverse_sqrt'?"),
+        ("model.width=wide", "model.width='wide': should be a valid integer"),
+        ("model.width=0", "model.width='0': should be greater than or equal to 1"),
+        ("model.heads=5", "model.heads=5 must divide width=256; 1, 2, 4, 8, 16, 32 would"),
+        ("model.kind=transfomer", "model.kind='transfomer': not known; did you mean 'transformer'?"),
+        ("data.train=none", "data.train"),
+        ("model=3", "model"),
+        ("task=translat", "task='translat' is not a job that regard knows; did you mean 'translate'?"),
+        ("model.tied=all", "needs data.tokenizer.joint=true"),
+    ],
+)
+def test_a_mistake_is_named_with_the_nearest_choice(override, said):
+    assert said in mistakes(override)
+
+
+def test_two_or_more_mistakes_come_together():
+    said = mistakes("model.widht=64", "model.heads=5", "training.learning_rate=fast", "data.trian=x")
+    assert said.startswith("4 mistakes in the recipe:")
+    for part in ("model.widht: unknown", "model.heads=5 must divide", "learning_rate='fast'", "data.trian: unknown"):
+        assert part in said
+
+
+def test_settings_are_frozen():
+    recipe = config.build(MINIMAL)
+    with pytest.raises(ValueError, match="frozen"):
+        recipe.training.seed = 3
+
+
+def test_a_named_size_is_filled_in_and_can_be_changed():
+    recipe = config.build(config.override(MINIMAL, ["model.size=base", "model.heads=16"]))
+    model = recipe.model
+    assert (model.width, model.hidden, model.heads, model.encoder_layers) == (512, 2048, 16, 6)
+
+
+def test_a_recipe_may_extend_another(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: translate-transformer\nmodel: {width: 32}\n")
+    assert config.read(mine).model.width == 32
+    assert config.read(mine).model.heads == config.read("translate-transformer").model.heads
+
+
+def test_yaml_mistakes_name_file_and_line(tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("task: translate\nmodel: {width: 3\n")
+    with pytest.raises(CallError, match=r"bad\.yaml, line 3"):
+        config.read(bad)
+    bad.write_text("task: translate\ntask: translate\n")
+    with pytest.raises(CallError, match=r"line 2: the key 'task' is given twice"):
+        config.read(bad)
+    bad.write_text("- task\n")
+    with pytest.raises(CallError, match="a recipe has sections"):
+        config.read(bad)
+    bad.write_bytes(b"task: \xff\n")
+    with pytest.raises(CallError, match="not UTF-8"):
+        config.read(bad)
+
+
+def test_yaml_cannot_execute(tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("task: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(CallError, match="could not determine a constructor"):
+        config.read(bad)
+
+
+def test_an_unknown_recipe_suggests_one():
+    with pytest.raises(CallError, match="did you mean 'translate-transformer'"):
+        config.read("translate-transfromer")
+
+
+@pytest.mark.parametrize("name", list(config.packaged()))
+def test_show_is_a_recipe_again_with_help_for_every_field(name):
+    recipe = config.read(name)
+    text = config.show(recipe)
+    assert config.build(yaml.safe_load(text)) == recipe
+    fields = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    helped = [line for line in fields if "#" in line or line.endswith(":")]
+    # `task` and `kind` explain themselves
+    assert {line.split(":")[0].strip() for line in fields if line not in helped} <= {"task", "kind"}
+
+
+def test_the_schema_knows_the_fields():
+    schema = config.schema()
+    json.dumps(schema)
+    assert "width" in schema["$defs"]["TransformerSettings"]["properties"]
+    assert schema["$defs"]["TransformerSettings"]["additionalProperties"] is False
