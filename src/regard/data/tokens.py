@@ -1,0 +1,202 @@
+"""Text to numbers and back: words, characters, bytes, BPE (1508.07909) and unigram pieces (1804.10959).
+
+The work is done by the `tokenizers` library; the file it saves is an ordinary tokenizer.json that other tools read.
+What is ours:
+
+- the four special tokens have the same ids in every vocabulary, and text can never be read as one of them: a sentence
+  that contains the letters `</s>` does not end there;
+- words come back as they were written. A punctuation mark of kind `word` carries its glue: `"Hola", dijo.` is kept as
+  `"￭ Hola ￭" ￭, dijo ￭.`, so joining is exact for ¿ ¡ « » and both kinds of quotes, and words keep one form each
+  wherever they stand;
+- every piece knows its place in the text (`Span`), which pictures and alignments need;
+- training gives the same vocabulary every time (the library's unigram trainer depends on the order of a hash table).
+
+White space is read as single spaces by all kinds but `character` and `byte`, which give back every character. Text is
+normalised to NFC.
+"""
+
+import codecs
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenizers import Tokenizer as Inner
+
+from regard.corpora.pair import WORD
+from regard.data.kinds import (
+    BYTES,
+    END,
+    GLUE,
+    PAD,
+    SPACE,
+    SPECIALS,
+    START,
+    UNK,
+    Kind,
+    canonical,
+    kind_of,
+    trainer,
+    untrained,
+)
+from regard.errors import CallError
+
+
+class Span(NamedTuple):
+    """Where a piece stands in its text: characters start ≤ i < end, which begin in the word-th word, from 0."""
+
+    start: int
+    end: int
+    word: int
+
+
+class Tokenizer:
+    """One vocabulary. Made by `train` or `load`; `encode` gives ids without special tokens."""
+
+    def __init__(self, inner: Inner) -> None:
+        inner.encode_special_tokens = True  # "</s>" in a text is five characters, not the end of the sentence
+        self._inner = inner
+        self.kind = kind_of(inner)
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        kind: Kind,
+        *,
+        size: int = 8000,
+        min_frequency: int = 1,
+        lowercase: bool = False,
+    ) -> "Tokenizer":
+        """Learn a vocabulary of at most `size` entries from texts, which are read once and not kept.
+
+        `min_frequency` counts words, characters, or the pairs that BPE merges; unigram and byte do not use it.
+        The characters that were seen are always part of a BPE vocabulary, also when they alone are more than `size`.
+        """
+        inner = untrained(kind, lowercase)
+        if kind == "byte":
+            return cls(inner)  # nothing to learn
+        inner.train_from_iterator(texts, trainer(kind, size, min_frequency))
+        return cls(canonical(inner) if kind == "unigram" else inner)
+
+    @property
+    def size(self) -> int:
+        return self._inner.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            half = text[problem.start]
+            raise CallError(f"character {problem.start} of the text is {half!r}, half of a character") from None
+        return self._inner.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""
+        return [self._inner.id_to_token(index) or SPECIALS[UNK] for index in ids]
+
+    def decode(self, ids: Iterable[int], unknown: Iterable[str] = ()) -> str:
+        """Plain text. Pad, start and end leave no trace; the i-th `<unk>` becomes `unknown[i]` if there is one."""
+        return "".join(self._surface(list(ids), unknown)).strip(self._trimmed)
+
+    def labels(self, ids: Iterable[int]) -> list[str]:
+        """What to write beside a picture: each piece as the reader knows it, special tokens by their names."""
+        ids = list(ids)
+        plain = [text.strip() or "␣" for text in self._surface(ids, ())]
+        return [SPECIALS[index] if index < len(SPECIALS) else text for index, text in zip(ids, plain, strict=True)]
+
+    def spans(self, text: str, words: re.Pattern[str] = WORD) -> list[Span]:
+        """The place in `text` of each piece of `encode(text)`.
+
+        Words are counted as in the alignments of our corpora; `re.compile(r"\\S+")` counts what spaces separate.
+        """
+        encoding = self._inner.encode(text, add_special_tokens=False)
+        offsets = encoding.offsets
+        if self.kind == "word":  # the library counts the glue of a mark to the character before it
+            ends = [0, *(end for _, end in offsets)]
+            offsets = [(max(start, before), end) for before, (start, end) in zip(ends, offsets, strict=False)]
+        elif offsets and encoding.tokens[0] == SPACE:  # the space put before the text is not in it
+            offsets[0] = (0, 0)
+        return _spans(text, offsets, words)
+
+    def decoded_spans(
+        self, ids: Iterable[int], unknown: Iterable[str] = (), words: re.Pattern[str] = WORD
+    ) -> list[Span]:
+        """The place in `decode(ids, unknown)` of each id; special tokens and half characters are empty spans."""
+        surface = self._surface(list(ids), unknown)
+        text = "".join(surface)
+        shift = len(text) - len(text.lstrip(self._trimmed))
+        text = text.strip(self._trimmed)
+        ends = [min(max(0, end - shift), len(text)) for end in accumulate(map(len, surface))]
+        return _spans(text, zip([0, *ends], ends, strict=False), words)
+
+    def save(self, path: Path | str) -> None:
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Tokenizer":
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+    def to_json(self) -> str:
+        return self._inner.to_str()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Tokenizer":
+        return cls(Inner.from_str(text))
+
+    @property
+    def _trimmed(self) -> str:
+        return "" if self.kind in ("character", "byte") else " "
+
+    def _surface(self, ids: Sequence[int], unknown: Iterable[str]) -> list[str]:
+        """What each id adds to the text, the space before it included."""
+        replacements = iter(unknown)
+        pieces = [
+            next(replacements, piece) if index == UNK else "" if index in (PAD, START, END) else piece
+            for index, piece in zip(ids, self.pieces(ids), strict=True)
+        ]
+        if self.kind == "character":
+            return pieces
+        if self.kind == "byte":
+            return _utf8(ids, pieces)
+        if self.kind in ("bpe", "unigram"):
+            return [piece.replace(SPACE, " ") for piece in pieces]
+        return list(_glued(pieces)) if self.kind == "word" else [" " + piece if piece else "" for piece in pieces]
+
+
+def _glued(pieces: Iterable[str]) -> Iterator[str]:
+    space = ""
+    for piece in pieces:
+        if not piece:
+            yield ""
+            continue
+        text = piece.removeprefix(GLUE).removesuffix(GLUE)
+        yield text if piece.startswith(GLUE) else space + text
+        space = "" if piece.endswith(GLUE) else " "
+
+
+def _utf8(ids: Iterable[int], pieces: Iterable[str]) -> list[str]:
+    """Bytes joined to characters: the last byte of a character brings it, those before bring nothing."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    surface = [
+        piece if index < len(SPECIALS) else decoder.decode(BYTES[piece])
+        for index, piece in zip(ids, pieces, strict=True)
+    ]
+    if surface:
+        surface[-1] += decoder.decode(b"", final=True)
+    return surface
+
+
+def _spans(text: str, offsets: Iterable[tuple[int, int]], words: re.Pattern[str]) -> list[Span]:
+    first = [match.start() for match in words.finditer(text)]
+    spans = []
+    for start, end in offsets:
+        while start < end and text[start].isspace():  # the space before belongs to no piece
+            start += 1
+        spans.append(Span(start, end, max(0, bisect_right(first, start) - 1)))
+    return spans
