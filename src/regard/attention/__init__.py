@@ -1,0 +1,55 @@
+"""Attention itself: scores, attend, multi-head, masks, positions, and a way to look at it.
+
+One idea a file; each opens with its equation and its paper.
+"""
+
+from regard.attention import masks
+from regard.attention.additive import Additive
+from regard.attention.attend import attend
+from regard.attention.bilinear import Bilinear
+from regard.attention.concat import Concat
+from regard.attention.cosine import Cosine
+from regard.attention.dot import Dot
+from regard.attention.layer import Attention, CrossAttention, SelfAttention, self_attention
+from regard.attention.memory import Memory
+from regard.attention.multihead import KeyValue, MultiHead
+from regard.attention.positions import Combine, Learned, LearnedGrid, Sinusoidal, SinusoidalGrid, sinusoids
+from regard.attention.relative import Alibi, RelativeBias
+from regard.attention.rotary import Rotary
+from regard.attention.scaled_dot import ScaledDot
+from regard.attention.score import DotForm, Score, TanhForm
+from regard.attention.streaming import streaming_attention
+from regard.attention.trace import Trace, tracing
+
+__all__ = [
+    "Additive",
+    "Alibi",
+    "Attention",
+    "Bilinear",
+    "Combine",
+    "Concat",
+    "Cosine",
+    "CrossAttention",
+    "Dot",
+    "DotForm",
+    "KeyValue",
+    "Learned",
+    "LearnedGrid",
+    "Memory",
+    "MultiHead",
+    "RelativeBias",
+    "Rotary",
+    "ScaledDot",
+    "Score",
+    "SelfAttention",
+    "Sinusoidal",
+    "SinusoidalGrid",
+    "TanhForm",
+    "Trace",
+    "attend",
+    "masks",
+    "self_attention",
+    "sinusoids",
+    "streaming_attention",
+    "tracing",
+]

@@ -1,0 +1,92 @@
+"""What a score is: how well does a query match a key?
+
+    e[i, j] = score(q_i, k_j)
+
+The ways of the literature look different and come down to two shapes, and `attend` knows a kernel for each that keeps
+no table of Q×K (let alone Q×K×D) numbers:
+
+    dot form    e = scale · q kᵀ          dot, scaled dot, bilinear, cosine
+    tanh form   e = wᵀ tanh(q + k)        additive, concat
+
+A score says the same thing twice: `forward` is its equation, written plainly in the numbers' own type; `normal_form` is
+what `attend` computes with. Tests hold the two together.
+
+Weights of a score are shared by everything in the leading dimensions: by the rows of a batch, and by the heads if a
+score sits inside `MultiHead`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Scores of half-precision vectors overflow half precision (65504), so they are formed one size up."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+class DotForm(NamedTuple):
+    """e = scale · q kᵀ"""
+
+    query: Float[Tensor, "*#b Q D"]
+    key: Float[Tensor, "*#b K D"]
+    scale: float
+
+    def table(self) -> Float[Tensor, "*b Q K"]:
+        """All Q×K scores. Scaled before the product, which keeps large vectors away from overflow."""
+        return (at_least_float32(self.query) * self.scale) @ at_least_float32(self.key).mT
+
+
+class TanhForm(NamedTuple):
+    """e = wᵀ tanh(q + k)"""
+
+    query: Float[Tensor, "*#b Q D"]
+    key: Float[Tensor, "*#b K D"]
+    weight: Float[Tensor, "D"]
+
+    def table(self) -> Float[Tensor, "*b Q K"]:
+        """All Q×K scores, a few queries at a time: outside of training never a tensor of Q×K×D."""
+        query, key, weight = map(at_least_float32, self)
+        key = key.unsqueeze(-3)
+        rows = [torch.tanh(some.unsqueeze(-2) + key) @ weight for some in query.split(16, dim=-2)]
+        return torch.cat(rows, dim=-2)
+
+
+class Score(nn.Module, ABC):
+    """Base of all scores. A new one is a file with `forward` and `pair`, and `prepare` if the keys need work."""
+
+    @abstractmethod
+    def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:
+        """The equation, written plainly."""
+
+    @abstractmethod
+    def pair(self, query: Float[Tensor, "*#b Q Dq"], prepared: Float[Tensor, "*#b K Dp"]) -> DotForm | TanhForm:
+        """Queries and prepared keys, in the score's normal form."""
+
+    def prepare(self, key: Float[Tensor, "*b K Dk"]) -> Float[Tensor, "*b K Dp"]:
+        """The work that concerns the keys alone. A recurrent decoder does it once and then takes many steps."""
+        return key
+
+    def normal_form(
+        self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"], *, prepared: bool = False
+    ) -> DotForm | TanhForm:
+        """The score in the form that `attend` computes; `prepared` says that `key` went through `prepare` already."""
+        return self.pair(query, key if prepared else self.prepare(key))
+
+
+def require_width(argument: str, x: Tensor, width: int, score: Score) -> None:
+    """Complain in the user's words if the last dimension is not what the score was built for."""
+    if x.shape[-1] != width:
+        raise ValueError(f"{argument} has width {x.shape[-1]}, but this {type(score).__name__} was built for {width}")
+
+
+def require_same_width(query: Tensor, key: Tensor, score: Score) -> None:
+    """Complain if queries and keys cannot be multiplied with each other."""
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"query has width {query.shape[-1]} and key has width {key.shape[-1]}; {type(score).__name__} needs them "
+            "equal (Bilinear, Additive and Concat take different widths)"
+        )

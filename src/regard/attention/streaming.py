@@ -1,0 +1,190 @@
+"""Attention with scores of the tanh form, exact and in memory linear in Q and K.
+
+    e_ij = wᵀ tanh(q_i + k_j) + bias_ij,     a_i = softmax_j(e_i),     c_i = Σ_j a_ij v_j
+
+Written down directly this makes a tensor of Q×K×D, and keeps it for the backward pass. The idea of Dao et al. 2022,
+"FlashAttention", arXiv:2205.14135 (and of Rabe, Staats 2021, arXiv:2112.05682) is to compute a block at a time, to keep of each row
+only its log-sum-exp L_i, and to compute the block again when the gradient asks for it. They do it for dot products;
+here it is for tanh. With t = tanh(q_i + k_j) and g the gradient of c,
+
+    a_ij  = exp(e_ij − L_i)                     δ_i  = Σ_j a_ij (g_i·v_j) = g_i·c_i
+    de_ij = a_ij (g_i·v_j − δ_i)                dw   = Σ_ij de_ij t_ij
+    dq_i  = w ⊙ Σ_j de_ij (1 − t_ij²)           dk_j = w ⊙ Σ_i de_ij (1 − t_ij²)          dv_j = Σ_i a_ij g_i
+
+Where we differ: blocks of queries see all their keys before the softmax (a block of rows × K scores is small), so that no running
+maximum is needed; only the tile of tanh values, queries × keys × D, is cut along the keys too. The tile is sized to stay
+in the cache of a core, which is what makes this faster than the direct form and not only smaller.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.score import TanhForm, at_least_float32
+
+# Numbers in a tile of tanh values. On a CPU: half a megabyte of float32, within the L2 cache of a core. Elsewhere: enough work
+# for one launch of a kernel.
+TILE_ON_CPU, TILE_ELSEWHERE = 2**17, 2**25
+
+
+def streaming_attention(
+    form: TanhForm,
+    value: Float[Tensor, "*#b K Dv"],
+    mask: Bool[Tensor, "*#b #Q #K"] | None = None,
+    *,
+    bias: Float[Tensor, "*#b #Q #K"] | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Float[Tensor, "*b Q Dv"]:
+    """softmax(form + bias) value. Rows that may attend to nothing are zero, in value and in gradient."""
+    Q, K = form.query.shape[-2], form.key.shape[-2]
+    lead = torch.broadcast_shapes(form.query.shape[:-2], form.key.shape[:-2], value.shape[:-2])
+
+    def flat(x: Tensor) -> Tensor:
+        return x.expand(*lead, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+
+    def flat_table(x: Tensor) -> Tensor:
+        x = x.expand(*x.shape[:-2], x.shape[-2], K)
+        return flat(x) if x.shape[:-2].numel() > 1 else x.reshape(1, *x.shape[-2:])
+
+    # The generator behind the seed lives on the CPU even if the tensors do not, so that drawing it waits for nobody.
+    seed = int(torch.randint(2**62, ())) if dropout else 0
+    context = _StreamingAttention.apply(
+        *map(flat, map(at_least_float32, (form.query, form.key))),
+        at_least_float32(form.weight),
+        flat(at_least_float32(value)),
+        None if bias is None else flat_table(at_least_float32(bias)).expand(-1, Q, K),
+        None if mask is None else flat_table(mask),
+        causal,
+        dropout,
+        seed,
+    )
+    return context.to(value.dtype).reshape(*lead, Q, value.shape[-1])
+
+
+class _Block(NamedTuple):
+    """Some rows of the batch and some of their queries."""
+
+    rows: slice
+    queries: slice
+
+    def of(self, table: Tensor) -> Tensor:
+        """The part of a table B×Q×K that belongs to the block; B and Q may be 1."""
+        rows = self.rows if table.shape[0] > 1 else slice(None)
+        queries = self.queries if table.shape[1] > 1 else slice(None)
+        return table[rows, queries]
+
+
+class _Plan:
+    """How the work is cut, and what is the same in both directions: forward and backward walk through the same blocks."""
+
+    def __init__(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, dropout: float, seed: int):
+        (self.B, self.Q, D), self.K = query.shape, key.shape[1]
+        pairs = max(1, (TILE_ON_CPU if query.device.type == "cpu" else TILE_ELSEWHERE) // D)
+        self.keys = min(self.K, max(1, 2 * int(pairs**0.5)))
+        self.queries = min(self.Q, max(1, pairs // self.keys))
+        self.rows = min(self.B, max(1, pairs // (self.keys * self.queries)))
+        self.tile = query.new_empty(self.rows * self.queries * self.keys * D)
+        self.mask, self.causal, self.dropout = mask, causal, dropout
+        self.generator = torch.Generator(query.device).manual_seed(seed)
+
+    def blocks(self) -> Iterator[_Block]:
+        for row in range(0, self.B, self.rows):
+            for query in range(0, self.Q, self.queries):
+                yield _Block(slice(row, row + self.rows), slice(query, query + self.queries))
+
+    def spans(self) -> Iterator[slice]:
+        for key in range(0, self.K, self.keys):
+            yield slice(key, key + self.keys)
+
+    def tanh(self, query: Tensor, key: Tensor) -> Tensor:
+        """tanh(q_i + k_j) for a block of queries and a span of keys, always in the same piece of memory."""
+        shape = (query.shape[0], query.shape[1], key.shape[1], key.shape[2])
+        tile = self.tile[: query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2]].view(shape)
+        return torch.add(query.unsqueeze(2), key.unsqueeze(1), out=tile).tanh_()
+
+    def scores(self, tanh: Tensor, weight: Tensor, bias: Tensor | None, block: _Block, span: slice) -> Tensor:
+        """wᵀ tanh(q + k) + bias for one tile, −∞ where the queries may not attend."""
+        scores = tanh @ weight
+        if bias is not None:
+            scores += block.of(bias)[..., span]
+        if self.mask is not None:
+            scores.masked_fill_(~block.of(self.mask)[..., span], -torch.inf)
+        if self.causal:
+            last = torch.arange(self.Q, device=scores.device)[block.queries] + (self.K - self.Q)
+            scores.masked_fill_(torch.arange(self.K, device=scores.device)[span] > last.unsqueeze(-1), -torch.inf)
+        return scores
+
+    def drop(self, weights: Tensor) -> Tensor:
+        """Dropout on the weights of a block: times 0 or 1/(1 − p), the same factors whenever the plan is walked through."""
+        if not self.dropout:
+            return weights
+        keep = 1 - self.dropout
+        return torch.empty_like(weights).bernoulli_(keep, generator=self.generator).div_(keep).mul_(weights)
+
+
+class _StreamingAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx,
+        query: Float[Tensor, "B Q D"],
+        key: Float[Tensor, "B K D"],
+        weight: Float[Tensor, "D"],
+        value: Float[Tensor, "B K Dv"],
+        bias: Float[Tensor, "#B Q K"] | None,
+        mask: Bool[Tensor, "#B #Q K"] | None,
+        causal: bool,
+        dropout: float,
+        seed: int,
+    ) -> Float[Tensor, "B Q Dv"]:
+        plan = _Plan(query, key, mask, causal, dropout, seed)
+        context = query.new_zeros(*query.shape[:2], value.shape[2])
+        log_sum = query.new_zeros(query.shape[:2])
+        for block in plan.blocks():
+            rows, queries = block
+            scores = query.new_empty(*query[rows, queries].shape[:2], plan.K)
+            for span in plan.spans():
+                tanh = plan.tanh(query[rows, queries], key[rows, span])
+                scores[..., span] = plan.scores(tanh, weight, bias, block, span)
+            total = scores.logsumexp(-1)
+            # A row without any key has a total of −∞. With +∞ in its place its weights exp(e − L) are zero, not NaN.
+            total.masked_fill_(total == -torch.inf, torch.inf)
+            weights = scores.sub_(total.unsqueeze(-1)).exp_()
+            context[rows, queries] = torch.bmm(plan.drop(weights), value[rows])
+            log_sum[rows, queries] = total
+        ctx.save_for_backward(query, key, weight, value, bias, mask, context, log_sum)
+        ctx.options = (causal, dropout, seed)
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Float[Tensor, "B Q Dv"]):
+        query, key, weight, value, bias, mask, context, log_sum = ctx.saved_tensors
+        plan = _Plan(query, key, mask, *ctx.options)
+        d_query, d_key, d_weight, d_value = map(torch.zeros_like, (query, key, weight, value))
+        d_bias = torch.zeros_like(bias) if ctx.needs_input_grad[4] else None
+        delta = (gradient * context).sum(-1, keepdim=True)
+        for block in plan.blocks():
+            rows, queries = block
+            d_weights = torch.bmm(gradient[rows, queries], value[rows].mT)
+            factors = plan.drop(torch.ones_like(d_weights))
+            weights = torch.empty_like(d_weights)
+            for span in plan.spans():
+                tanh = plan.tanh(query[rows, queries], key[rows, span])
+                scores = plan.scores(tanh, weight, bias, block, span)
+                weights[..., span] = scores.sub_(log_sum[rows, queries].unsqueeze(-1)).exp_()
+                d_scores = d_weights[..., span].mul_(factors[..., span]).sub_(delta[rows, queries])
+                d_scores = d_scores.mul_(weights[..., span]).contiguous()
+                if d_bias is not None:
+                    block.of(d_bias)[..., span] += d_scores if d_bias.shape[0] > 1 else d_scores.sum(0, keepdim=True)
+                d_weight += d_scores.flatten() @ tanh.flatten(0, 2)
+                # The tile is not needed any more: it becomes de · t² in place.
+                tanh.square_().mul_(d_scores.unsqueeze(-1))
+                d_query[rows, queries] += d_scores.sum(2).unsqueeze(-1) - tanh.sum(2)
+                d_key[rows, span] += d_scores.sum(1).unsqueeze(-1) - tanh.sum(1)
+            d_value[rows] += torch.bmm(weights.mul_(factors).mT, gradient[rows, queries])
+        return d_query.mul_(weight), d_key.mul_(weight), d_weight, d_value, d_bias, None, None, None, None
