@@ -254,7 +254,8 @@ def show(settings: Settings, indent: int = 0) -> str:
             continue
         text = yaml.safe_dump(settings.model_dump(mode="json")[name], default_flow_style=True, width=10**6)
         text = text.removesuffix("\n").removesuffix("\n...")
-        default = "" if field.is_required() or field.default == value else f" (default {field.default})"
+        told = field.default not in (None, "") and not field.is_required() and field.default != value
+        default = f" (default {field.default})" if told else ""
         lines.append(f"{pad}{name}: {text}".ljust(44) + f" # {field.description or ''}{default}".rstrip())
     return "\n".join(lines) + "\n"
 

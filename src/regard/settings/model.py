@@ -23,7 +23,7 @@ SIZES: dict[str, dict[str, Any]] = {
 class RecurrentSettings(Settings):
     """Recurrent sequence to sequence: one vector as the only message, or attention over all encoder states."""
 
-    kind: Literal["recurrent"] = "recurrent"
+    kind: Literal["recurrent"] = Field("recurrent", description="recurrent or transformer")
     cell: Literal["gru", "lstm"] = Field("gru", description="recurrent cell of encoder and decoder")
     context: Literal["initial", "constant", "attention"] = Field(
         "attention",
@@ -58,7 +58,7 @@ class RecurrentSettings(Settings):
 class TransformerSettings(Settings):
     """The Transformer, encoder and decoder."""
 
-    kind: Literal["transformer"] = "transformer"
+    kind: Literal["transformer"] = Field("transformer", description="recurrent or transformer")
     size: Literal["tiny", "small", "base", "big"] | None = Field(
         None, description="a named size; what is given beside it takes precedence"
     )

@@ -30,7 +30,7 @@ class Variant(Settings):
 class Recipe(Settings):
     """What every recipe has; each task adds its own sections."""
 
-    task: str
+    task: str = Field(description="the job")
     about: str = Field("", description="the recipe in one line")
     needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
     training: TrainingSettings = Field(TrainingSettings(), description="how the model is trained")
@@ -41,7 +41,7 @@ class Recipe(Settings):
 class TranslateRecipe(Recipe):
     """Text to text: translation, spelling, anything with a source and a target line."""
 
-    task: Literal["translate"] = "translate"
+    task: Literal["translate"] = Field("translate", description="the job: text to text")
     data: PairDataSettings = Field(description="the user's files and how they are read")
     model: Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")] = Field(
         description="the model and its sizes"

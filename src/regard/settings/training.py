@@ -40,7 +40,8 @@ class TrainingSettings(Settings):
     accumulate: int = Field(1, ge=1, description="batches added up before one update")
     learning_rate: float = Field(1e-3, gt=0, description="the highest that the schedule reaches")
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
-        "inverse_sqrt", description="how the learning rate falls after warmup; cosine falls until max_steps or max_epochs"
+        "inverse_sqrt",
+        description="how the learning rate falls after warmup; cosine falls until max_steps or max_epochs",
     )
     warmup: int = Field(200, ge=0, description="updates over which the learning rate rises from 0")
     final: float = Field(0.0, ge=0, le=1, description="where cosine ends, as a share of learning_rate")
