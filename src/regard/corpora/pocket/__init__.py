@@ -1,0 +1,65 @@
+"""English-Spanish sentence pairs from a grammar of our own, with gold word alignments.
+
+The grammar builds both sides together (`both.py`), so that the links are right by construction. A source sentence has
+one translation, and the words of both sides number a few hundred, so that a small model can learn all of it.
+
+A sentence belongs to a split by a hash of its *target*. Sources that share a target ("he is eating", "she is eating",
+"está comiendo") stay together, so no split shares a source or a target with another, whatever the seed and sizes.
+"""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import CallError, nearest
+from ..pair import Pair
+from .choices import Draw
+from .sentences import sentence
+
+SIZES = {"train": 30_000, "valid": 500, "test": 1_000}
+LONGEST = 42  # words of a source sentence
+
+
+def split_of(target: str) -> str:
+    """85% of all sentences are for training, 5% for validation, 10% for testing."""
+    bucket = zlib.crc32(target.encode()) % 100
+    return "valid" if bucket < 5 else "test" if bucket < 15 else "train"
+
+
+def stream(split: str, seed: int = 0) -> Iterator[Pair]:
+    """Distinct pairs of a split, without end. A longer reading begins with the shorter one."""
+    if split not in SIZES:
+        raise CallError(f"pocket has no split {split!r}{nearest(split, SIZES)}")
+    draw = Draw(seed)
+    seen: set[str] = set()
+    while True:
+        pair = sentence(draw)
+        if split_of(pair.target) != split or pair.source in seen or pair.source.count(" ") >= LONGEST:
+            continue
+        seen.add(pair.source)
+        yield pair
+
+
+def pocket(split: str, size: int | None = None, seed: int = 0) -> list[Pair]:
+    """The first `size` pairs of a split: 30,000, 500 and 1,000 for train, valid and test if not said."""
+    wanted = SIZES.get(split, 0) if size is None else size
+    if wanted < 0:
+        raise CallError(f"size={wanted} must not be negative")
+    return [pair for pair, _ in zip(stream(split, seed), range(wanted), strict=False)]
+
+
+def write(folder: Path | str, sizes: dict[str, int] | None = None, seed: int = 0) -> None:
+    """Write train.tsv, valid.tsv, test.tsv (source, tab, target) and beside each its gold links, in Pharaoh format."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in (sizes or SIZES).items():
+        pairs = pocket(split, size, seed)
+        lines = (f"{pair.source}\t{pair.target}\n" for pair in pairs)
+        (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+        (folder / f"{split}.align").write_text("".join(pharaoh(pair) + "\n" for pair in pairs), encoding="utf-8")
+
+
+def pharaoh(pair: Pair) -> str:
+    """The links of a pair on one line: "0-0 1-2" for sure ones, "1?3" for possible ones."""
+    links = [(link, "-") for link in pair.alignment] + [(link, "?") for link in pair.possible]
+    return " ".join(f"{i}{mark}{j}" for (i, j), mark in sorted(links))
