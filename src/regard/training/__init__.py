@@ -1,0 +1,1 @@
+"""Training: `fit` and what it gives back."""

@@ -17,26 +17,26 @@ from torch import Tensor, nn
 class Average:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.weights: list[Tensor] = [weight for weight in model.parameters() if weight.requires_grad]
         self.names = [name for name, weight in model.named_parameters() if weight.requires_grad]
         self.mean = [weight.detach().clone() for weight in self.weights]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.mean, self.weights, 1 - decay)
+        torch._foreach_lerp_(self.mean, self.weights, 1 - decay)  # pyright: ignore[reportPrivateImportUsage]
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The model with averaged weights, for validation and for saving; its own weights come back at the end."""
         with torch.no_grad():
             own = [weight.detach().clone() for weight in self.weights]
-            torch._foreach_copy_(self.weights, self.mean)
+            torch._foreach_copy_(self.weights, self.mean)  # pyright: ignore[reportPrivateImportUsage]
         try:
             yield
         finally:
             with torch.no_grad():
-                torch._foreach_copy_(self.weights, own)
+                torch._foreach_copy_(self.weights, own)  # pyright: ignore[reportPrivateImportUsage]
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(zip(self.names, self.mean, strict=True))

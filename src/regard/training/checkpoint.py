@@ -1,10 +1,11 @@
 """Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place.
 
     RUN/state/step-00000500/
-      SHA256SUMS  run.json  weights.safetensors  optimiser.safetensors  average.safetensors
+      SHA256SUMS  run.json  weights.safetensors  optimiser.safetensors  ...
 
-A rename is atomic, so a checkpoint is there as a whole or not at all, whenever the process dies. `SHA256SUMS` tells a file
-that was damaged later (`sha256sum -c` reads it too); then the checkpoint before is used. Nothing in it can execute.
+A rename is atomic, so a checkpoint is there as a whole or not at all, whenever the process dies. `SHA256SUMS` tells a
+file that was damaged later (`sha256sum -c` reads it too); then the checkpoint before is used. Nothing in it can
+execute.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 """One process or many with the same loop: `torchrun --nproc-per-node 2 -m regard train ...`.
 
-Everything that knows of processes is in this file. Each process works on its share of every batch; gradients are summed by
-torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and optimiser as well. Processors talk
-through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints, so several machines need a folder
-that all of them see.
+Everything that knows of processes is in this file. Each process works on its share of every batch; gradients are
+exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and optimiser too.
+Processors talk through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints, so several
+machines need a folder that all of them see.
 """
 
 import copy
@@ -50,7 +50,8 @@ class Parallel:
             for blocks in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
                 for block in blocks:
                     fully_shard(block, mesh=self._mesh())
-            return fully_shard(model, mesh=self._mesh())
+            fully_shard(model, mesh=self._mesh())
+            return model
         if self.world > 1:
             # Buffers of process 0 are the ones that are saved; sending them round at every step would buy nothing.
             return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)

@@ -1,0 +1,38 @@
+"""Ctrl-C and SIGTERM: finish the step, save, leave. A second Ctrl-C leaves at once and loses the last steps only."""
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was stopped from outside and has saved its state; the same call goes on. Exit code 130."""
+
+
+class Interrupt:
+    """While open, `asked` tells whether somebody wants the run to stop."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.asked = False
+        self._say = say
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+        self._say("stopping after this step; Ctrl-C again stops at once, without saving")

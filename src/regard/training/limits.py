@@ -1,0 +1,40 @@
+"""When a run ends, and how far it is."""
+
+import math
+from collections.abc import Callable
+
+from regard.settings.training import TrainingSettings
+from regard.training.run import Run
+
+LenEpoch = Callable[[int], int]
+
+
+def reached(run: Run, settings: TrainingSettings, out_of_time: bool) -> str:
+    """The limit that ends the run now, or nothing. Processes have to agree on the time, so the caller tells it."""
+    if settings.max_steps is not None and run.step >= settings.max_steps:
+        return "max_steps"
+    if settings.max_epochs is not None and run.epoch >= settings.max_epochs:
+        return "max_epochs"
+    if settings.patience and run.worse_in_a_row >= settings.patience:
+        return "patience"
+    return "time_limit" if out_of_time else ""
+
+
+def last_step(settings: TrainingSettings, len_epoch: LenEpoch) -> int:
+    """The number of the last step, where steps or epochs are limited."""
+    ends = [] if settings.max_steps is None else [settings.max_steps]
+    if settings.max_epochs is not None:
+        ends.append(math.ceil(sum(map(len_epoch, range(settings.max_epochs))) / settings.accumulate))
+    return min(ends)
+
+
+def share_done(run: Run, settings: TrainingSettings, passes: float) -> float | None:
+    """How much of the run is behind us, by the limit that will be the first to end it; None if nothing limits it."""
+    shares: list[float] = []
+    if settings.max_steps is not None:
+        shares.append(run.step / settings.max_steps)
+    if settings.max_epochs is not None:
+        shares.append(passes / settings.max_epochs)
+    if settings.time_limit is not None:
+        shares.append(run.seconds / settings.time_limit)
+    return min(1.0, max(shares)) if shares else None

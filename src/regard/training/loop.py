@@ -1,0 +1,321 @@
+"""The training loop: for any model whose `forward(batch)` gives a sum of losses and a count, on one process or many.
+
+Where a run stands is two integers for the data, (epoch, index), and one for the rest, the step: random numbers are
+seeded by (seed, step, process). So a run that was killed goes on from its last checkpoint as if nothing had happened.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import CallError, RegardError
+from regard.settings.training import TrainingSettings
+from regard.training import limits
+from regard.training.checkpoint import Checkpoint, Checkpoints, write_weights
+from regard.training.fingerprint import differences
+from regard.training.interrupt import Interrupt, Stopped
+from regard.training.metrics import Metrics
+from regard.training.parallel import Parallel, pick_device
+from regard.training.progress import display
+from regard.training.protocols import Batches
+from regard.training.run import Result, Run, Window
+from regard.training.schedule import schedule
+from regard.training.update import Update
+
+READ_EVERY = 10  # steps between looks at what the device computed, because each look waits for it
+BAD_STEPS = 10  # skipped steps in a row that end the run
+GO_ON, OUT_OF_TIME, ASKED_TO_STOP = 0, 1, 2
+
+Evaluate = Callable[[nn.Module], dict[str, float]]
+Sample = Callable[[nn.Module], str]
+Say = Callable[[str], None]
+
+
+class DivergenceError(RegardError):
+    """The loss is not a number or explodes, step after step."""
+
+
+def fit(
+    model: nn.Module,
+    batches: Batches,
+    settings: TrainingSettings,
+    folder: str | Path,
+    *,
+    evaluate: Evaluate | None = None,
+    sample: Sample | None = None,
+    config: dict[str, Any] | None = None,
+    parallel: Parallel | None = None,
+    on_message: Say | None = None,
+) -> Result:
+    """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
+
+    `evaluate(model)` gives validation scores, among them `settings.metric`; `sample(model)` a text to show beside them.
+    `config` is the resolved recipe: a folder that was started with another one is refused. The best weights (by the
+    metric; averaged, if `settings.average`) end up in `folder/model.safetensors`.
+    """
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    config = {"training": settings.model_dump(mode="json")} if config is None else config
+    parallel = parallel or Parallel(device=pick_device(settings.device))
+    trainer = _Trainer(model, batches, settings, Path(folder), evaluate, sample, config, parallel, on_message)
+    try:
+        return trainer.train()
+    finally:
+        trainer.close()
+
+
+class _Trainer:
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Batches,
+        settings: TrainingSettings,
+        folder: Path,
+        evaluate: Evaluate | None,
+        sample: Sample | None,
+        config: dict[str, Any],
+        parallel: Parallel,
+        on_message: Say | None,
+    ) -> None:
+        self.model, self.batches, self.settings, self.folder = model, batches, settings, folder
+        self.evaluate, self.sample, self.config, self.parallel = evaluate, sample, config, parallel
+        self.progress = display()
+        self.say: Say = (on_message or self.progress.say) if parallel.main else lambda text: None
+
+        self.checkpoints = Checkpoints(folder / "state", settings.keep)
+        step = parallel.share(self.checkpoints.latest(self.say) if parallel.main else None)
+        checkpoint = None if step is None else self.checkpoints.load(step)
+        if checkpoint is not None:
+            _refuse_another_recipe(folder, checkpoint.run["config"], config)
+
+        self.rate = schedule(settings, last=lambda: limits.last_step(settings, batches.len_epoch))
+        self.update = Update(model, settings, parallel, self.rate, spare=lambda: next(batches.epoch(0)))
+        self.clock = time.perf_counter()
+        self.busy = 0.0  # seconds of training since the last line of metrics
+        self.passes = 0.0  # over the data: 1.5 is half-way through the second epoch
+        self.run, self.saved = Run(), None  # saved: what the last checkpoint holds
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        self.metrics = Metrics(folder, self.run.step, settings.tensorboard) if parallel.main else None
+        self.pending: list[tuple[int, int, int, Tensor]] = []  # step, epoch, index, what the device computed
+        self.out_of_time = settings.time_limit is not None and self.run.seconds >= settings.time_limit
+
+    # -------------------------------------------------------------------------------------------------- the run
+    def train(self) -> Result:
+        run = self.run
+        if run.step and self._limit():
+            self.say(f"{self.folder} has been trained to the end: {self._limit()} is reached at step {run.step:,}")
+        elif run.step:
+            self.say(f"{self.folder} goes on from step {run.step:,}")
+        if self.parallel.main:
+            self.progress.start()
+        with Interrupt(self.say) as interrupt:
+            stream = self._stream()
+            while not self._limit():
+                self._step(list(islice(stream, self.settings.accumulate)))
+                order = self.parallel.largest(self._order(interrupt))
+                self.out_of_time |= order == OUT_OF_TIME
+                if self._limit():
+                    break
+                self._log_validate_save()
+                if order == ASKED_TO_STOP:
+                    self._stop()
+            self._finish()
+        return Result(run.step, run.best, run.history, run.seconds, self._limit())
+
+    def close(self) -> None:
+        self.progress.stop()
+        if self.metrics is not None:
+            self.metrics.close()
+
+    def _stream(self) -> Iterator[tuple[Any, int, int]]:
+        """Batches from where the run stands, each with the position that follows it."""
+        epoch, index = self.run.epoch, self.run.index
+        while self.settings.max_epochs is None or epoch < self.settings.max_epochs:
+            length = self.batches.len_epoch(epoch)
+            if length == 0:
+                raise CallError("there is nothing to train on: the data gives no batch")
+            for share in self.batches.epoch(epoch, index, self.parallel.rank, self.parallel.world):
+                index += 1
+                self.passes = epoch + index / length
+                yield share, epoch + index // length, index % length
+            if index != length:
+                raise RuntimeError(f"epoch {epoch} was to have {length} batches and had {index}")
+            epoch, index = epoch + 1, 0
+
+    def _limit(self) -> str:
+        return limits.reached(self.run, self.settings, self.out_of_time)
+
+    def _order(self, interrupt: Interrupt) -> int:
+        if interrupt.asked:
+            return ASKED_TO_STOP
+        limit = self.settings.time_limit
+        return OUT_OF_TIME if limit is not None and self.run.seconds >= limit else GO_ON
+
+    def _step(self, group: list[tuple[Any, int, int]]) -> None:
+        run = self.run
+        run.step += 1
+        computed = self.update(run.step, [share for share, _, _ in group])
+        self.pending.append((run.step, run.epoch, run.index, computed))
+        _, run.epoch, run.index = group[-1]
+        self._tick(training=True)
+
+    def _log_validate_save(self) -> None:
+        step, settings = self.run.step, self.settings
+        if step % READ_EVERY == 0:
+            self._read()
+        if step % settings.log_every == 0:
+            self._log()
+        if step % settings.validate_every == 0 if settings.validate_every else self.run.index == 0:
+            self._validate()
+        if step % settings.save_every == 0:
+            self._save()
+
+    def _stop(self) -> None:
+        self._save()
+        if self.run.best is None:
+            self._write_weights()
+        message = f"stopped at step {self.run.step:,} and saved in {self.folder}; the same command goes on from there"
+        self.say(message)
+        raise Stopped(message)
+
+    def _finish(self) -> None:
+        self._read()
+        if self.run.window.steps:
+            self._log()
+        if self.run.validated != self.run.step:
+            self._validate()
+        if self.run.best is None and self.saved != self._standing():
+            self._write_weights()
+        self._save()
+
+    # ---------------------------------------------------------------------------------------------- read and log
+    def _read(self) -> None:
+        """Fetch what the device computed, and look for steps that it skipped."""
+        run, pending, self.pending = self.run, self.pending, []
+        rows = torch.stack([computed for *_, computed in pending]).tolist() if pending else []
+        for (step, epoch, index, _), (total, count, length, bad) in zip(pending, rows, strict=True):
+            run.tokens += int(count)
+            if not bad:
+                run.bad_in_a_row = 0
+                run.window.add(total, count, length)
+                continue
+            run.skipped += 1
+            run.bad_in_a_row += 1
+            what = f"loss {total / count:.4g}, gradient {length:.4g}, epoch {epoch + 1}, batch {index + 1}"
+            self.say(f"step {step:,} was skipped and the weights left as they were: {what}")
+            if run.bad_in_a_row >= BAD_STEPS:
+                raise DivergenceError(
+                    f"{BAD_STEPS} steps in a row gave no usable gradient, the last one with {what}. In a new "
+                    f"folder, try a smaller training.learning_rate (now {self.settings.learning_rate:g}), a longer "
+                    f"training.warmup (now {self.settings.warmup}) or a smaller training.clip (now "
+                    f"{self.settings.clip:g}). If it was so from the first step on, look at the data"
+                )
+        self._tick(training=True)
+
+    def _log(self) -> None:
+        self._read()
+        run, window = self.run, self.run.window
+        record = {
+            "kind": "train",
+            "step": run.step,
+            "epoch": self.passes,
+            "loss": window.total / window.count if window.count else math.nan,
+            "gradient": window.length / window.steps if window.steps else math.nan,
+            "learning_rate": self.rate(run.step),
+            "tokens": run.tokens,
+            "tokens_per_second": window.count / self.busy if self.busy else 0.0,
+            "skipped": run.skipped,
+            "seconds": round(run.seconds, 3),
+        }
+        run.window, self.busy = Window(), 0.0
+        if self.metrics is not None:
+            self.metrics.write(record)
+            done = limits.share_done(run, self.settings, self.passes)
+            self.progress.train(record, done, run.seconds * (1 - done) / done if done else None)
+
+    # ---------------------------------------------------------------------------------- validate, save, restore
+    def _validate(self) -> None:
+        run, settings = self.run, self.settings
+        run.validated = run.step
+        if self.evaluate is None:
+            return
+        self._read()
+        scores, text = None, ""
+        self.parallel.seed(settings.seed, run.step)
+        with self.update.averaged(), self.parallel.validating(self.model) as whole, torch.no_grad():
+            if whole is not None:
+                scores = self.evaluate(whole)
+                text = self.sample(whole) if self.sample is not None else ""
+        scores, text = self.parallel.share((scores, text))
+        if settings.metric not in scores:
+            raise CallError(f"training.metric={settings.metric!r}: validation gives {', '.join(scores)}")
+        value, former = float(scores[settings.metric]), run.best["value"] if run.best else None
+        better = former is None or (value < former if settings.mode == "min" else value > former)
+        better = better and math.isfinite(value)
+        self._tick()
+        record = {"kind": "validation", "step": run.step, "epoch": self.passes, "seconds": round(run.seconds, 3)}
+        record |= {"scores": scores, "best": better, "sample": text}
+        run.history.append(record)
+        run.worse_in_a_row = 0 if better else run.worse_in_a_row + 1
+        if self.metrics is not None:
+            self.metrics.write(record)
+            self.progress.validation(record)
+        if better:  # the state first: then the file of weights is never ahead of what the state knows
+            run.best = {"step": run.step, "value": value, "scores": scores}
+            self._save()
+            self._write_weights()
+
+    def _standing(self) -> tuple[int, int]:
+        return self.run.step, self.run.validated
+
+    def _save(self) -> None:
+        self._read()
+        if self.saved == self._standing():
+            return
+        tensors = self.update.tensors()
+        if self.parallel.main:
+            self._tick()
+            about = {"config": self.config, "threads": torch.get_num_threads(), "processes": self.parallel.world}
+            self.checkpoints.save(self.run.step, Checkpoint({**about, "run": asdict(self.run)}, tensors))
+        self.saved = self._standing()
+        self._tick()
+
+    def _write_weights(self) -> None:
+        weights = self.update.weights()
+        if self.parallel.main:
+            write_weights(weights, self.folder / "model.safetensors")
+        self._tick()
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.update.restore(checkpoint.tensors)
+        self.run = Run.from_json(checkpoint.run["run"])
+        self.saved = self._standing()
+        before, now = checkpoint.run["threads"], torch.get_num_threads()
+        if before != now:
+            self.say(
+                f"{before} threads before and {now} now: the result will be as good, but not the same to the last bit"
+            )
+        if self.run.best is not None and self.run.best["step"] == self.run.step:
+            self._write_weights()  # the run may have died between its state and this file
+
+    def _tick(self, training: bool = False) -> None:
+        now = time.perf_counter()
+        self.run.seconds += now - self.clock
+        self.busy += (now - self.clock) * training
+        self.clock = now
+
+
+def _refuse_another_recipe(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
+    if found := differences(old, new):
+        lines = "\n  ".join(found)
+        raise CallError(
+            f"{folder} was started with another recipe:\n  {lines}\nGo on with the old values, or use another folder"
+        )

@@ -1,0 +1,74 @@
+"""`metrics.jsonl`: one JSON object a line, appended as the run goes; and TensorBoard where it is asked for.
+
+{"kind": "train", "step": 50, "epoch": 0.1, "loss": 4.2, "learning_rate": 1e-4, "gradient": 1.3, "tokens": 201345, ...}
+{"kind": "validation", "step": 500, "epoch": 1, "scores": {"loss": 2.9, "bleu": 17.2}, "best": true, "sample": "..."}
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from regard.errors import CallError
+
+Record = dict[str, Any]
+
+
+def read_metrics(file: Path) -> list[Record]:
+    """All records of a run. A last line that was cut off by a crash is left out."""
+    records: list[Record] = []
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                continue
+    return records
+
+
+class Metrics:
+    """The records of a run that goes on from `step`: what was written after that step will be written again."""
+
+    def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "metrics.jsonl"
+        kept = [record for record in read_metrics(file) if record["step"] <= step]
+        part = file.with_name(file.name + ".part")
+        part.write_text("".join(_line(record) for record in kept), encoding="utf-8")
+        part.rename(file)
+        self._file = file.open("a", encoding="utf-8")
+        self._board = _board(folder / "tensorboard", step) if tensorboard else None
+
+    def write(self, record: Record) -> None:
+        self._file.write(_line(record))
+        self._file.flush()
+        if self._board is not None:
+            scores = record.get("scores") or {name: record[name] for name in ("loss", "learning_rate", "gradient")}
+            for name, value in scores.items():
+                self._board.add_scalar(f"{record['kind']}/{name}", value, record["step"])
+            if record.get("sample"):
+                self._board.add_text("sample", record["sample"], record["step"])
+
+    def close(self) -> None:
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _line(record: Record) -> str:
+    """JSON has no NaN: a number that is not one becomes null."""
+    return json.dumps(_finite(record), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _board(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise CallError("training.tensorboard=true needs a package: pip install 'regard[tensorboard]'") from None
+    return SummaryWriter(str(folder), purge_step=step + 1)

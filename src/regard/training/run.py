@@ -1,0 +1,52 @@
+"""Where a run stands, and what comes out of it."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from regard.training.metrics import Record
+
+
+@dataclass
+class Window:
+    """Sums over the good steps since the last line of metrics."""
+
+    steps: int = 0
+    total: float = 0.0
+    count: float = 0.0
+    length: float = 0.0  # of gradients
+
+    def add(self, total: float, count: float, length: float) -> None:
+        self.steps, self.total, self.count = self.steps + 1, self.total + total, self.count + count
+        self.length += length
+
+
+@dataclass
+class Run:
+    """With weights and optimiser, this is all that going on exactly needs. Everything in it is plain JSON."""
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0  # batches of the epoch that are used up
+    seconds: float = 0.0
+    tokens: int = 0
+    skipped: int = 0
+    bad_in_a_row: int = 0
+    worse_in_a_row: int = 0  # validations since the best
+    validated: int = -1  # step of the last validation
+    best: dict[str, Any] | None = None  # {"step", "value", "scores"}
+    history: list[Record] = field(default_factory=list)  # a record for each validation
+    window: Window = field(default_factory=Window)
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> "Run":
+        return cls(**{**tree, "window": Window(**tree["window"])})
+
+
+class Result(NamedTuple):
+    """`stopped_by` names the limit that ended the run: max_steps, max_epochs, time_limit or patience."""
+
+    step: int
+    best: dict[str, Any] | None
+    history: list[Record]
+    seconds: float
+    stopped_by: str

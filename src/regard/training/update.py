@@ -1,0 +1,121 @@
+"""One update of the weights.
+
+    g = Σ ∂L/∂θ / Σ count        over all batches that are accumulated and all processes
+
+The sums come first and one division last, so any split of a batch gives the same gradient. (A mean of means would
+weigh the tokens of short batches more.) DDP and FSDP give means over processes, which the divisor takes back.
+Gradients longer than `clip` are cut to that length: Pascanu et al. 2012, algorithm 1 (arXiv:1211.5063); the division
+that does it is the same one, made inside the optimiser's kernel.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.settings.training import TrainingSettings
+from regard.training.average import Average
+from regard.training.checkpoint import Tensors
+from regard.training.guard import Guard
+from regard.training.optimiser import Optimiser
+from regard.training.parallel import Parallel
+
+
+class Update:
+    """The model and all that changes with it from step to step.
+
+    `spare()` gives some batch: a process without a share of a batch still has to take part in the exchange of
+    gradients, and does so with a loss that weighs nothing.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        settings: TrainingSettings,
+        parallel: Parallel,
+        rate: Callable[[int], float],
+        spare: Callable[[], Any],
+    ) -> None:
+        self.model, self.settings, self.parallel, self.spare = model, settings, parallel, spare
+        self.wrapped = parallel.wrap(model).train()
+        if settings.compile == "on" or (settings.compile == "auto" and _worth_compiling(model, parallel.device)):
+            self.wrapped.compile(dynamic=True)
+        self.half = settings.precision == "bf16" or (settings.precision == "auto" and _has_bf16(parallel.device))
+        self.optimiser = Optimiser(model, settings, rate)
+        self.average = Average(model, settings.average) if settings.average else None
+        self.guard = Guard(parallel.device)
+
+    def __call__(self, step: int, shares: Sequence[Any]) -> Float[Tensor, "4"]:
+        """Take step `step` on this process's shares of batches: (sum of losses, count, gradient length, skipped).
+
+        The answer is left on the device, so that a GPU is never waited for.
+        """
+        parallel, clip = self.parallel, self.settings.clip
+        parallel.seed(self.settings.seed, step)
+        sums = torch.zeros(2, device=parallel.device)
+        for number, share in enumerate(shares, 1):
+            with parallel.accumulating(self.wrapped, last=number == len(shares)):
+                total, count = self._loss(share)
+                total.backward()
+            sums += torch.stack([total.detach().float(), count])
+        total, count = parallel.sum_(sums).unbind()
+        count = count.clamp(min=1)
+
+        divisor = count / parallel.world
+        length = parallel.length([w.grad for w in self.optimiser.names if w.grad is not None]) / divisor
+        bad = self.guard.bad(step, torch.stack([total / count, length]))
+        if clip:
+            divisor = divisor * (length / clip).clamp(min=1)
+        self.optimiser.step(step, divisor, bad)
+        if self.average is not None:
+            self.average.update(step)
+        return torch.stack([total, count, length, bad])
+
+    def _loss(self, share: Any) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Sum and count of one share."""
+        batch = self.spare() if share is None else share
+        with torch.autocast(self.parallel.device.type, torch.bfloat16) if self.half else nullcontext():
+            loss = self.wrapped(batch.to(self.parallel.device))
+        count = loss.total.new_zeros((), dtype=torch.float32) + loss.count
+        return (loss.total * 0, count * 0) if share is None else (loss.total, count)
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """The model as it is validated and saved for use: with averaged weights, if they are kept."""
+        return nullcontext() if self.average is None else self.average.applied()
+
+    def weights(self) -> Tensors:
+        with self.averaged():
+            return {name: value.clone() for name, value in self.parallel.weights(self.model).items()}
+
+    def tensors(self) -> dict[str, Tensors]:
+        """All that exact resume needs, whole. All processes have to call it."""
+        gather = self.parallel.gather
+        tensors = {
+            "weights": self.parallel.weights(self.model),
+            "optimiser": {name: gather(value) for name, value in self.optimiser.tensors().items()},
+            "guard": self.guard.tensors(),
+        }
+        if self.average is not None:
+            tensors["average"] = {name: gather(value) for name, value in self.average.tensors().items()}
+        return tensors
+
+    def restore(self, saved: dict[str, Tensors]) -> None:
+        self.parallel.load(self.model, saved["weights"])
+        self.optimiser.restore(saved["optimiser"], self.parallel.fill)
+        for name, value in self.guard.tensors().items():
+            self.parallel.fill(value, saved["guard"][name])
+        if self.average is not None:
+            for name, value in self.average.tensors().items():
+                self.parallel.fill(value, saved["average"][name])
+
+
+def _worth_compiling(model: nn.Module, device: torch.device) -> bool:
+    """On GPUs, and not if the model loops over time: every length would be compiled anew."""
+    return device.type == "cuda" and not any(isinstance(m, nn.RNNBase | nn.RNNCellBase) for m in model.modules())
+
+
+def _has_bf16(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
