@@ -134,7 +134,7 @@ def test_both_spellings_of_an_accent_are_one():
 
 
 def test_half_a_character_is_refused_with_its_place(trained):
-    with pytest.raises(CallError, match="character 2 of the text is '.ud800'"):
+    with pytest.raises(CallError, match=r"character 2 of the text is '.ud800'"):
         trained["bpe"].encode("ab\ud800")
 
 

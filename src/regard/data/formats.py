@@ -1,0 +1,145 @@
+"""Readers of text files: each yields pairs, and a `Bad` for every line that is none."""
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from regard.data.lines import Line, read_lines
+from regard.data.pairs import Bad, Columns, Pair, excerpt, pair_of, record_pair
+from regard.errors import CallError, nearest
+
+
+def read_parallel(source: Path, target: Path) -> Iterator[Pair | Bad]:
+    """Line i of one file belongs to line i of the other. Surplus lines of the longer one are reported as one `Bad`."""
+    last = 0
+    left, right = read_lines(source), read_lines(target)
+    for one, other in zip_longest(left, right):
+        if one is None or other is None:
+            longer, shorter, rest = (source, target, left) if other is None else (target, source, right)
+            surplus = 1 + sum(1 for _ in rest)
+            yield Bad(
+                str(longer),
+                last + 1,
+                "unpaired",
+                f"{longer} has {last + surplus:,} lines, {shorter} has {last:,}: lines do not pair up",
+                lines=surplus,
+            )
+            return
+        last = one.number
+        spoiled = (source, one) if one.problem else (target, other)
+        if spoiled[1].problem:
+            yield _unreadable(*spoiled)
+        else:
+            yield pair_of(one.text, other.text, str(source), last)
+
+
+def read_tsv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+    """Tabs separate columns, and quotes mean nothing. The first line says how many columns there are."""
+    rows = ((line, [] if line.problem else line.text.split("\t"), 1) for line in read_lines(path))
+    return _table(path, columns, rows)
+
+
+def read_csv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+    """Commas separate columns; a field in double quotes may hold commas, line feeds, and quotes written twice."""
+    return _table(path, columns, _csv_rows(path))
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[Line, list[str], int]]:
+    """(first line, or the first that is unreadable; fields; number of lines) of each record."""
+    unreadable: list[Line] = []
+
+    def texts() -> Iterator[str]:
+        for line in read_lines(path):
+            if line.problem:
+                unreadable.append(line)
+            yield line.text + "\n"
+
+    # strict: a quote that is never closed is an error, and not a field that swallows the rest of the file
+    reader = csv.reader(texts(), strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            fields = next(reader)
+            line = Line(start, ",".join(fields))
+        except StopIteration:
+            return
+        except csv.Error as problem:
+            fields, line = [], Line(start, "", f"not CSV ({problem}): a quote that is not closed or not doubled?")
+        if unreadable:
+            line = unreadable[0]
+            unreadable.clear()
+        yield line, fields, reader.line_num - start + 1
+
+
+def _table(path: Path, columns: Columns, rows: Iterator[tuple[Line, list[str], int]]) -> Iterator[Pair | Bad]:
+    places: tuple[int, int] | None = None
+    width = 0
+    for line, fields, lines in rows:
+        if line.problem:
+            yield _unreadable(path, line, lines)
+            continue
+        if not any(field.strip() for field in fields):
+            yield Bad(str(path), line.number, "blank", "blank line", lines=lines)
+            continue
+        if places is None:
+            places, is_header = _places(path, columns, fields)
+            width = len(fields)
+            if is_header:
+                continue
+        if len(fields) != width:
+            reason = f"{len(fields)} columns where the first line has {width}"
+            yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
+            continue
+        yield pair_of(fields[places[0]], fields[places[1]], str(path), line.number)
+
+
+def _places(path: Path, columns: Columns, first: list[str]) -> tuple[tuple[int, int], bool]:
+    """The numbers of the two columns, and whether the first line only names them."""
+    names = [name.strip() for name in first]
+    wanted = (columns.source, columns.target)
+    named = any(isinstance(column, str) for column in wanted)
+    if columns.header is not False and wanted == (None, None):
+        named = {"source", "target"} <= set(names)
+    if named:
+        return (_named(path, names, columns.names[0], "source"), _named(path, names, columns.names[1], "target")), True
+    numbers = tuple(default if column is None else int(column) for default, column in enumerate(wanted))
+    for side, number in zip(("source", "target"), numbers, strict=True):
+        if number >= len(names):
+            raise CallError(
+                f"{path}: data.{side}={number} (columns count from 0), but the first line has {len(names)} "
+                f"column{'s' if len(names) != 1 else ''}: {excerpt(' | '.join(names))!r}"
+            )
+    return (numbers[0], numbers[1]), bool(columns.header)
+
+
+def _named(path: Path, names: list[str], name: str, side: str) -> int:
+    if name not in names:
+        raise CallError(f"{path}: there is no column data.{side}={name!r}{nearest(name, names)}")
+    return names.index(name)
+
+
+def read_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+    """One JSON object a line."""
+    for line in read_lines(path):
+        if line.problem:
+            yield _unreadable(path, line)
+            continue
+        if not line.text.strip():
+            yield Bad(str(path), line.number, "blank", "blank line")
+            continue
+        try:
+            record = json.loads(line.text)
+        except (ValueError, RecursionError) as problem:
+            yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
+            continue
+        if not isinstance(record, dict):
+            reason = 'not a JSON object; each line must be one, like {"source": ..., "target": ...}'
+            yield Bad(str(path), line.number, "unreadable", reason, excerpt(line.text))
+            continue
+        yield record_pair(record, columns, str(path), line.number)
+
+
+def _unreadable(path: Path, line: Line, lines: int = 1) -> Bad:
+    return Bad(str(path), line.number, line.kind, line.problem, excerpt(line.text), lines)

@@ -1,0 +1,95 @@
+"""A pair, and what is none: the two things that every reader yields."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from regard.settings.data import Column
+
+BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired"]
+_MISSING = object()
+
+
+class Pair(NamedTuple):
+    """A source, its target, and where they were read: line or row `line` (from 1) of `file`."""
+
+    source: str
+    target: str
+    file: str
+    line: int
+
+
+class Bad(NamedTuple):
+    """What was no pair, and why; `lines` counts how many lines are lost with it."""
+
+    file: str
+    line: int
+    kind: BadKind
+    reason: str
+    text: str = ""
+    lines: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}" + (f": {self.text!r}" if self.text else "")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which two columns of a table are meant: by name, by number from 0, or by default."""
+
+    source: Column | None = None
+    target: Column | None = None
+    header: bool | None = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The columns where they have names only."""
+        source = "source" if self.source is None else self.source
+        target = "target" if self.target is None else self.target
+        return str(source), str(target)
+
+
+def excerpt(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def pair_of(source: object, target: object, file: str, line: int) -> Pair | Bad:
+    """A pair if both sides are text with something in it."""
+    for side, value in (("source", source), ("target", target)):
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            return Bad(file, line, "columns", f"the {side} is {type(value).__name__}, not text", excerpt(repr(value)))
+        try:
+            value.encode()
+        except UnicodeEncodeError as problem:
+            half = f"character {problem.start + 1} of the {side} is half of a surrogate pair"
+            return Bad(file, line, "encoding", half, excerpt(ascii(value)))
+    source, target = source or "", target or ""
+    assert isinstance(source, str) and isinstance(target, str)  # noqa: PT018 (for the type checker)
+    if not source.strip() or not target.strip():
+        if not source.strip() and not target.strip():
+            return Bad(file, line, "blank", "blank line")
+        empty, other = ("source", target) if not source.strip() else ("target", source)
+        return Bad(file, line, "empty", f"the {empty} is empty", excerpt(other))
+    return Pair(source, target, file, line)
+
+
+def record_pair(record: dict, columns: Columns, file: str, line: int) -> Pair | Bad:
+    """The pair in a JSON object or a row of a data set. A dot in a name goes into objects: translation.en."""
+    found = [_find(record, name) for name in columns.names]
+    for side, name, value in zip(("source", "target"), columns.names, found, strict=True):
+        if value is _MISSING:
+            has = ", ".join(map(str, record)) or "none"
+            return Bad(file, line, "columns", f"no field {name!r}; it has {excerpt(has)} (set data.{side})")
+    return pair_of(found[0], found[1], file, line)
+
+
+def _find(record: dict, name: str) -> object:
+    if name in record:
+        return record[name]
+    value: object = record
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return _MISSING
+        value = value[part]
+    return value

@@ -1,0 +1,282 @@
+"""Reading pairs: every format, plain and packed, and files that are not what they should be."""
+
+import gzip
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+import zstandard
+
+from regard.data.files import PairSource
+from regard.data.lines import LONGEST_LINE
+from regard.data.pairs import Bad, Columns, Pair
+from regard.errors import CallError, RegardError
+
+PAIRS = [("a dog", "un perro"), ('she said "no", twice', "dijo que no\tdos veces"), ("¿eh?", "wie, bitte?")]
+PACKERS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
+
+
+def read(where, **columns):
+    form = columns.pop("format", "auto")
+    return list(PairSource(str(where), format=form, columns=Columns(**columns)).read())
+
+
+def texts(items):
+    assert all(isinstance(item, Pair) for item in items), items
+    return [(item.source, item.target) for item in items]
+
+
+def bads(items):
+    return [(item.line, item.kind, item.lines) for item in items if isinstance(item, Bad)]
+
+
+def write(path, content: bytes | str):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.fixture(params=PACKERS, ids=["plain", "gz", "zst"])
+def packed(request, tmp_path):
+    """Write a file, packed by each packer in turn."""
+    return lambda name, content: write(tmp_path / (name + request.param), PACKERS[request.param](content))
+
+
+def test_tsv(packed):
+    lines = "".join(f"{source}\t{target.replace(chr(9), ' ')}\n" for source, target in PAIRS)
+    items = read(packed("pairs.tsv", lines.encode()))
+    assert texts(items) == [(source, target.replace("\t", " ")) for source, target in PAIRS]
+    assert [item.line for item in items] == [1, 2, 3]
+
+
+def test_csv_with_quotes_and_line_feeds(packed):
+    path = packed("pairs.csv", b'a,b\n"x, ""y""","z\nz"\nlast,one\n')
+    items = read(path)
+    assert texts(items) == [("a", "b"), ('x, "y"', "z\nz"), ("last", "one")]
+    assert [item.line for item in items] == [1, 2, 4]
+
+
+def test_jsonl(packed):
+    lines = "".join(json.dumps({"source": source, "target": target, "id": 3}) + "\n" for source, target in PAIRS)
+    assert texts(read(packed("pairs.jsonl", lines.encode()))) == PAIRS
+
+
+def test_parquet(packed, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    plain = tmp_path / "made.parquet"
+    rows = [{"translation": {"en": source, "es": target}} for source, target in PAIRS]
+    parquet.write_table(pa.Table.from_pylist([*rows, {"translation": {"en": "x", "es": None}}]), plain)
+    path = packed("pairs.parquet", plain.read_bytes())
+    items = read(path, source="translation.en", target="translation.es")
+    assert texts(items[:3]) == PAIRS
+    assert bads(items) == [(4, "empty", 1)]
+    with pytest.raises(CallError, match=r"no column data.source='source'; choose from translation"):
+        read(path)
+
+
+def test_two_parallel_files(packed):
+    one = packed("train.en", b"one\ntwo\r\nthree")
+    other = packed("train.de", "eins\nzwei\ndr\u2028ei\n".encode())  # a line separator inside a line is no line's end
+    assert texts(read(f"{one},{other}")) == [("one", "eins"), ("two", "zwei"), ("three", "dr\u2028ei")]
+
+
+@pytest.mark.parametrize("longer", ["source", "target"])
+def test_parallel_files_of_unequal_length_say_which(tmp_path, longer):
+    long, short = write(tmp_path / "long", "1\n2\n3\n4\n5\n"), write(tmp_path / "short", "1\n2\n")
+    items = read(f"{long},{short}" if longer == "source" else f"{short},{long}")
+    assert len(items) == 3
+    assert bads(items) == [(3, "unpaired", 3)]
+    assert f"{long} has 5 lines, {short} has 2" in items[-1].reason
+
+
+def test_a_comma_in_a_name_is_no_separator_if_the_file_exists(tmp_path):
+    assert texts(read(write(tmp_path / "a,b.tsv", "x\ty\n"))) == [("x", "y")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"source": "de", "target": "en"}, [("hund", "dog")]),
+        ({"source": 2, "target": 1}, [("de", "en"), ("hund", "dog")]),
+        ({"source": 2, "target": 1, "header": True}, [("hund", "dog")]),
+        ({"header": True}, [("7", "dog")]),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.tsv", "t.csv"])
+def test_columns_by_name_and_by_number(tmp_path, name, columns, expected):
+    content = "id\ten\tde\n7\tdog\thund\n"
+    path = write(tmp_path / name, content if name == "t.tsv" else content.replace("\t", ","))
+    assert texts(read(path, **columns)) == expected
+
+
+def test_a_header_of_source_and_target_is_known_as_one(tmp_path):
+    path = write(tmp_path / "t.tsv", "\ufefftarget\tsource\nt\ts\n")
+    assert texts(read(path)) == [("s", "t")]
+    assert texts(read(path, header=False))[0] == ("target", "source")
+
+
+def test_missing_columns_are_named_before_anything_is_read(tmp_path):
+    path = write(tmp_path / "t.tsv", "english\tgerman\na\tb\n")
+    with pytest.raises(CallError, match=r"no column data.target='germna'; did you mean 'german'"):
+        read(path, source="english", target="germna")
+    with pytest.raises(CallError, match=r"data.target=2 \(columns count from 0\), but the first line has 2 columns"):
+        read(path, source=0, target=2)
+    with pytest.raises(CallError, match="has 1 column: 'no tabs here'"):
+        read(write(tmp_path / "u.tsv", "no tabs here\n"))
+
+
+def test_hostile_tsv(tmp_path):
+    content = b"\xef\xbb\xbfone\tuno\r\n\r\ntwo\n\tx\ny\t \nthree\ttres\textra\n"
+    content += b"\xe9t\xe9\tverano\na\0b\tc\nfour\tcuatro"
+    items = read(write(tmp_path / "t.tsv", content))
+    assert texts([items[0], items[-1]]) == [("one", "uno"), ("four", "cuatro")]
+    assert bads(items) == [
+        (2, "blank", 1),
+        (3, "columns", 1),
+        (4, "empty", 1),
+        (5, "empty", 1),
+        (6, "columns", 1),
+        (7, "encoding", 1),
+        (8, "unreadable", 1),
+    ]
+    assert [item.reason for item in items[2:8]] == [
+        "1 columns where the first line has 2",
+        "the source is empty",
+        "the target is empty",
+        "3 columns where the first line has 2",
+        "byte 1 (0xe9) is not UTF-8",
+        "byte 2 is zero: not a text file?",
+    ]
+    assert str(items[6]) == f"{tmp_path / 't.tsv'}:7: byte 1 (0xe9) is not UTF-8: '\ufffdt\ufffd\\tverano'"
+
+
+def test_a_line_in_the_wrong_encoding_does_not_shift_parallel_files(tmp_path):
+    one, other = write(tmp_path / "a", b"1\n\xff\n3\n"), write(tmp_path / "b", b"1\n2\n\x80\n")
+    items = read(f"{one},{other}")
+    assert texts(items[:1]) == [("1", "1")]
+    assert [(item.file, item.line, item.kind) for item in items[1:]] == [
+        (str(one), 2, "encoding"),
+        (str(other), 3, "encoding"),
+    ]
+
+
+def test_hostile_jsonl(tmp_path):
+    lines = [
+        '{"source": "a", "target": "b"}',
+        '{"source": "a", "target": "b"',
+        '["a", "b"]',
+        '{"source": "a"}',
+        '{"source": "a", "target": 3}',
+        '{"source": "\\ud800x", "target": "b"}',
+        '{"source": "\\ud83d\\ude00", "target": "b"}',
+        "",
+        '{"source": null, "target": "b"}',
+        "[" * 100_000,
+        '{"source": ' + "1" * 5000 + "}",
+    ]
+    items = read(write(tmp_path / "t.jsonl", "\n".join(lines)))
+    assert texts([items[0], items[6]]) == [("a", "b"), ("😀", "b")]
+    assert bads(items) == [
+        (2, "unreadable", 1),
+        (3, "unreadable", 1),
+        (4, "columns", 1),
+        (5, "columns", 1),
+        (6, "encoding", 1),
+        (8, "blank", 1),
+        (9, "empty", 1),
+        (10, "unreadable", 1),
+        (11, "unreadable", 1),
+    ]
+    assert items[3].reason == "no field 'target'; it has source (set data.target)"
+
+
+def test_hostile_csv(tmp_path):
+    items = read(write(tmp_path / "t.csv", b'a,b\n"x"y,z\n\n"\xff\nsecond",c\nd,e\n"never closed,f\ng,h\n'))
+    assert texts([items[0], items[4]]) == [("a", "b"), ("d", "e")]
+    assert bads(items) == [(2, "unreadable", 1), (3, "blank", 1), (4, "encoding", 2), (7, "unreadable", 2)]
+
+
+def test_a_quote_never_closed_costs_the_lines_it_swallows_and_no_more_memory(tmp_path):
+    items = read(write(tmp_path / "t.csv", 'a,b\n"open,c\n' + "d,e\n" * 40_000))
+    assert 2 + sum(item.lines for item in items if isinstance(item, Bad)) > 30_000
+    assert sum(getattr(item, "lines", 1) for item in items) == 40_002
+
+
+def test_an_endless_line_is_one_bad_line(tmp_path):
+    content = b"a\tb\n" + b"x" * (3 * LONGEST_LINE + 5) + b"\nc\td\n"
+    items = read(write(tmp_path / "t.tsv", content))
+    assert texts([items[0], items[2]]) == [("a", "b"), ("c", "d")]
+    assert bads(items) == [(2, "unreadable", 1)]
+    assert items[2].line == 3
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_truncated_file_is_an_error_that_says_where(tmp_path, ending):
+    import random
+
+    chance = random.Random(3)
+    content = "".join(f"{chance.random()}\t{chance.random()}\n" for _ in range(4_000)).encode()
+    whole = PACKERS[ending](content)
+    with pytest.raises(RegardError, match=r"t\.tsv\..* cannot be unpacked beyond line [\d,]+"):
+        read(write(tmp_path / f"t.tsv{ending}", whole[: len(whole) // 2]))
+    with pytest.raises(RegardError, match="beyond line 0"):
+        read(write(tmp_path / f"u.tsv{ending}", b"not packed at all, and long enough to tell"))
+
+
+def test_several_frames_are_one_file(tmp_path):
+    frames = zstandard.compress(b"a\tb\nc") + zstandard.compress(b"\td\n") + zstandard.compress(b"e\tf\n")
+    assert texts(read(write(tmp_path / "t.tsv.zst", frames))) == [("a", "b"), ("c", "d"), ("e", "f")]
+
+
+def test_wrong_calls_name_what_would_work(tmp_path):
+    path = write(tmp_path / "t.tsv", "a\tb\n")
+    with pytest.raises(CallError, match=r"there is no file .*missing"):
+        read(tmp_path / "missing.tsv")
+    with pytest.raises(CallError, match=r"there is no file .*missing"):
+        read(f"{path},{tmp_path / 'missing'}")
+    with pytest.raises(CallError, match=r"ending '\.doc' says no format; use one of \.tsv"):
+        read(write(tmp_path / "t.doc", ""))
+    with pytest.raises(CallError, match="text files come in two"):
+        read(path, format="text")
+    with pytest.raises(CallError, match="one file of pairs or two parallel files"):
+        read(f"{path},{path},{path}")
+    with pytest.raises(CallError, match="is UTF-16; convert it first: iconv"):
+        read(write(tmp_path / "t16.tsv", "a\tb\n".encode("utf-16")))
+    with pytest.raises(RegardError, match="not a complete Parquet file"):
+        read(path, format="parquet")
+    assert texts(read(write(tmp_path / "t.txt", "a\tb\n"), format="tsv")) == [("a", "b")]
+    assert read(write(tmp_path / "empty.tsv", "")) == []
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    peaks = []
+    for lines in (500, 5_000):
+        path = write(tmp_path / f"{lines}.tsv", "some source text\tsome target text\n" * lines)
+        tracemalloc.start()
+        assert sum(1 for _ in PairSource(str(path)).read()) == lines
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_data_sets_without_the_library_say_what_to_install():
+    program = "import sys; sys.modules['datasets'] = None\n"
+    program += "from regard.data.files import PairSource\nlist(PairSource('hub:some/name').read())"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stderr.strip().endswith("needs datasets, which is not installed: pip install 'regard[hub]'")
+
+
+def test_data_sets_saved_by_the_library(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_list([{"source": source, "target": target} for source, target in PAIRS])
+    datasets.DatasetDict({"train": rows, "validation": rows.select([1])}).save_to_disk(str(tmp_path / "saved"))
+    assert texts(read(tmp_path / "saved")) == PAIRS
+    assert texts(list(PairSource(str(tmp_path / "saved"), role="valid").read())) == PAIRS[1:2]
+    with pytest.raises(CallError, match="there is no 'test' part; it has train, validation"):
+        list(PairSource(str(tmp_path / "saved"), role="test").read())
+    (tmp_path / "folder").mkdir()
+    rows.to_json(str(tmp_path / "folder" / "train.jsonl"))
+    assert texts(read(tmp_path / "folder")) == PAIRS
