@@ -32,6 +32,10 @@ class FeedForward(nn.Module):
         self.widen = nn.Linear(width, 2 * hidden if gated else hidden, bias=not gated)
         self.narrow = nn.Linear(hidden, width, bias=not gated)
         self.dropout = nn.Dropout(dropout)
+        for linear in (self.widen, self.narrow):
+            nn.init.xavier_uniform_(linear.weight)
+            if not gated:
+                nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
         wide = self.widen(x)

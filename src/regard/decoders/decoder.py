@@ -1,0 +1,57 @@
+"""What every decoder is, and how the beams of a sentence share one copy of what belongs to the sentence.
+
+A decoder state has N = B · copies rows: the first `copies` rows attend to memory row 0, the next to row 1, and so on.
+Selecting rows keeps that shape wherever it can, so that keys and values of the memory are never repeated for a beam.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.layers.embedding import Embedding
+
+
+class Decoder(nn.Module, ABC):
+    """Reads tokens, attends to a memory, and gives the features that an output layer names the next token by."""
+
+    embedding: Embedding
+    feature_width: int
+
+    @abstractmethod
+    def forward(self, tokens: Int[Tensor, "B T"], memory: Memory) -> Float[Tensor, "B T D"]:
+        """Teacher forcing: the features of every step at once."""
+
+    @abstractmethod
+    def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
+        """The state before the first step, `copies` rows for each row of the memory.
+
+        With `watch`, the state after a step has `weights`, `N K`: where that step looked.
+        """
+
+    @abstractmethod
+    def step(self, tokens: Int[Tensor, " N"], state: Any) -> tuple[Float[Tensor, "N D"], Any]:
+        """One step for each row. The state that went in is unchanged."""
+
+
+class Sharing(NamedTuple):
+    """After a selection: which memory rows are left (None: all of them, in order), and how many rows share each."""
+
+    memory_rows: Int[Tensor, " B"] | None
+    copies: int
+
+
+def share(rows: Int[Tensor, " M"], memory_rows: int, copies: int) -> Sharing:
+    """`rows` were selected of `memory_rows` · `copies`. Neighbours share a memory row, if all groups are equal."""
+    owner = rows // copies
+    unique, counts = torch.unique_consecutive(owner, return_counts=True)
+    sizes = counts.tolist()
+    if len(set(sizes)) == 1:
+        owner, copies = unique, sizes[0]
+    else:
+        copies = 1
+    unchanged = len(owner) == memory_rows and bool((owner == torch.arange(memory_rows, device=owner.device)).all())
+    return Sharing(None if unchanged else owner, copies)

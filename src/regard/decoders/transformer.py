@@ -1,0 +1,119 @@
+"""The Transformer decoder: masked self-attention over what was said, cross-attention to the memory.
+
+    x_t = embedding(y_{t−1}) + position_t;   N blocks;   features = norm(x)
+
+Vaswani et al. 2017, section 3.1 (arXiv:1706.03762). Blocks without cross-attention make a language model of it.
+
+What a step needs of the steps before are their keys and values, which go from state to state as values. Keys and values
+of the memory are computed at the start, once for each sentence, and its beams share them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.attention.multihead import KeyValue
+from regard.attention.trace import Trace
+from regard.decoders.decoder import Decoder, share
+from regard.errors import CallError
+from regard.layers.embedding import Embedding
+from regard.layers.norm import NormKind, norm
+from regard.layers.transformer import Block
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
+
+    past: tuple[KeyValue | None, ...]
+    memory: tuple[KeyValue | None, ...]
+    mask: Bool[Tensor, "B K"] | None
+    length: int
+    rows: int
+    copies: int
+    device: torch.device
+    watch: bool = False
+    weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
+
+    def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
+        memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
+        memory, mask = self.memory, self.mask
+        if memory_rows is not None:
+            memory = tuple(None if kv is None else kv.select(memory_rows) for kv in memory)
+            mask = None if mask is None else mask[memory_rows]
+        return replace(
+            self,
+            past=tuple(None if kv is None else kv.select(rows) for kv in self.past),
+            memory=memory,
+            mask=mask,
+            rows=len(rows),
+            copies=copies,
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+
+class TransformerDecoder(Decoder):
+    def __init__(self, embedding: Embedding, layers: list[Block], *, final_norm: NormKind | None = "layer") -> None:
+        """`final_norm`: blocks with norms first leave their sum without one, so it follows the last of them."""
+        super().__init__()
+        self.embedding = embedding
+        self.layers = nn.ModuleList(layers)
+        self.feature_width = layers[0].width
+        self.enter = (
+            nn.Linear(embedding.width_out, self.feature_width)
+            if embedding.width_out != self.feature_width
+            else nn.Identity()
+        )
+        self.norm = nn.Identity() if final_norm is None else norm(self.feature_width, final_norm)
+
+    def forward(self, tokens: Int[Tensor, "B T"], memory: Memory | None = None) -> Float[Tensor, "B T D"]:
+        """No mask for padding: it stands at the end, and nothing before it looks ahead."""
+        x = self.enter(self.embedding(tokens))
+        for block in self.layers:
+            x = block(x, causal=True, memory=memory)
+        return self.norm(x)
+
+    def start(self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False) -> TransformerState:
+        """`copies` rows for each row of the memory; where there is no memory, `copies` rows."""
+        if watch and (memory is None or self._last_cross() is None):
+            raise CallError("there is nothing to watch: this decoder does not attend to a memory")
+        return TransformerState(
+            past=(None,) * len(self.layers),
+            memory=tuple(
+                None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
+                for block in self._blocks()
+            ),
+            mask=None if memory is None else memory.mask,
+            length=0,
+            rows=copies if memory is None else len(memory.vectors) * copies,
+            copies=copies,
+            device=self.embedding.table.weight.device,
+            watch=watch,
+        )
+
+    def step(self, tokens: Int[Tensor, " N"], state: TransformerState) -> tuple[Float[Tensor, "N D"], TransformerState]:
+        if not state.watch:
+            return self._step(tokens, state)
+        with Trace(self) as seen:
+            features, after = self._step(tokens, state)
+        return features, replace(after, weights=seen[f"layers.{self._last_cross()}.cross"].mean(1).squeeze(1))
+
+    def _step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        x = self.enter(self.embedding(tokens.unsqueeze(1), state.length))
+        past = []
+        for block, before, memory in zip(self._blocks(), state.past, state.memory, strict=True):
+            x, now = block.step(x, before, memory, state.mask)
+            past.append(now)
+        return self.norm(x).squeeze(1), replace(state, past=tuple(past), length=state.length + 1)
+
+    def _blocks(self) -> Iterator[Block]:
+        return (cast(Block, block) for block in self.layers)
+
+    def _last_cross(self) -> int | None:
+        """The last layer that attends to the memory: the one that coverage watches."""
+        return max((number for number, block in enumerate(self._blocks()) if block.cross is not None), default=None)

@@ -1,0 +1,51 @@
+"""Tokens to vectors, with their positions.
+
+    x_t = √D · E[y_t]  (+ or beside)  position_t
+
+The factor √D: Vaswani et al. 2017, section 3.4 (arXiv:1706.03762). There the table is shared with the output layer,
+which wants small numbers (standard deviation D^−½), while the sum with positions wants numbers of size 1.
+"""
+
+import math
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.positions import Learned, Sinusoidal
+
+
+class Embedding(nn.Module):
+    """`width_out` is `width`, or more if positions stand beside the vectors instead of being added to them."""
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        *,
+        positions: Sinusoidal | Learned | None = None,
+        scaled: bool = True,
+        dropout: float = 0.0,
+        pad: int = 0,
+    ) -> None:
+        super().__init__()
+        self.vocabulary, self.width, self.scaled, self.pad = vocabulary, width, scaled, pad
+        self.table = nn.Embedding(vocabulary, width, padding_idx=pad)
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+        with torch.no_grad():
+            nn.init.normal_(self.table.weight, std=width**-0.5)
+            self.table.weight[pad].zero_()
+            beside = self.add_positions(torch.zeros(1, 1, width), 0)
+        self.width_out = beside.shape[-1]
+
+    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
+        """`start`: the position of the first token, which decoding step by step needs to say."""
+        x = self.table(tokens)
+        if self.scaled:
+            x = x * math.sqrt(self.width)
+        return self.dropout(self.add_positions(x, start))
+
+    def add_positions(self, x: Float[Tensor, "B T D"], start: int) -> Float[Tensor, "B T E"]:
+        return x if self.positions is None else cast(Tensor, self.positions(x, start))

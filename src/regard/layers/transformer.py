@@ -1,0 +1,120 @@
+"""The Transformer block: attention and feed-forward, each around a shortcut.
+
+    norm first   x ← x + f(norm(x))        Xiong et al. 2020 (arXiv:2002.04745): easier to train; needs a last norm
+    norm last    x ← norm(x + f(x))        Vaswani et al. 2017, section 3.1 (arXiv:1706.03762)
+
+    f, in this order:  self-attention (causal or not),  cross-attention to a memory (optional),  feed-forward
+
+One block serves encoders, decoders, language models and images.
+"""
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.attention.multihead import KeyValue, MultiHead
+from regard.attention.relative import Alibi, RelativeBias
+from regard.attention.rotary import Rotary
+from regard.attention.score import Score
+from regard.layers.feed_forward import Activation, FeedForward
+from regard.layers.norm import NormKind, norm
+
+
+class Block(nn.Module):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        cross: bool = False,
+        memory_width: int | None = None,
+        norm_first: bool = True,
+        norm_kind: NormKind = "layer",
+        activation: Activation = "relu",
+        gated: bool = False,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        kv_heads: int | None = None,
+        score: Callable[[int], Score] | None = None,
+        rotary: Rotary | None = None,
+        relative: Alibi | RelativeBias | None = None,
+    ) -> None:
+        """
+        cross          attend to a memory, too, of width `memory_width` (`width` if not given)
+        dropout        of what each f adds, and inside the feed-forward; `attention_dropout` of attention's weights
+        score          makes a score for vectors of a head's width; called once for each attention of the block
+        rotary, relative   positions for the self-attention
+        """
+        super().__init__()
+        self.width, self.norm_first = width, norm_first
+
+        def attention(of_memory: int | None) -> MultiHead:
+            own = of_memory is None
+            return MultiHead(
+                width,
+                heads,
+                memory_width=of_memory,
+                kv_heads=kv_heads,
+                score=None if score is None else score(width // heads),
+                dropout=attention_dropout,
+                rotary=rotary if own else None,
+                relative=relative if own else None,
+            )
+
+        self.attention = attention(None)
+        self.attention_norm = norm(width, norm_kind)
+        self.cross = attention(memory_width or width) if cross else None
+        self.cross_norm = norm(width, norm_kind) if cross else None
+        self.feed_forward = FeedForward(width, hidden, activation=activation, gated=gated, dropout=dropout)
+        self.feed_forward_norm = norm(width, norm_kind)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        causal: bool = False,
+        memory: Memory | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """`mask` (True = may attend) says which of x are real, `B T`, or who may attend to whom, `B T T`."""
+        x = self._around(self.attention_norm, x, lambda y: self.attention(y, mask=mask, causal=causal))
+        if self.cross is not None and self.cross_norm is not None:
+            cross, vectors, real = self.cross, *_parts(memory)
+            x = self._around(self.cross_norm, x, lambda y: cross(y, vectors, real))
+        return self._around(self.feed_forward_norm, x, self.feed_forward)
+
+    def step(
+        self,
+        x: Float[Tensor, "N 1 D"],
+        past: KeyValue | None,
+        memory: KeyValue | None = None,
+        memory_mask: Bool[Tensor, "B K"] | None = None,
+    ) -> tuple[Float[Tensor, "N 1 D"], KeyValue]:
+        """The next position, after those in `past`; the memory has been through `cross.project_memory`."""
+        kept: list[KeyValue] = []
+
+        def attend_to_past(y: Tensor) -> Tensor:
+            out, now = self.attention.step(y, past)
+            kept.append(now)
+            return out
+
+        x = self._around(self.attention_norm, x, attend_to_past)
+        if self.cross is not None and self.cross_norm is not None:
+            cross = self.cross
+            x = self._around(self.cross_norm, x, lambda y: cross(y, memory, memory_mask))
+        return self._around(self.feed_forward_norm, x, self.feed_forward), kept[0]
+
+    def _around(self, norm: nn.Module, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_first:
+            return x + self.dropout(f(norm(x)))
+        return norm(x + self.dropout(f(x)))
+
+
+def _parts(memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+    if memory is None:
+        raise ValueError("this block was built with cross=True, to attend to a memory: give it one")
+    return memory.vectors, memory.mask

@@ -1,0 +1,104 @@
+"""Sequence to sequence: an encoder makes a memory, a decoder attends to it, an output layer names the next token.
+
+    p(y | x) = Π_t p(y_t | y_<t, x) = Π_t softmax(W f_t + b)[y_t],     f = decoder(<s> y_1 … y_{T−1}, encoder(x))
+
+Sutskever et al. 2014 (arXiv:1409.3215). Whatever encodes into a `Memory` and decodes by the step protocol fits.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.decoders.decoder import Decoder
+from regard.errors import CallError
+from regard.layers.embedding import Embedding
+from regard.layers.loss import Loss, fused_cross_entropy
+
+START = 2  # what the decoder reads before it has said anything
+
+Tie = Literal["none", "output", "all"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Token ids, 0 for padding at the end. Targets have no <s> at the start and do have </s> at the end."""
+
+    source: Tensor  # B S tokens, or whatever else the encoder reads
+    target: Int[Tensor, "B T"]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return Batch(self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True))
+
+
+class Seq2Seq(nn.Module):
+    def __init__(
+        self, encoder: nn.Module, decoder: Decoder, *, tie: Tie = "output", label_smoothing: float = 0.0, pad: int = 0
+    ) -> None:
+        """
+        tie   "output": the output layer's matrix is the decoder's embedding table (Press and Wolf 2016,
+              arXiv:1608.05859); "all": and the encoder's table, too, which takes one vocabulary for both sides
+        """
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+        self.label_smoothing, self.pad = label_smoothing, pad
+        embedding, width = decoder.embedding, decoder.feature_width
+        self.output = nn.Linear(width, embedding.vocabulary)
+        nn.init.normal_(self.output.weight, std=width**-0.5)
+        nn.init.zeros_(self.output.bias)
+        if tie != "none":
+            if embedding.width != width:
+                raise CallError(
+                    f"tie={tie!r} needs features of the embedding's width: {width} is not {embedding.width}"
+                )
+            self.output.weight = embedding.table.weight
+        if tie == "all":
+            source = encoder.embedding
+            if not isinstance(source, Embedding):
+                raise CallError("tie='all' needs an encoder that embeds tokens")
+            if source.table.weight.shape != embedding.table.weight.shape:
+                raise CallError(
+                    f"tie='all' needs one table for both sides: the encoder's is {tuple(source.table.weight.shape)}, "
+                    f"the decoder's {tuple(embedding.table.weight.shape)}"
+                )
+            source.table.weight = embedding.table.weight
+
+    def forward(self, batch: Batch) -> Loss:
+        features = self.features(self.encode(batch.source), batch.target)
+        return fused_cross_entropy(
+            features.flatten(0, 1),
+            self.output.weight,
+            self.output.bias,
+            batch.target.flatten(),
+            smoothing=self.label_smoothing if self.training else 0.0,
+            pad=self.pad,
+        )
+
+    def encode(self, source: Tensor) -> Memory:
+        return self.encoder(source)
+
+    def features(self, memory: Memory, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """What the decoder knows before each token of the target: it reads the target one place behind, after <s>."""
+        begin = torch.full_like(target[:, :1], START)
+        return self.decoder(torch.cat([begin, target[:, :-1]], dim=1), memory)
+
+    def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
+        return self.output(features)
+
+    def score(self, source: Tensor, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """log p(y_t | y_<t, x) of each token of the target, 0 for padding; a row's sum is log p(y | x)."""
+        features = self.features(self.encode(source), target)
+        rows = [
+            self.logits(row).log_softmax(-1, dtype=torch.float32).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+            for row, tokens in zip(features, target, strict=True)  # a row at a time: the table B T V would be large
+        ]
+        return torch.stack(rows).masked_fill(target == self.pad, 0.0)
+
+    def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
+        return self.decoder.start(memory, copies, watch=watch)
+
+    def step(self, tokens: Int[Tensor, " N"], state: Any) -> tuple[Float[Tensor, "N D"], Any]:
+        return self.decoder.step(tokens, state)
