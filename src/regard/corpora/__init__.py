@@ -1,0 +1,37 @@
+"""Embedded corpora: data made or found on any machine, so that every recipe runs offline.
+
+In a recipe, `data.train: corpus:pocket` stands for `load("pocket", "train")`.
+"""
+
+from collections.abc import Callable
+
+from ..errors import CallError, nearest
+from .pair import Pair, words
+
+__all__ = ["NAMES", "PREFIX", "Pair", "load", "words"]
+
+PREFIX = "corpus:"
+
+
+def _pocket(split: str) -> list[Pair]:
+    from .pocket import pocket
+
+    return pocket(split)
+
+
+def _spelling(split: str) -> list[Pair]:
+    from .spelling import pairs
+
+    return pairs(split)
+
+
+_LOADERS: dict[str, Callable[[str], list[Pair]]] = {"pocket": _pocket, "spelling": _spelling}
+NAMES = tuple(_LOADERS)
+
+
+def load(name: str, split: str) -> list[Pair]:
+    """The pairs of one split (train, valid or test) of an embedded corpus, named with or without `corpus:`."""
+    name = name.removeprefix(PREFIX)
+    if name not in _LOADERS:
+        raise CallError(f"there is no corpus {name!r}{nearest(name, NAMES)}")
+    return _LOADERS[name](split)

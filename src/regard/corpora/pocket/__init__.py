@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import CallError, nearest
+from ...metrics.alignment import Gold, write_pharaoh
 from ..pair import Pair
 from .choices import Draw
 from .sentences import sentence
@@ -56,10 +57,5 @@ def write(folder: Path | str, sizes: dict[str, int] | None = None, seed: int = 0
         pairs = pocket(split, size, seed)
         lines = (f"{pair.source}\t{pair.target}\n" for pair in pairs)
         (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
-        (folder / f"{split}.align").write_text("".join(pharaoh(pair) + "\n" for pair in pairs), encoding="utf-8")
-
-
-def pharaoh(pair: Pair) -> str:
-    """The links of a pair on one line: "0-0 1-2" for sure ones, "1?3" for possible ones."""
-    links = [(link, "-") for link in pair.alignment] + [(link, "?") for link in pair.possible]
-    return " ".join(f"{i}{mark}{j}" for (i, j), mark in sorted(links))
+        gold = (Gold(frozenset(pair.alignment), frozenset(pair.possible)) for pair in pairs)
+        write_pharaoh(folder / f"{split}.align", gold)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from ..pair import Pair
 
 CONTRACTIONS = {("a", "el"): "al", ("de", "el"): "del"}
-NO_SPACE_BEFORE = {",", ".", "?"}
 
 
 class English:
@@ -104,9 +103,7 @@ def _articles(english: Iterable[str]) -> list[str]:
 
 
 def _text(tokens: Iterable[str]) -> str:
-    text = ""
-    for token in tokens:
-        space = "" if not text or text == "¿" or token in NO_SPACE_BEFORE else " "
-        text += space + token
-    start = 1 if text[0] == "¿" else 0
+    """Marks stand close to the words they belong to; the first letter is a capital."""
+    text = " ".join(tokens).replace("¿ ", "¿").replace(" ,", ",").replace(" .", ".").replace(" ?", "?")
+    start = int(text[0] == "¿")
     return text[:start] + text[start].upper() + text[start + 1 :]

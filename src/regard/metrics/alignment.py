@@ -1,0 +1,134 @@
+"""Word alignments: gold links, their two file formats, and how far a set of links is from gold.
+
+    AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)        precision = |A ∩ P| / |A|        recall = |A ∩ S| / |S|
+
+for links A, sure gold links S and possible ones P ⊇ S (Och and Ney 2003, A Systematic Comparison of Various Statistical
+Alignment Models, section 4). Sums run over the whole corpus before the division. A link is (source word, target word),
+counted from 0.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CallError
+
+Link = tuple[int, int]
+PHARAOH = re.compile(r"(\d+)([-?p])(\d+)")
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The gold links of one sentence pair. `possible` holds the sure ones too, whether given or not."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "possible", self.possible | self.sure)
+
+
+@dataclass(frozen=True)
+class AlignmentScore:
+    """Shares of 1. With nothing found, no link is wrong; with nothing to find, none is missed: both are then 1."""
+
+    aer: float
+    precision: float
+    recall: float
+
+
+def alignment_score(found: Iterable[Iterable[Link]], gold: Sequence[Gold]) -> AlignmentScore:
+    """Links found in each sentence against its gold ones."""
+    sure_hits = possible_hits = claimed = sure = sentences = 0
+    for links, right in zip(found, gold, strict=False):
+        links = set(links)
+        sure_hits += len(links & right.sure)
+        possible_hits += len(links & right.possible)
+        claimed += len(links)
+        sure += len(right.sure)
+        sentences += 1
+    if sentences != len(gold):
+        raise CallError(f"links of {sentences} sentences but gold alignments of {len(gold)}")
+    return score_of_counts(sure_hits, possible_hits, claimed, sure)
+
+
+def score_of_counts(sure_hits: float, possible_hits: float, claimed: float, sure: float) -> AlignmentScore:
+    """The three figures from |A ∩ S|, |A ∩ P|, |A| and |S|."""
+    both = claimed + sure
+    return AlignmentScore(
+        aer=1 - (sure_hits + possible_hits) / both if both else 0.0,
+        precision=possible_hits / claimed if claimed else 1.0,
+        recall=sure_hits / sure if sure else 1.0,
+    )
+
+
+def read_pharaoh(path: Path | str) -> list[Gold]:
+    """A line a sentence: "0-0 1-2 1?3". A link with "?" or "p" for "-" is a possible one; a line may be empty."""
+    return [_pharaoh_line(path, number, line) for number, line in _lines(path)]
+
+
+def _pharaoh_line(path: Path | str, number: int, line: str) -> Gold:
+    sure, possible = set(), set()
+    for text in line.split():
+        match = PHARAOH.fullmatch(text)
+        if not match:
+            raise CallError(
+                f"{path}:{number}: {text!r} is no link; Pharaoh format has 0-0 (sure) and 0?0 or 0p0 (possible)"
+            )
+        (sure if match[2] == "-" else possible).add((int(match[1]), int(match[3])))
+    return Gold(frozenset(sure), frozenset(possible))
+
+
+def write_pharaoh(path: Path | str, alignments: Iterable[Gold]) -> None:
+    """The same format: sure links with "-", those that are only possible with "?"."""
+    lines = (
+        " ".join(f"{i}{'-' if (i, j) in gold.sure else '?'}{j}" for i, j in sorted(gold.possible))
+        for gold in alignments
+    )
+    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read_naacl(path: Path | str, sentences: int | None = None) -> list[Gold]:
+    """A line a link: sentence, source word, target word, all counted from 1, then S (if nothing: S) or P.
+
+    This is the format of the NAACL 2003 shared task. Word 0 stands for "no word" there, and such links are left out. A
+    confidence may follow and is ignored. `sentences` says how many there are, for when the last ones have no link.
+    """
+    sure: dict[int, set[Link]] = {}
+    possible: dict[int, set[Link]] = {}
+    last = 0
+    for number, line in _lines(path):
+        fields = line.split()
+        if not fields:
+            continue
+        kind = fields[3] if len(fields) > 3 else "S"
+        if len(fields) < 3 or not all(field.isdecimal() for field in fields[:3]) or kind not in ("S", "P"):
+            raise CallError(f"{path}:{number}: {line!r} is no link; NAACL format has: sentence source target [S|P]")
+        sentence, i, j = (int(field) for field in fields[:3])
+        if sentence < 1 or (sentences is not None and sentence > sentences):
+            raise CallError(f"{path}:{number}: sentence {sentence} is not one of 1 to {sentences or '...'}")
+        last = max(last, sentence)
+        if i and j:
+            (sure if kind == "S" else possible).setdefault(sentence, set()).add((i - 1, j - 1))
+    count = last if sentences is None else sentences
+    return [Gold(frozenset(sure.get(s, ())), frozenset(possible.get(s, ()))) for s in range(1, count + 1)]
+
+
+def write_naacl(path: Path | str, alignments: Iterable[Gold]) -> None:
+    """The same format, with S or P on every line."""
+    with Path(path).open("w", encoding="utf-8") as file:
+        for sentence, gold in enumerate(alignments, 1):
+            for i, j in sorted(gold.possible):
+                file.write(f"{sentence} {i + 1} {j + 1} {'S' if (i, j) in gold.sure else 'P'}\n")
+
+
+def _lines(path: Path | str) -> Iterator[tuple[int, str]]:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                yield number, line.rstrip("\n")
+    except OSError as error:
+        raise CallError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CallError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error

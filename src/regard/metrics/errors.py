@@ -1,0 +1,58 @@
+"""Error rates by edit distance, for tasks where every token counts: spelling, speech.
+
+    error rate = Σ distance(hypothesis, nearest reference) / Σ length(nearest reference)
+
+Of several references the nearest counts (the first of equals), as in work on the CMU dictionary.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from ..errors import CallError
+
+Tokens = Sequence[Hashable]
+
+
+def edit_distance(left: Tokens, right: Tokens) -> int:
+    """The least number of insertions, deletions and substitutions (Levenshtein 1966), in one row of memory."""
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        diagonal, row[0] = row[0], i
+        for j, b in enumerate(right, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
+    return row[-1]
+
+
+def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
+    """In percent. `references[i]` are all the right answers for `hypotheses[i]`, each a sequence of tokens.
+
+    Of phonemes it is the phoneme error rate, of words the word error rate of speech, of a str that of characters.
+    """
+    _check(hypotheses, references)
+    distance = length = 0
+    for hypothesis, right in zip(hypotheses, references, strict=True):
+        nearest, size = min(((edit_distance(hypothesis, r), len(r)) for r in right), key=lambda found: found[0])
+        distance += nearest
+        length += size
+    if not length:
+        raise CallError("no reference has a token, so there is no error rate")
+    return 100 * distance / length
+
+
+def sequence_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
+    """The share of hypotheses that equal none of their references, in percent: the word error rate of spelling."""
+    _check(hypotheses, references)
+    wrong = sum(
+        all(list(hypothesis) != list(r) for r in right)
+        for hypothesis, right in zip(hypotheses, references, strict=True)
+    )
+    return 100 * wrong / len(hypotheses)
+
+
+def _check(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> None:
+    if len(hypotheses) != len(references):
+        raise CallError(f"{len(hypotheses)} hypotheses but {len(references)} references: they must pair up")
+    if not hypotheses:
+        raise CallError("nothing to score: no hypotheses were given")
+    for i, right in enumerate(references):
+        if not right:
+            raise CallError(f"hypothesis {i} (counted from 0) has no reference")
