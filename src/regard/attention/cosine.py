@@ -2,9 +2,9 @@
 
     e = cos(q, k) / τ
 
-Graves, Wayne, Danihelka 2014, "Neural Turing Machines", section 3.3.1, arXiv:1410.5401, where 1/τ is the key strength β. Only
-directions count, and scores stay within ±1/τ however large the vectors are. τ is learned, as its logarithm so that
-it stays positive. A vector of length zero has no direction; its score is 0.
+Graves, Wayne, Danihelka 2014, "Neural Turing Machines", section 3.3.1, arXiv:1410.5401, where 1/τ is the key strength
+β. Only directions count, and scores stay within ±1/τ however large the vectors are. τ is learned, as its logarithm so
+that it stays positive. A vector of length zero has no direction; its score is 0.
 """
 
 import math

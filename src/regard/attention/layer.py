@@ -8,9 +8,9 @@
     nothing left to learn          C = softmax(X Xᵀ / √d) X                   `self_attention`
     masked, many heads             see `masks` and `multihead`
 
-f_q, f_k, f_v are linear, networks with a hidden layer (`hidden=`), or nothing at all (width None). Vaswani et al. 2017, section 3.2,
-arXiv:1706.03762, for the words query, key and value; Xu et al. 2015, arXiv:1502.03044, and Bahdanau et al. 2015, arXiv:1409.0473, for layers of
-this kind before those words.
+f_q, f_k, f_v are linear, networks with a hidden layer (`hidden=`), or nothing at all (width None). Vaswani et al.
+2017, section 3.2, arXiv:1706.03762, for the words query, key and value; Xu et al. 2015, arXiv:1502.03044, and
+Bahdanau et al. 2015, arXiv:1409.0473, for layers of this kind before those words.
 """
 
 from jaxtyping import Bool, Float
@@ -25,7 +25,7 @@ from regard.attention.trace import tracing
 def self_attention(
     x: Float[Tensor, "*b K D"], mask: Bool[Tensor, "*#b #K #K"] | None = None
 ) -> Float[Tensor, "*b K D"]:
-    """softmax(X Xᵀ / √d) X: every vector becomes an average of those it resembles. Contextual word vectors, for free."""
+    """softmax(X Xᵀ / √d) X: every vector becomes an average of those it resembles, a word of its context."""
     context, _ = attend(ScaledDot(), x, x, x, mask)
     return context
 
@@ -44,7 +44,7 @@ class Attention(nn.Module):
 
     query_width, memory_width    of what comes in
     key_width                    of f_q and f_k, where the score compares them; None leaves both out
-    value_width                  of f_v, and of what comes out; None leaves it out: the memory's vectors are averaged themselves
+    value_width                  of f_v, and of what comes out; None leaves it out: the memory itself is averaged
     hidden                       of the networks f; None makes them linear
     """
 
@@ -76,7 +76,8 @@ class Attention(nn.Module):
         trace = tracing()
         context, weights = attend(
             self.score, self.query(x), self.key(memory), self.value(memory), mask, causal=causal,
-            dropout=self.dropout if self.training else 0.0, need_weights=trace is not None, check_finite=not self.training,
+            dropout=self.dropout if self.training else 0.0, need_weights=trace is not None,
+            check_finite=not self.training,
         )  # fmt: skip
         if trace is not None and weights is not None:
             trace.keep(self, weights)
@@ -91,7 +92,7 @@ class CrossAttention(Attention):
 
 
 class SelfAttention(nn.Module):
-    """Attention of a sequence to itself: softmax(Q Kᵀ / √d) V with Q, K and V all made from x. One head; `MultiHead` has many."""
+    """Attention of a sequence to itself: queries, keys and values are all made from x. One head; see `MultiHead`."""
 
     def __init__(self, width: int, *, score: Score | None = None, dropout: float = 0.0):
         super().__init__()

@@ -6,8 +6,8 @@
     prefix(Q, K, n)[i, j]         =  causal or j < n
 
 Where there are fewer queries than keys, the last query stands beside the last key: that is what decoding with a cache
-means. `padding` keeps a dimension of size 1 for the queries, so that `padding(lengths, K) & causal(Q, K)` says what it seems
-to say, B×Q×K.
+means. `padding` keeps a dimension of size 1 for the queries, so that `padding(lengths, K) & causal(Q, K)` says what
+it seems to say, B×Q×K.
 """
 
 import torch

@@ -2,9 +2,10 @@
 
     head_h = attend(x W_q^h, m W_k^h, m W_v^h)        y = [head_1; …; head_H] W_o
 
-Vaswani et al. 2017, section 3.2.2, arXiv:1706.03762. x asks and m, the memory, answers; self-attention is m = x. Where we differ: any
-score may take the place of the scaled dot product (its weights are shared by the heads); heads may have any width; several
-heads may share keys and values (`kv_heads`: Ainslie et al. 2023, section 2.2, arXiv:2305.13245; 1 is Shazeer 2019, arXiv:1911.02150).
+Vaswani et al. 2017, section 3.2.2, arXiv:1706.03762. x asks and m, the memory, answers; self-attention is m = x.
+Where we differ: any score may take the place of the scaled dot product (its weights are shared by the heads); heads
+may have any width; several heads may share keys and values (`kv_heads`: Ainslie et al. 2023, section 2.2,
+arXiv:2305.13245; 1 is Shazeer 2019, arXiv:1911.02150).
 
 Caches are values: `project_memory` and `step` give a `KeyValue` to the caller, and nothing stays on the module.
 """
@@ -52,7 +53,7 @@ class MultiHead(nn.Module):
         relative: Alibi | RelativeBias | None = None,
     ):
         """
-        memory_width   width of the memory where it is not that of x; such a module attends to memories, never to x itself
+        memory_width   of the memory, where that is something else than x; then x does not attend to itself
         head_width     of queries and keys in each head; width / heads if not given
         value_width    of values in each head; head_width if not given
         kv_heads       number of different keys and values; heads if not given
@@ -111,8 +112,8 @@ class MultiHead(nn.Module):
         mask    True = may attend: `B K` (which keys are real), `B Q K` or `B H Q K`, where B, H and Q may be 1
         causal  no query sees a later key. Padding at the end then needs no mask: no real query sees it
 
-        If the memory is a `KeyValue` of B rows and x has B·n rows, rows b·n … b·n + n − 1 of x attend to row b of the memory:
-        the beams of a sentence share its memory, which is not copied.
+        If the memory is a `KeyValue` of B rows and x has B·n rows, rows b·n … b·n + n − 1 of x attend to row b of the
+        memory: the beams of a sentence share its memory, which is not copied.
         """
         if memory is None:
             query, new = self._project_all(x, start=0)
@@ -122,10 +123,11 @@ class MultiHead(nn.Module):
         if not isinstance(memory, KeyValue):
             memory = self.project_memory(memory)
         self._require_width("x", x, self.width)
-        B, (N, Q, _) = memory.key.shape[0], x.shape
+        B, N = len(memory.key), len(x)
         if B != N and (B == 0 or N % B or causal):
-            raise ValueError(f"x has {N} rows and the memory {B}; they must be equal, or, if not causal, a multiple")
-        query = self._split(F.linear(x.reshape(B, -1, self.width), *self._query_part()), self.heads)
+            raise ValueError(f"x has {N} rows and the memory {B}; they must be equal, or (if not causal) a multiple")
+        beams = x if B == N else x.reshape(B, N // B * x.shape[1], self.width)
+        query = self._split(F.linear(beams, *self._query_part()), self.heads)
         return self._attend(x, query, memory, mask, causal)
 
     def project_memory(self, memory: Float[Tensor, "B K M"]) -> KeyValue:
@@ -149,9 +151,8 @@ class MultiHead(nn.Module):
         self._require_width("x", x, self.width)
         query, key, value = self.project(x).split(self.sizes, dim=-1)
         query, key, value = (
-            self._split(query, self.heads),
-            self._split(key, self.kv_heads),
-            self._split(value, self.kv_heads),
+            self._split(part, heads)
+            for part, heads in ((query, self.heads), (key, self.kv_heads), (value, self.kv_heads))
         )
         if self.rotary is not None:
             query, key = self.rotary(query, start), self.rotary(key, start)
@@ -170,7 +171,9 @@ class MultiHead(nn.Module):
         mask = None if mask is None else self._with_heads(mask, query.shape[0], memory.key.shape[-2])
         grouped = self.kv_heads < self.heads
         if grouped:  # B Hkv G Q d against B Hkv 1 K d: `attend` shares keys without copying them
-            query, mask, bias = (None if t is None else self._group(t) for t in (query, mask, bias))
+            query = self._group(query)
+            mask = None if mask is None else self._group(mask)
+            bias = None if bias is None else self._group(bias)
             memory = KeyValue(memory.key.unsqueeze(2), memory.value.unsqueeze(2))
         trace = tracing()
         context, weights = attend(
@@ -181,9 +184,9 @@ class MultiHead(nn.Module):
             context = context.flatten(1, 2)
         if trace is not None and weights is not None:
             weights = weights.flatten(1, 2) if grouped else weights
-            # Beams are rows of x and must be rows of the picture: B H n·Q K → B·n H Q K.
-            rows = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
-            trace.keep(self, rows)
+            if len(weights) < len(x):  # beams are rows of x, and become rows of the picture: B H n·Q K → B·n H Q K
+                weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
+            trace.keep(self, weights)
         return self.out(context.transpose(1, 2).reshape(*x.shape[:2], -1))
 
     def _query_part(self) -> tuple[Tensor, Tensor | None]:

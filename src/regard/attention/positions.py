@@ -4,14 +4,16 @@ Sinusoidal (Vaswani et al. 2017, section 3.5, arXiv:1706.03762; any length, boun
 
     PE(t, 2i) = sin(t / 10000^{2i/d})        PE(t, 2i+1) = cos(t / 10000^{2i/d})
 
-Learned (Gehring et al. 2017, section 3.1, arXiv:1705.03122): a vector for each position up to a largest one. On a grid one half
-of the vector says the row and the other half the column (Parmar et al. 2018, section 3.1, arXiv:1802.05751).
+Learned (Gehring et al. 2017, section 3.1, arXiv:1705.03122): a vector for each position up to a largest one. On a
+grid one half of the vector says the row and the other half the column (Parmar et al. 2018, section 3.1,
+arXiv:1802.05751).
 
-All are modules from x to x with positions: added to it, which takes vectors of its own width, or with `combine="concat"` written
-beside it, which makes it wider by the width of the positions. See `rotary` and `relative` for positions inside the score.
+All are modules from x to x with positions: added to it, which takes vectors of its own width, or with
+`combine="concat"` written beside it, which makes it wider by the width of the positions. See `rotary` and `relative`
+for positions inside the score.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -38,7 +40,8 @@ class Sinusoidal(nn.Module):
 
     def __init__(self, width: int, *, combine: Combine = "add"):
         super().__init__()
-        self.width, self.combine = width, combine
+        self.width = width
+        self.combine: Combine = _known(combine)
         self.register_buffer("table", sinusoids(_READY, width), persistent=False)
 
     def forward(self, x: Float[Tensor, "*b T D"], start: int = 0) -> Float[Tensor, "*b T E"]:
@@ -56,7 +59,7 @@ class Learned(nn.Module):
 
     def __init__(self, width: int, length: int, *, combine: Combine = "add"):
         super().__init__()
-        self.combine = combine
+        self.combine: Combine = _known(combine)
         self.table = nn.Parameter(torch.empty(length, width))
         nn.init.normal_(self.table, std=0.02)  # as in BERT and GPT-2: well below the size of embeddings
 
@@ -65,8 +68,8 @@ class Learned(nn.Module):
         stop = start + x.shape[-2]
         if stop > len(self.table):
             raise ValueError(
-                f"a sequence reaches position {stop}, but positions were learned up to {len(self.table)}; cut the sequence, "
-                "or train with a longer table or with sinusoidal positions"
+                f"a sequence reaches position {stop}, but positions were learned up to {len(self.table)}; cut the "
+                "sequence, or train with a longer table or with sinusoidal positions"
             )
         return _combined(x, self.table[start:stop], self.combine)
 
@@ -76,7 +79,8 @@ class SinusoidalGrid(nn.Module):
 
     def __init__(self, width: int, *, combine: Combine = "add"):
         super().__init__()
-        self.width, self.combine = width, combine
+        self.width = width
+        self.combine: Combine = _known(combine)
 
     def forward(self, x: Float[Tensor, "*b K D"], grid: tuple[int, int]) -> Float[Tensor, "*b K E"]:
         """`grid` is rows × columns; the K vectors go through it row by row."""
@@ -90,7 +94,7 @@ class LearnedGrid(nn.Module):
 
     def __init__(self, width: int, rows: int, columns: int, *, combine: Combine = "add"):
         super().__init__()
-        self.combine = combine
+        self.combine: Combine = _known(combine)
         self.rows = nn.Parameter(torch.empty(rows, width // 2))
         self.columns = nn.Parameter(torch.empty(columns, width - width // 2))
         nn.init.normal_(self.rows, std=0.02)
@@ -101,9 +105,15 @@ class LearnedGrid(nn.Module):
         rows, columns = grid
         if rows > len(self.rows) or columns > len(self.columns):
             raise ValueError(
-                f"the grid has {rows}×{columns} places, but positions were learned for {len(self.rows)}×{len(self.columns)}"
+                f"the grid is {rows}×{columns}, but positions were learned for {len(self.rows)}×{len(self.columns)}"
             )
         return _combined(x, _on_grid(x, grid, self.rows[:rows], self.columns[:columns]), self.combine)
+
+
+def _known(combine: Combine) -> Combine:
+    if combine not in get_args(Combine):
+        raise ValueError(f"combine={combine!r} must be one of {', '.join(get_args(Combine))}")
+    return combine
 
 
 def _on_grid(

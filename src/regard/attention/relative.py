@@ -1,10 +1,10 @@
 """Relative positions as a bias on the scores: e_ij = score(q_i, k_j) + b_{j−i}, a table for each head.
 
-ALiBi: b = −slope_h · |i − j|, nothing to learn (Press, Smith, Lewis 2022, section 3, arXiv:2108.12409). The paper looks at the past
-only; for self-attention in both directions the distance counts either way.
+ALiBi: b = −slope_h · |i − j|, nothing to learn (Press, Smith, Lewis 2022, section 3, arXiv:2108.12409). The paper
+looks at the past only; for self-attention in both directions the distance counts either way.
 
-T5: b learned, one number for each head and bucket of distances; near distances have a bucket each, far ones share, logarithmically
-(Raffel et al. 2020, section 2.1, arXiv:1910.10683, and the bucket rule of its published code).
+T5: b learned, one number for each head and bucket of distances; near distances have a bucket each, far ones share,
+logarithmically (Raffel et al. 2020, section 2.1, arXiv:1910.10683, and the bucket rule of its published code).
 
 Both give the bias for Q queries and K keys whose ends stand beside each other, as everywhere here.
 """
@@ -21,7 +21,8 @@ class Alibi(nn.Module):
 
     def __init__(self, heads: int):
         super().__init__()
-        # 2^{−8/n}, 2^{−16/n}, … for a power of two; the paper's code fills up other numbers from the next one, every second.
+        # 2^{−8/n}, 2^{−16/n}, … if n is a power of two; as in the paper's code, what is missing to another number comes
+        # from every second slope of the next power.
         power = 2 ** math.floor(math.log2(heads))
         slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
         slopes += [2 ** (-4 * (2 * h + 1) / power) for h in range(heads - power)]

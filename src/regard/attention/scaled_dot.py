@@ -2,8 +2,8 @@
 
     e = q kᵀ / √d
 
-Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, arXiv:1706.03762. If the entries of q and k are independent
-with variance 1, q·k has variance d; the root takes it back to 1, where the softmax still has a gradient.
+Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, arXiv:1706.03762. If the entries of q and k are
+independent with variance 1, q·k has variance d; the root takes it back to 1, where the softmax still has a gradient.
 """
 
 import math

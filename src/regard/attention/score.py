@@ -8,13 +8,14 @@ no table of Q×K (let alone Q×K×D) numbers:
     dot form    e = scale · q kᵀ          dot, scaled dot, bilinear, cosine
     tanh form   e = wᵀ tanh(q + k)        additive, concat
 
-A score says the same thing twice: `forward` is its equation, written plainly in the numbers' own type; `normal_form` is
-what `attend` computes with. Tests hold the two together.
+A score says the same thing twice: `forward` is its equation, written plainly in the numbers' own type; `normal_form`
+is what `attend` computes with. Tests hold the two together.
 
 Weights of a score are shared by everything in the leading dimensions: by the rows of a batch, and by the heads if a
 score sits inside `MultiHead`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -49,10 +50,15 @@ class TanhForm(NamedTuple):
 
     def table(self) -> Float[Tensor, "*b Q K"]:
         """All Q×K scores, a few queries at a time: outside of training never a tensor of Q×K×D."""
-        query, key, weight = map(at_least_float32, self)
-        key = key.unsqueeze(-3)
-        rows = [torch.tanh(some.unsqueeze(-2) + key) @ weight for some in query.split(16, dim=-2)]
+        query, key, weight = (at_least_float32(x) for x in self)
+        few = max(query.shape[-2], 1) if torch.is_grad_enabled() else 16
+        rows = [torch.tanh(some.unsqueeze(-2) + key.unsqueeze(-3)) @ weight for some in query.split(few, dim=-2)]
         return torch.cat(rows, dim=-2)
+
+    def numbers(self) -> int:
+        """How many numbers the equation, written down directly, would hold at once: rows × Q × K × D."""
+        lead = torch.broadcast_shapes(self.query.shape[:-2], self.key.shape[:-2])
+        return math.prod(lead) * self.query.shape[-2] * self.key.shape[-2] * len(self.weight)
 
 
 class Score(nn.Module, ABC):

@@ -3,19 +3,21 @@
     e_ij = wᵀ tanh(q_i + k_j) + bias_ij,     a_i = softmax_j(e_i),     c_i = Σ_j a_ij v_j
 
 Written down directly this makes a tensor of Q×K×D, and keeps it for the backward pass. The idea of Dao et al. 2022,
-"FlashAttention", arXiv:2205.14135 (and of Rabe, Staats 2021, arXiv:2112.05682) is to compute a block at a time, to keep of each row
-only its log-sum-exp L_i, and to compute the block again when the gradient asks for it. They do it for dot products;
-here it is for tanh. With t = tanh(q_i + k_j) and g the gradient of c,
+"FlashAttention", arXiv:2205.14135 (and of Rabe, Staats 2021, arXiv:2112.05682) is to compute a block at a time, to
+keep of each row only its log-sum-exp L_i, and to compute the block again when the gradient asks for it. They do it
+for dot products; here it is for tanh. With t = tanh(q_i + k_j) and g the gradient of c,
 
     a_ij  = exp(e_ij − L_i)                     δ_i  = Σ_j a_ij (g_i·v_j) = g_i·c_i
     de_ij = a_ij (g_i·v_j − δ_i)                dw   = Σ_ij de_ij t_ij
     dq_i  = w ⊙ Σ_j de_ij (1 − t_ij²)           dk_j = w ⊙ Σ_i de_ij (1 − t_ij²)          dv_j = Σ_i a_ij g_i
 
-Where we differ: blocks of queries see all their keys before the softmax (a block of rows × K scores is small), so that no running
-maximum is needed; only the tile of tanh values, queries × keys × D, is cut along the keys too. The tile is sized to stay
-in the cache of a core, which is what makes this faster than the direct form and not only smaller.
+Where we differ: blocks of queries see all their keys before the softmax (a block of rows × K scores is small), so
+that no running maximum is needed; only the tile of tanh values, queries × keys × D, is cut along the keys too. The
+tile is sized to stay in the cache of a core, which is what makes this faster than the direct form and not only
+smaller.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,17 +28,17 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.score import TanhForm, at_least_float32
 
-# Numbers in a tile of tanh values. On a CPU: half a megabyte of float32, within the L2 cache of a core. Elsewhere: enough work
-# for one launch of a kernel.
+# Numbers in a tile of tanh values. On a CPU: half a megabyte of float32, which stays in the L2 cache of a core.
+# Elsewhere: enough work for one launch of a kernel.
 TILE_ON_CPU, TILE_ELSEWHERE = 2**17, 2**25
 
 
 def streaming_attention(
     form: TanhForm,
     value: Float[Tensor, "*#b K Dv"],
-    mask: Bool[Tensor, "*#b #Q #K"] | None = None,
+    mask: Bool[Tensor, "*#m #Q #K"] | None = None,
     *,
-    bias: Float[Tensor, "*#b #Q #K"] | None = None,
+    bias: Float[Tensor, "*#m #Q #K"] | None = None,
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "*b Q Dv"]:
@@ -51,18 +53,20 @@ def streaming_attention(
         x = x.expand(*x.shape[:-2], x.shape[-2], K)
         return flat(x) if x.shape[:-2].numel() > 1 else x.reshape(1, *x.shape[-2:])
 
-    # The generator behind the seed lives on the CPU even if the tensors do not, so that drawing it waits for nobody.
-    seed = int(torch.randint(2**62, ())) if dropout else 0
-    context = _StreamingAttention.apply(
-        *map(flat, map(at_least_float32, (form.query, form.key))),
-        at_least_float32(form.weight),
-        flat(at_least_float32(value)),
-        None if bias is None else flat_table(at_least_float32(bias)).expand(-1, Q, K),
-        None if mask is None else flat_table(mask),
-        causal,
-        dropout,
-        seed,
-    )
+    # Drawn on the CPU even if the tensors are elsewhere, so that nobody has to wait for it.
+    seed = int(torch.randint(2**62, (), device="cpu")) if dropout else 0
+    with torch.autocast(value.device.type, enabled=False):  # which would make half precision of the scores again
+        context = _StreamingAttention.apply(
+            flat(at_least_float32(form.query)),
+            flat(at_least_float32(form.key)),
+            at_least_float32(form.weight),
+            flat(at_least_float32(value)),
+            None if bias is None else flat_table(at_least_float32(bias)).expand(-1, Q, K),
+            None if mask is None else flat_table(mask),
+            causal,
+            dropout,
+            seed,
+        )
     return context.to(value.dtype).reshape(*lead, Q, value.shape[-1])
 
 
@@ -80,17 +84,17 @@ class _Block(NamedTuple):
 
 
 class _Plan:
-    """How the work is cut, and what is the same in both directions: forward and backward walk through the same blocks."""
+    """How the work is cut: forward and backward walk through the same blocks, with the same masks and dropout."""
 
     def __init__(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, dropout: float, seed: int):
         (self.B, self.Q, D), self.K = query.shape, key.shape[1]
         pairs = max(1, (TILE_ON_CPU if query.device.type == "cpu" else TILE_ELSEWHERE) // D)
-        self.keys = min(self.K, max(1, 2 * int(pairs**0.5)))
-        self.queries = min(self.Q, max(1, pairs // self.keys))
-        self.rows = min(self.B, max(1, pairs // (self.keys * self.queries)))
+        self.keys = max(1, min(self.K, math.isqrt(2 * pairs)))
+        self.queries = max(1, min(self.Q, pairs // self.keys))
+        self.rows = max(1, min(self.B, pairs // (self.keys * self.queries)))
         self.tile = query.new_empty(self.rows * self.queries * self.keys * D)
         self.mask, self.causal, self.dropout = mask, causal, dropout
-        self.generator = torch.Generator(query.device).manual_seed(seed)
+        self.generator = torch.Generator(query.device).manual_seed(seed) if dropout else None
 
     def blocks(self) -> Iterator[_Block]:
         for row in range(0, self.B, self.rows):
@@ -120,7 +124,7 @@ class _Plan:
         return scores
 
     def drop(self, weights: Tensor) -> Tensor:
-        """Dropout on the weights of a block: times 0 or 1/(1 − p), the same factors whenever the plan is walked through."""
+        """Dropout for a block of weights: times 0 or 1/(1 − p), the same factors each time the plan is walked."""
         if not self.dropout:
             return weights
         keep = 1 - self.dropout
@@ -162,7 +166,7 @@ class _StreamingAttention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient: Float[Tensor, "B Q Dv"]):
+    def backward(ctx, gradient: Float[Tensor, "B Q Dv"]):  # pyright: ignore[reportIncompatibleMethodOverride]
         query, key, weight, value, bias, mask, context, log_sum = ctx.saved_tensors
         plan = _Plan(query, key, mask, *ctx.options)
         d_query, d_key, d_weight, d_value = map(torch.zeros_like, (query, key, weight, value))

@@ -5,14 +5,14 @@
     seen.names                       # ['encoder.layers.0.attention', ...]
     seen['encoder.layers.0.attention']   # weights, B H Q K
 
-Attention modules never store their weights. They ask `tracing()` whether somebody looks; if so, they compute their weights
-in the open and hand them to `Trace.keep`, if not, the fused kernel runs and there is nothing to keep. The active trace is a
-context variable, so a trace sees what runs in its own thread (or async task) and no other. Of nested traces the
-innermost sees.
+Attention modules never store their weights. They ask `tracing()` whether somebody looks; if so, they compute their
+weights in the open and hand them to `Trace.keep`, if not, the fused kernel runs and there is nothing to keep. The
+active trace is a context variable, so a trace sees what runs in its own thread (or async task) and no other. Of
+nested traces the innermost sees.
 
-`Trace()` needs no model: while it is active, a global hook notes the names of the parts of each module called. The names are
-then relative to the module first called. A method that is not `forward` (a decoder's `step`) passes by all hooks; to trace
-one by name, say `Trace(model)`.
+`Trace()` needs no model: while it is active, a global hook notes the names of the parts of each module called. The
+names are then relative to the module first called. A method that is not `forward` (a decoder's `step`) passes by all
+hooks; to trace one by name, say `Trace(model)`.
 """
 
 from contextvars import ContextVar, Token
@@ -102,7 +102,7 @@ class Trace:
                 self._names[module] = self._unused(path or kind, kind)
 
     def _unused(self, name: str, kind: str) -> str:
-        """Two models called under one trace may have parts of the same name: 'Decoder.layers.0', 'Decoder.layers.0#2'."""
+        """Two models under one trace may have parts of one name: the second's become 'Kind.part', 'Kind.part#2'."""
         if name in self._used and not name.startswith(kind):
             name = f"{kind}.{name}"
         number, unique = 1, name

@@ -1,0 +1,80 @@
+"""Bad input: what `attend` refuses, and how it keeps NaN from passing in silence.
+
+Shapes and types are checked on every call, for nothing of it looks at numbers: nothing waits for a GPU.
+"""
+
+import torch
+from torch import Tensor
+
+
+def require_matching(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
+) -> None:
+    """A ValueError that names the argument, if the arguments of `attend` do not fit each other."""
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(
+            f"mask is {_name(mask.dtype)}, but masks are bool and True = may attend. Ones and zeros become such a mask "
+            "by mask.bool(), a mask of what to leave out by ~mask; numbers to be added to the scores are called bias"
+        )
+    for name, x in (("query", query), ("key", key), ("value", value), ("bias", bias)):
+        if x is None:
+            continue
+        if not x.is_floating_point():
+            raise ValueError(f"{name} is {_name(x.dtype)}, but attention needs floating point")
+        if x.dim() < 2 and x is not bias:
+            raise ValueError(f"{name} has shape {tuple(x.shape)}, but must be (..., vectors, width)")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"there are {key.shape[-2]} keys and {value.shape[-2]} values; each key needs its value")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout={dropout} must be at least 0 and below 1")
+    try:
+        lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    except RuntimeError:
+        shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+        raise ValueError(f"the leading dimensions do not fit together: {shapes}") from None
+    table = (*lead, query.shape[-2], key.shape[-2])
+    for name, x in (("mask", mask), ("bias", bias)):
+        if x is not None and not _broadcasts(x, table):
+            raise ValueError(f"{name} has shape {tuple(x.shape)}, which does not broadcast to (..., Q, K) = {table}")
+
+
+def clear_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Zero for keys and values that no query may see, and for queries that may see no key."""
+    mask = mask.reshape(*(1,) * (2 - mask.dim()), *mask.shape)
+    seen = mask.any(-2).unsqueeze(-1)
+    key, value = key.masked_fill(~_shared(seen, key), 0), value.masked_fill(~_shared(seen, value), 0)
+    if mask.shape[-2] > 1:
+        query = query.masked_fill(~_shared(mask.any(-1, keepdim=True), query), 0)
+    return query, key, value
+
+
+def is_finite(x: Tensor) -> bool:
+    # A sum takes one quick pass. It may overflow though all numbers are finite; only then look at each.
+    return bool(x.detach().sum().isfinite()) or bool(x.isfinite().all())
+
+
+def blame(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> str:
+    """Where a NaN in the result came from, in a sentence."""
+    arguments = {"query": query, "key": key, "value": value, "bias": bias}
+    guilty = [name for name, x in arguments.items() if x is not None and not is_finite(x)]
+    if guilty:
+        return f"NaN or infinity in {' and '.join(guilty)}, at a position that the mask does not hide"
+    return f"the scores or their weighted sum overflow {_name(value.dtype)}, though query, key and value are finite"
+
+
+def _shared(seen: Tensor, x: Tensor) -> Tensor:
+    """`any` over the leading dimensions in which x is shared (keys shared by heads): seen by one is seen."""
+    seen = seen.reshape(*(1,) * (x.dim() - seen.dim()), *seen.shape)
+    extra = seen.dim() - x.dim()
+    for dim in range(seen.dim() - 2):
+        if dim < extra or x.shape[dim - extra] == 1:
+            seen = seen.any(dim, keepdim=True)
+    return seen.reshape(seen.shape[extra:])
+
+
+def _broadcasts(x: Tensor, shape: tuple[int, ...]) -> bool:
+    return x.dim() <= len(shape) and all(n in (1, m) for n, m in zip(x.shape[::-1], shape[::-1], strict=False))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
