@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -269,14 +270,23 @@ def test_data_sets_without_the_library_say_what_to_install():
     assert run.stderr.strip().endswith("needs datasets, which is not installed: pip install 'regard[hub]'")
 
 
+def test_folders_of_data_files_are_read_by_the_library(tmp_path):
+    pytest.importorskip("datasets")
+    for split, pairs in (("train", PAIRS), ("validation", PAIRS[1:2])):
+        lines = "".join(json.dumps({"source": source, "target": target}) + "\n" for source, target in pairs)
+        write(tmp_path / f"{split}.jsonl", lines)
+    assert texts(read(tmp_path)) == PAIRS
+    assert texts(list(PairSource(str(tmp_path), role="valid").read())) == PAIRS[1:2]
+    with pytest.raises(CallError, match="there is no 'test' part; it has train, validation"):
+        list(PairSource(str(tmp_path), role="test").read())
+
+
 def test_data_sets_saved_by_the_library(tmp_path):
     datasets = pytest.importorskip("datasets")
-    rows = datasets.Dataset.from_list([{"source": source, "target": target} for source, target in PAIRS])
+    try:
+        rows = datasets.Dataset.from_list([{"source": source, "target": target} for source, target in PAIRS])
+    except pickle.PicklingError:
+        pytest.skip("this version of datasets cannot make a data set with this version of pyarrow")
     datasets.DatasetDict({"train": rows, "validation": rows.select([1])}).save_to_disk(str(tmp_path / "saved"))
     assert texts(read(tmp_path / "saved")) == PAIRS
     assert texts(list(PairSource(str(tmp_path / "saved"), role="valid").read())) == PAIRS[1:2]
-    with pytest.raises(CallError, match="there is no 'test' part; it has train, validation"):
-        list(PairSource(str(tmp_path / "saved"), role="test").read())
-    (tmp_path / "folder").mkdir()
-    rows.to_json(str(tmp_path / "folder" / "train.jsonl"))
-    assert texts(read(tmp_path / "folder")) == PAIRS

@@ -65,6 +65,7 @@ class PairDataSettings(Settings):
     valid_share: float = Field(
         0.02, gt=0, lt=1, description="the share of training sources held out for validation if valid is not given"
     )
+    valid_most: int = Field(2000, ge=1, description="most training pairs, about, to hold out for validation")
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,202 @@
+"""From settings to token ids: count, learn the vocabularies, tokenise; each step once, as long as nothing changes.
+
+Every step writes a folder of the cache whose name ends in a fingerprint of all that the step depends on: the files
+(name, size, time of change), the settings that matter to it, the steps before it. A folder is built under another name
+and renamed when it is complete, so a step that was killed leaves no result, and processes that build the same step at
+the same time do not disturb each other.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from regard.data.files import PairSource
+from regard.data.pairs import Pair
+from regard.data.splits import Split, find_splits, pair_source
+from regard.data.store import VERSION, PairStore, write_store
+from regard.data.tables import Role
+from regard.data.tally import Tally
+from regard.data.tokens import Tokenizer
+from regard.errors import RegardError
+from regard.settings.data import PairDataSettings
+
+
+@dataclass(frozen=True)
+class PreparedPairs:
+    """Two tokenisers (one, twice, if the vocabulary is joint) and the token ids of each split."""
+
+    source: Tokenizer
+    target: Tokenizer
+    splits: dict[Role, Split]
+    stores: dict[Role, PairStore]
+
+    @property
+    def train(self) -> PairStore:
+        return self.stores["train"]
+
+    @property
+    def valid(self) -> PairStore:
+        return self.stores["valid"]
+
+    @property
+    def test(self) -> PairStore | None:
+        return self.stores.get("test")
+
+
+def prepare(
+    settings: PairDataSettings,
+    cache: Path,
+    *,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    strict: bool = True,
+    tell: Callable[[str], None] = lambda message: None,
+) -> PreparedPairs:
+    """Bring the user's files into a form that training reads quickly; `settings.cache` comes before `cache`.
+
+    `tokenizers` (source, target) are used as they are, instead of learning new ones: those of a run that goes on.
+    `strict` refuses data with more bad lines than `data.max_bad`; without it they are only counted, for `check`.
+    """
+    cache = Path(settings.cache).expanduser() if settings.cache else cache
+    train = pair_source(settings, "train")
+    assert train is not None
+    count = _count(cache, train, tell)
+    count.refuse_if(f"data.train={settings.train}", settings.max_bad if strict else 1.0)
+    splits = find_splits(settings, count.pairs)
+    source, target = tokenizers or _vocabularies(cache, settings, splits["train"], count.pairs, tell)
+    stores: dict[Role, PairStore] = {}
+    for role, split in splits.items():
+        stores[role] = _store(cache, settings, role, split, source, target, tell)
+        _refuse_if_useless(stores[role], role, split, settings, strict)
+    return PreparedPairs(source, target, splits, stores)
+
+
+def _count(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally:
+    def build(folder: Path) -> None:
+        tell(f"counting pairs of {train.where}")
+        tally = Tally()
+        for _ in tally.only_pairs(train.read()):
+            pass
+        (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
+
+    folder = _built_once(cache, "count", _inputs(train), build)
+    return Tally.from_dict(json.loads((folder / "count.json").read_text(encoding="utf-8")))
+
+
+def _vocabularies(
+    cache: Path, settings: PairDataSettings, train: Split, pairs: int, tell: Callable[[str], None]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Learned from training pairs only, and from an even choice of them if there are very many."""
+    how = settings.tokenizer
+    every = -(-pairs // how.learn_from)
+
+    def texts(side: str) -> Iterator[str]:
+        good = (item for item in train.read() if isinstance(item, Pair))
+        return (getattr(pair, side) for pair in islice(good, 0, None, every))
+
+    def learn(texts: Iterator[str], kind: Any, size: int) -> Tokenizer:
+        return Tokenizer.train(texts, kind, size=size, min_frequency=how.min_frequency, lowercase=how.lowercase)
+
+    def build(folder: Path) -> None:
+        tell(f"learning the vocabular{'y' if how.joint else 'ies'} of {train}")
+        if how.joint:
+            learn(chain(texts("source"), texts("target")), how.kind, how.size).save(folder / "source.json")
+            return
+        learn(texts("source"), how.kind, how.size).save(folder / "source.json")
+        kind, size = how.target_kind or how.kind, how.target_size or how.size
+        learn(texts("target"), kind, size).save(folder / "target.json")
+
+    key = [_inputs(train.pairs), train.part, train.share, how.model_dump()]
+    folder = _built_once(cache, "vocabulary", key, build)
+    source = Tokenizer.load(folder / "source.json")
+    return source, source if how.joint else Tokenizer.load(folder / "target.json")
+
+
+def _store(
+    cache: Path,
+    settings: PairDataSettings,
+    role: Role,
+    split: Split,
+    source: Tokenizer,
+    target: Tokenizer,
+    tell: Callable[[str], None],
+) -> PairStore:
+    def build(folder: Path) -> None:
+        tell(f"tokenising {split}")
+        write_store(
+            folder,
+            split.read(),
+            source,
+            target,
+            name=str(split),
+            max_length=settings.max_length,
+            overlong=settings.overlong,
+        )
+
+    vocabularies = [source.to_json(), target.to_json()]
+    limits = [settings.max_length, settings.overlong]
+    key = [VERSION, _inputs(split.pairs), split.part, split.share, vocabularies, limits]
+    try:
+        return PairStore(_built_once(cache, role, key, build))
+    except RegardError:  # somebody cut it short; build it again
+        shutil.rmtree(_folder(cache, role, key))
+        return PairStore(_built_once(cache, role, key, build))
+
+
+def _refuse_if_useless(store: PairStore, role: Role, split: Split, settings: PairDataSettings, strict: bool) -> None:
+    name = f"data.{role}={split}"
+    if split.part == "held out" and not store.counts.read.pairs:
+        raise RegardError(
+            f"{name}: nothing was held out by data.valid_share={settings.valid_share:g}; raise it, or give data.valid"
+        )
+    if strict or not store.counts.read.pairs:
+        store.counts.read.refuse_if(name, settings.max_bad)
+    if not len(store):
+        raise RegardError(
+            f"{name}: all {store.counts.overlong:,} pairs are longer than data.max_length={settings.max_length}; "
+            "raise it, or set data.overlong=cut"
+        )
+
+
+def _inputs(pairs: PairSource) -> list[Any]:
+    """What the pairs of a source depend on. A data set of the hub is taken not to change."""
+    columns = pairs.columns
+    how = [pairs.where, pairs.role, pairs.format, columns.source, columns.target, columns.header]
+    if pairs.where.startswith("corpus:"):
+        content = blake2b()
+        for item in pairs.read():
+            content.update(repr(item).encode())
+        return [*how, content.hexdigest()]
+    seen = ((path.resolve(), path.stat()) for path in pairs.files())
+    return [*how, *([str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen)]
+
+
+def _folder(cache: Path, step: str, key: Any) -> Path:
+    return cache / f"{step}-{blake2b(json.dumps(key).encode(), digest_size=10).hexdigest()}"
+
+
+def _built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) -> Path:
+    """The folder of a step: as it is, if it is there, else as `build` fills it."""
+    folder = _folder(cache, step, key)
+    if folder.exists():
+        return folder
+    unfinished = cache / f".{step}-{uuid4().hex}"
+    unfinished.mkdir(parents=True)
+    try:
+        build(unfinished)
+        for path in unfinished.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        unfinished.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process was quicker, and what it built is the same
+            raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
