@@ -1,7 +1,6 @@
 """Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place.
 
-    RUN/state/step-00000500/
-      SHA256SUMS  run.json  weights.safetensors  optimiser.safetensors  ...
+    RUN/state/step-00000500/   run.json  tensors.safetensors  SHA256SUMS
 
 A rename is atomic, so a checkpoint is there as a whole or not at all, whenever the process dies. `SHA256SUMS` tells a
 file that was damaged later (`sha256sum -c` reads it too); then the checkpoint before is used. Nothing in it can
@@ -24,14 +23,14 @@ from torch import Tensor
 
 from regard.errors import RegardError
 
-SUMS, RUN = "SHA256SUMS", "run.json"
+RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
 Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     run: dict[str, Any]
-    tensors: dict[str, Tensors]  # file name without suffix → name → tensor
+    tensors: dict[str, Tensors]  # by part (weights, optimiser, ...), then by name; in the file, part/name
 
 
 class Checkpoints:
@@ -51,8 +50,8 @@ class Checkpoints:
         place = self._place(step)
         part = place.with_name(place.name + ".part")
         part.mkdir()
-        for name, tensors in checkpoint.tensors.items():
-            save_file(_own(tensors), part / f"{name}.safetensors")
+        flat = {f"{kind}/{name}": value for kind, named in checkpoint.tensors.items() for name, value in named.items()}
+        save_file(_own(flat), part / TENSORS)
         (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
         sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
         (part / SUMS).write_text(sums, encoding="utf-8")
@@ -87,8 +86,8 @@ class Checkpoints:
         try:
             lines = (place / SUMS).read_text(encoding="utf-8").splitlines()
             sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
-            if RUN not in sums:
-                return f"{SUMS} does not list {RUN}"
+            if sums.keys() != {RUN, TENSORS}:
+                return f"{SUMS} does not list {RUN} and {TENSORS}"
             for name, digest in sums.items():
                 if _sha256(place / name) != digest:
                     return f"{name} has changed since it was written"
@@ -101,7 +100,10 @@ class Checkpoints:
     def load(self, step: int) -> Checkpoint:
         place = self._place(step)
         try:
-            tensors = {file.stem: load_file(file) for file in sorted(place.glob("*.safetensors"))}
+            tensors: dict[str, Tensors] = {}
+            for name, value in load_file(place / TENSORS).items():
+                kind, _, rest = name.partition("/")
+                tensors.setdefault(kind, {})[rest] = value
             return Checkpoint(json.loads((place / RUN).read_text(encoding="utf-8")), tensors)
         except (OSError, ValueError, SafetensorError) as error:
             raise RegardError(f"the checkpoint {place} cannot be read: {error}") from error

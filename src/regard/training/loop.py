@@ -297,6 +297,7 @@ class _Trainer:
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.update.restore(checkpoint.tensors)
         self.run = Run.from_json(checkpoint.run["run"])
+        self.passes = float(self.run.epoch)
         self.saved = self._standing()
         before, now = checkpoint.run["threads"], torch.get_num_threads()
         if before != now:

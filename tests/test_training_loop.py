@@ -1,0 +1,270 @@
+"""The loop in one process: what it computes, when it stops, what it writes."""
+
+import json
+import math
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, load_model
+from torch import nn
+
+from regard.errors import CallError
+from regard.training.interrupt import Stopped
+from regard.training.loop import BAD_STEPS, DivergenceError, fit
+from regard.training.metrics import read_metrics
+from training_example import Loss, Rows, Words, new_model, settings, train, validate
+
+
+def weights(model: nn.Module) -> list[torch.Tensor]:
+    return list(model.state_dict().values())
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
+
+
+# --------------------------------------------------------------------------------------------------- what it computes
+def test_fit_equals_a_loop_written_by_hand(tmp_path: Path) -> None:
+    """No dropout, constant rate: mean loss over real tokens, clipped, AdamW. Nothing else happens."""
+    chosen = settings(max_epochs=2, average=0, weight_decay=0, schedule="constant", warmup=0, clip=0.5)
+    ours, plain, data = new_model(dropout=0), new_model(dropout=0), Words()
+    fit(ours, data, chosen, tmp_path)
+    adam = torch.optim.AdamW(plain.parameters(), lr=chosen.learning_rate, betas=chosen.betas, weight_decay=0)
+    for epoch in range(2):
+        for batch in data.epoch(epoch):
+            adam.zero_grad()
+            loss = plain(batch)
+            (loss.total / loss.count).backward()
+            nn.utils.clip_grad_norm_(plain.parameters(), 0.5)
+            adam.step()
+    for mine, theirs in zip(weights(ours), weights(plain), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+class Joined(Words):
+    """The same data in batches three times as large."""
+
+    def len_epoch(self, number: int) -> int:
+        return super().len_epoch(number) // 3
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]:
+        rows = [batch.tokens for batch in super().epoch(number)]
+        for first in range(start * 3, len(rows), 3):
+            yield Rows(torch.cat(rows[first : first + 3]))
+
+
+def test_accumulated_batches_equal_one_large_batch(tmp_path: Path) -> None:
+    """Although the small batches have unequal numbers of tokens."""
+    parts, whole = new_model(dropout=0), new_model(dropout=0)
+    fit(parts, Words(), settings(accumulate=3), tmp_path / "parts")
+    fit(whole, Joined(), settings(), tmp_path / "whole")
+    for one, other in zip(weights(parts), weights(whole), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_last_step_takes_what_is_left(tmp_path: Path) -> None:
+    result = fit(new_model(), Words(), settings(accumulate=4, max_epochs=3), tmp_path)
+    assert (result.step, result.stopped_by) == (5, "max_epochs")  # 18 batches: 4 + 4 + 4 + 4 + 2
+
+
+def test_training_helps(tmp_path: Path) -> None:
+    _, result, _ = train(tmp_path, dropout=0, max_epochs=25, learning_rate=0.02, validate_every=75, save_every=75)
+    assert result.best["value"] < 0.3 * validate(new_model().eval())["loss"]
+
+
+def test_averaged_weights_are_the_ones_saved_and_scored(tmp_path: Path) -> None:
+    model, result, _ = train(tmp_path, average=0.9)
+    saved = new_model()
+    load_model(saved, tmp_path / "model.safetensors")
+    assert not same(model, saved)
+    assert validate(saved.eval()) == result.best["scores"]
+
+
+class Watching(nn.Module):
+    """Notes the type that products would have. (Not every processor that lists bf16 can multiply in it.)"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.seen: set[torch.dtype] = set()
+
+    def forward(self, batch: Rows) -> Loss:
+        automatic = torch.is_autocast_enabled("cpu")
+        self.seen.add(torch.get_autocast_dtype("cpu") if automatic else torch.get_default_dtype())
+        return Loss(self.weight.square().sum(), 3)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("auto", torch.float32), ("float32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_precision(tmp_path: Path, precision: str, dtype: torch.dtype) -> None:
+    model = Watching()
+    fit(model, Words(), settings(precision=precision, max_epochs=1, device="cpu"), tmp_path)
+    assert model.seen == {dtype}
+    assert model.weight.dtype == torch.float32
+
+
+# ----------------------------------------------------------------------------------------------------- when it stops
+def test_early_stopping_keeps_the_best(tmp_path: Path) -> None:
+    losses = iter([3.0, 2.0, 2.5, math.nan, 2.2, 1.0])
+    seen: list[list[torch.Tensor]] = []
+
+    def scripted(model: nn.Module) -> dict[str, float]:
+        assert not model.training
+        seen.append([weight.clone() for weight in weights(model)])
+        return {"loss": next(losses)}
+
+    chosen = settings(patience=3, average=0, max_epochs=99, validate_every=3)
+    result = fit(new_model(), Words(), chosen, tmp_path, evaluate=scripted)
+    assert (result.step, result.stopped_by) == (15, "patience")
+    assert result.best == {"step": 6, "value": 2.0, "scores": {"loss": 2.0}}
+    best = new_model()
+    load_model(best, tmp_path / "model.safetensors")
+    assert all(torch.equal(a, b) for a, b in zip(weights(best), seen[1], strict=True))
+
+
+def test_a_larger_score_can_be_better(tmp_path: Path) -> None:
+    scores = iter([1.0, 5.0, 3.0, 4.0])
+    chosen = settings(metric="bleu", mode="max", max_steps=12, validate_every=3)
+    result = fit(new_model(), Words(), chosen, tmp_path, evaluate=lambda model: {"bleu": next(scores)})
+    assert result.best is not None
+    assert (result.best["step"], result.best["value"]) == (6, 5.0)
+
+
+def test_unknown_metric_names_the_known(tmp_path: Path) -> None:
+    with pytest.raises(CallError, match=r"training.metric='blue': validation gives loss"):
+        train(tmp_path, metric="blue")
+
+
+def test_time_limit_counts_all_parts_of_a_run(tmp_path: Path) -> None:
+    endless = {"max_epochs": None, "time_limit": 0.2}
+    _, first, _ = train(tmp_path, **endless)
+    assert first.stopped_by == "time_limit"
+    assert 0.2 <= first.seconds < 3
+    _, again, messages = train(tmp_path, **endless)
+    assert again.step == first.step
+    assert "trained to the end: time_limit" in messages[0]
+    _, longer, _ = train(tmp_path, **endless | {"time_limit": first.seconds + 0.1})
+    assert longer.step > first.step
+    assert longer.seconds < first.seconds + 3
+
+
+def test_finished_run_does_nothing_unless_a_limit_is_raised(tmp_path: Path) -> None:
+    train(tmp_path)
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    _, result, messages = train(tmp_path)
+    assert "trained to the end: max_epochs is reached at step 24" in messages[0]
+    assert result.step == 24
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == files
+    _, result, messages = train(tmp_path, max_epochs=5)
+    assert "goes on from step 24" in messages[0]
+    assert result.step == 30
+
+
+def test_no_data_is_an_error(tmp_path: Path) -> None:
+    empty = Words()
+    empty.data = []
+    with pytest.raises(CallError, match="nothing to train on"):
+        fit(new_model(), empty, settings(), tmp_path)
+
+
+# --------------------------------------------------------------------------------------------------- bad steps
+class Poisoned(nn.Module):
+    """The example, with a loss that is not a number at some calls."""
+
+    def __init__(self, bad: set[int], value: float) -> None:
+        super().__init__()
+        self.inner, self.calls, self.bad, self.value = new_model(dropout=0), 0, bad, value
+
+    def forward(self, batch: Rows) -> Loss:
+        self.calls += self.training
+        loss = self.inner(batch)
+        return Loss(loss.total * self.value, loss.count) if self.training and self.calls in self.bad else loss
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e4])
+def test_bad_step_is_skipped_and_reported(tmp_path: Path, value: float) -> None:
+    messages: list[str] = []
+    chosen = settings(max_steps=14, save_every=12)
+    data = Words()
+    fit(Poisoned({13}, value), data, chosen, tmp_path, on_message=messages.append)
+    assert len(messages) == 1
+    assert "step 13 was skipped" in messages[0]
+    assert "epoch 3, batch 1" in messages[0]
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1]["skipped"] == 1
+    before, after = (load_file(tmp_path / "state" / f"step-000000{step}" / "tensors.safetensors") for step in (12, 14))
+    name = "optimiser/inner.norm.weight.step"
+    assert (before[name], after[name]) == (12, 13)  # two steps, one of them not taken
+
+
+def test_run_of_bad_steps_ends_with_advice(tmp_path: Path) -> None:
+    model = Poisoned(set(range(7, 1000)), math.nan)
+    with pytest.raises(DivergenceError, match=r"smaller training\.learning_rate \(now 0\.001\)"):
+        fit(model, Words(), settings(average=0), tmp_path, on_message=lambda text: None)
+    assert all(weight.isfinite().all() for weight in weights(model))
+    assert model.calls <= 6 + BAD_STEPS + 10  # looked at every ten steps
+
+
+# ---------------------------------------------------------------------------------------------- stopping and the files
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    class Interrupting(Words):
+        def epoch(self, number_: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]:
+            for index, batch in enumerate(super().epoch(number_, start, rank, world), start):
+                if (number_, index) == (1, 1):
+                    os.kill(os.getpid(), number)
+                yield batch
+
+    before = signal.getsignal(number)
+    messages: list[str] = []
+    with pytest.raises(Stopped, match="stopped at step 8"):
+        fit(new_model(), Interrupting(), settings(), tmp_path, evaluate=validate, on_message=messages.append)
+    assert signal.getsignal(number) is before
+    assert "the same command goes on" in messages[-1]
+    whole, expected, _ = train(tmp_path / "whole")
+    resumed, result, _ = train(tmp_path)
+    assert same(whole, resumed)
+    assert result.best == expected.best
+
+
+def test_metrics_have_no_duplicates_after_resume(tmp_path: Path) -> None:
+    train(tmp_path / "whole")
+    train(tmp_path / "parts", max_steps=10)
+    with (tmp_path / "parts" / "metrics.jsonl").open("a") as file:  # as of a run that died later than its checkpoint
+        file.write('{"kind": "train", "step": 12, "loss": 1.0}\n{"kind": "tra')
+    train(tmp_path / "parts")
+
+    def lines(folder: str) -> list[tuple[str, int]]:
+        return [(r["kind"], r["step"]) for r in read_metrics(tmp_path / folder / "metrics.jsonl")]
+
+    extra = [("train", 10), ("validation", 10)]  # the end of the first part
+    assert [line for line in lines("parts") if line not in extra] == lines("whole")
+    assert len(set(lines("parts"))) == len(lines("parts"))
+    for line in (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
+
+
+def test_another_recipe_is_refused_with_its_differences(tmp_path: Path) -> None:
+    train(tmp_path, max_steps=4)
+    with pytest.raises(CallError, match=r"learning_rate: 0.001 → 0.002\n.*weight_decay: 0.01 → 0.0"):
+        train(tmp_path, learning_rate=0.002, weight_decay=0.0)
+
+
+def test_sample_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = settings(max_steps=3)
+    fit(new_model(), Words(), chosen, tmp_path, evaluate=validate, sample=lambda model: "[b] ein Haus")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "[b] ein Haus" in printed.err
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1]["sample"] == "[b] ein Haus"
+
+
+def test_no_pickle_in_the_folder(tmp_path: Path) -> None:
+    train(tmp_path)
+    suffixes = {file.suffix or file.name for file in tmp_path.rglob("*") if file.is_file()}
+    assert suffixes == {".json", ".jsonl", ".safetensors", "SHA256SUMS"}
