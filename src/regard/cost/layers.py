@@ -1,4 +1,4 @@
-"""What one layer costs as sequences get longer (n) and vectors wider (d): measured, counted, and as the textbook has it.
+"""What one layer costs as sequences get longer (n) and vectors wider (d): measured, counted, and by the textbook.
 
 Vaswani et al. 2017 (arXiv:1706.03762), Table 1, for one layer, one sequence:
 
@@ -7,10 +7,10 @@ Vaswani et al. 2017 (arXiv:1706.03762), Table 1, for one layer, one sequence:
     recurrent        n · d²        O(n)         O(n)
     convolution      k · n · d²    O(1)         O(log_k n)
 
-The table's first row is the attention *operation*, softmax(QKᵀ/√d)V. A whole self-attention layer also projects queries,
-keys, values and outputs, 4 · n · d² more multiplications, which dominate until n passes 2d. So we measure both, and
-put beside each fitted exponent the one that counting operations gives for the very same sizes: where measured and counted
-agree, the machine does what the arithmetic says.
+The table's first row is the attention *operation*, softmax(QKᵀ/√d)V. A whole self-attention layer also projects
+queries, keys, values and outputs: 4 · n · d² more multiplications, the larger part until n passes 2d. We measure both,
+and put beside each fitted exponent the one that counting operations gives for the very same sizes: where measured and
+counted agree, the machine does what the arithmetic says.
 """
 
 import math
@@ -177,9 +177,9 @@ def measure_layers(
     """Measure every kind of layer over all lengths (at a middle width) and all widths (at a middle length).
 
     One round times every case once, so that a disturbance of the machine hits all of them alike; rounds go on for
-    `seconds`, at least three, and the fastest counts, since what disturbs a run can only add to it. Exponents are the slope
-    of a least-squares line through the larger half of the sizes on log-log axes: below that, fixed costs of a call hide
-    the arithmetic. One thread by default: the table counts work, not how well it spreads over processors.
+    `seconds`, at least three, and the fastest counts, since what disturbs a run can only add to it. Exponents are the
+    slope of a least-squares line through the larger half of the sizes on log-log axes: below that, fixed costs of a
+    call hide the arithmetic. One thread by default: the table counts work, not how well it spreads over processors.
     """
     if min(len(lengths), len(widths)) < 3:
         raise CallError(f"lengths={list(lengths)} and widths={list(widths)} need three sizes each to fit an exponent")

@@ -29,8 +29,8 @@ def layers_table(costs: "LayerCosts") -> Table:
     table = Table(
         title=f"One layer, one sequence, {pass_}: time grows as n^p · d^q",
         caption=(
-            f"p: at d={costs.fixed_width}, n to {costs.lengths[-1]}; q: at n={costs.fixed_length}, d to {costs.widths[-1]};"
-            f" in brackets: p and q of the counted operations at these sizes."
+            f"p: at d={costs.fixed_width}, n to {costs.lengths[-1]}; q: at n={costs.fixed_length},"
+            f" d to {costs.widths[-1]}; in brackets: p and q of the counted operations at these sizes."
             f" Fastest of {costs.rounds} interleaved rounds; {where(costs)}."
         ),
         title_justify="left",

@@ -18,7 +18,7 @@ def duration(seconds: float) -> str:
     return f"{_three_digits(seconds / unit)} {name}"
 
 
-def count(number: float) -> str:
+def count(number: int | float) -> str:
     """How many, in thousands, millions, billions (10⁹), trillions: `65.1M`, `1.56B`."""
     for size, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if number >= size:
@@ -26,7 +26,7 @@ def count(number: float) -> str:
     return f"{number:.0f}"
 
 
-def memory(size: float) -> str:
+def memory(size: int | float) -> str:
     """A number of bytes in powers of 1000, as GPU makers and this package count: `80 GB`."""
     for unit, suffix in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= unit:
@@ -34,11 +34,11 @@ def memory(size: float) -> str:
     return f"{size:.0f} B"
 
 
-def operations(number: float) -> str:
-    """Floating-point operations: `126 MFLOP` below 10¹⁸, `3.3e+18 FLOP` from there on, as papers write it."""
-    if number >= 1e18:
-        return f"{number:.2g} FLOP"
-    for unit, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+def operations(number: int | float) -> str:
+    """Floating-point operations: `126 MFLOP`, and from 10¹⁵ on as papers write it, `3.3e18 FLOP`."""
+    if number >= 1e15:
+        return f"{number:.2g} FLOP".replace("e+", "e")
+    for unit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= unit:
             return f"{_three_digits(number / unit)} {prefix}FLOP"
     return f"{number:.0f} FLOP"

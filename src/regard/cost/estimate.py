@@ -1,0 +1,161 @@
+"""What a model costs before it is built: parameters, operations, memory, and time on given hardware.
+
+    training memory   16 bytes a parameter + activations kept for the backward pass
+    decoding memory   weights + key/value cache · length · batch
+    training time     operations / (devices · peak · utilisation)
+    decoding time     for one step, the larger of (weights + cache) / bandwidth and operations / (peak · utilisation)
+
+16 bytes: float32 weights, gradients, and the two moments of AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101).
+Mixed precision is taken as torch's autocast does it: weights, gradients and moments stay float32, activations take the
+smaller type. Time on several devices leaves communication out, so it is a lower bound.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from regard.attention import MultiHead
+from regard.cost.counting import count_pass, parameter_parts
+from regard.cost.hardware import Hardware
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class MemoryCost:
+    """Bytes, for the batch and length that were asked for; `devices`: how many of the hardware can hold them."""
+
+    training: int
+    weights: int  # of training: these four
+    gradients: int
+    optimiser: int
+    activations: int
+    decoding: int
+    decoding_weights: int  # of decoding: these two
+    kv_cache: int
+    kv_cache_per_token: int
+    training_devices: int | None
+    decoding_devices: int | None
+
+
+@dataclass(frozen=True)
+class TimeCost:
+    """What the hardware would need."""
+
+    hardware: str
+    dtype: str
+    peak: float  # operations a second, of one device
+    utilisation: float  # the share of it that is assumed
+    source: str
+    training_tokens_per_second: float
+    decoding_tokens_per_second: float  # of the whole batch
+    training_tokens: int | None
+    training_seconds: float | None
+    training_flops: float | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """All of it. `unit` is what operations are counted for: a token, or an image."""
+
+    name: str
+    unit: str
+    batch: int
+    length: int
+    parameters: int
+    parts: dict[str, int]
+    flops_per_token: dict[str, float]  # forward, training
+    memory: MemoryCost
+    time: TimeCost | None
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dicts, numbers and strings, for JSON."""
+        return asdict(self)
+
+    def table(self) -> "Table":
+        """The same for the terminal."""
+        from regard.cost.report import cost_table
+
+        return cost_table(self)
+
+
+def estimate(
+    model: nn.Module,
+    forward: Callable[[], Tensor],
+    *,
+    batch: int,
+    length: int,
+    name: str = "model",
+    unit: str = "token",
+    decoder: nn.Module | None = None,
+    hardware: Hardware | None = None,
+    dtype: str | None = None,
+    utilisation: float | None = None,
+    training_tokens: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> Cost:
+    """The cost of a model on the meta device, from one pass over `batch` rows of `length` tokens.
+
+    `forward` runs that pass and gives the logits. Operations are for each of the batch · length tokens; with
+    `unit="image"` for each of the batch rows. `decoder` is the part whose attention is cached when decoding (None: the
+    model does not decode). `dtype` and `utilisation` take precedence over the hardware's own.
+    """
+    counts = count_pass(model, forward)
+    units = batch if unit == "image" else batch * length
+    dtype = dtype or (hardware.dtype if hardware else "float32")
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    flops = {"forward": counts.forward / units, "training": (counts.forward + counts.backward) / units}
+    cached = cached_numbers(decoder) * BYTES[dtype] if decoder is not None else 0
+    activations = counts.kept_numbers * BYTES[dtype] + counts.kept_bytes
+    training, decoding = 16 * parameters + activations, BYTES[dtype] * parameters + cached * batch * length
+    memory = MemoryCost(
+        training,
+        4 * parameters,
+        4 * parameters,
+        8 * parameters,
+        activations,
+        decoding,
+        BYTES[dtype] * parameters,
+        cached * batch * length,
+        cached,
+        math.ceil(training / hardware.memory) if hardware else None,
+        math.ceil(decoding / hardware.memory) if hardware else None,
+    )
+    time = None
+    if hardware:
+        share = hardware.utilisation if utilisation is None else utilisation
+        speed = hardware.count * hardware.peak[dtype] * share
+        step = max(decoding / (hardware.count * hardware.bandwidth), batch * flops["forward"] / speed)
+        total = None if training_tokens is None else flops["training"] * training_tokens
+        time = TimeCost(
+            str(hardware),
+            dtype,
+            hardware.peak[dtype],
+            share,
+            hardware.source,
+            speed / flops["training"],
+            batch / step,
+            training_tokens,
+            None if total is None else total / speed,
+            total,
+        )
+    return Cost(name, unit, batch, length, parameters, parameter_parts(model), flops, memory, time, notes)
+
+
+def cached_numbers(decoder: nn.Module) -> int:
+    """Keys and values that decoding keeps for each token: 2 · kv_heads · head_width for each attention of each layer.
+
+    Where a decoder also attends to a source, that counts a source as long as the target.
+    """
+    return sum(
+        sum(attention.sizes[1:])  # of queries, keys and values
+        for attention in decoder.modules()
+        if isinstance(attention, MultiHead)
+    )

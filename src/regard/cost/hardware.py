@@ -1,0 +1,112 @@
+"""What a machine can do: operations a second, memory, bandwidth. A few GPUs by name, and this machine by measuring it.
+
+Peaks are the makers' figures for dense matrices (no sparsity), with float32 accumulation. No model reaches them: what
+share it does reach is `utilisation`. Large training runs report between 0.2 and 0.5 of the peak (GPT-3 0.21, PaLM 0.46:
+Chowdhery et al. 2022, arXiv:2204.02311, Table 3), and we assume 0.4. Of the *measured* matrix product of a CPU, a
+training step of a small Transformer gets about half.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from regard.errors import CallError, nearest
+
+GPU_UTILISATION = 0.4
+HERE_UTILISATION = 0.5
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """`count` devices, each with a peak by data type (the first one is what training there usually uses)."""
+
+    name: str
+    peak: dict[str, float]  # floating-point operations a second
+    memory: float  # bytes
+    bandwidth: float  # bytes a second
+    source: str
+    utilisation: float = GPU_UTILISATION
+    count: int = 1
+
+    @property
+    def dtype(self) -> str:
+        return next(iter(self.peak))
+
+    def __str__(self) -> str:
+        return self.name if self.count == 1 else f"{self.count} × {self.name}"
+
+
+def _gpu(name: str, peak: dict[str, float], gigabytes: float, bandwidth: float, source: str) -> Hardware:
+    return Hardware(
+        name, {dtype: tera * 1e12 for dtype, tera in peak.items()}, gigabytes * 1e9, bandwidth * 1e9, source
+    )
+
+
+#: TFLOP/s, GB and GB/s. float32 is without TF32, which torch leaves off unless asked.
+NAMED = {
+    "t4": _gpu("T4", {"float16": 65.0, "float32": 8.1}, 16.0, 320.0, "NVIDIA T4 data sheet"),
+    "p100": _gpu("P100", {"float32": 10.6, "float16": 21.2}, 16.0, 732.0, "NVIDIA Tesla P100 data sheet, SXM2"),
+    "v100": _gpu("V100", {"float16": 125.0, "float32": 15.7}, 32.0, 900.0, "NVIDIA V100 data sheet, SXM2"),
+    "a100": _gpu("A100", {"bfloat16": 312.0, "float32": 19.5}, 80.0, 2039.0, "NVIDIA A100 data sheet, SXM 80 GB"),
+    "h100": _gpu("H100", {"bfloat16": 989.0, "float32": 67.0}, 80.0, 3350.0, "NVIDIA H100 data sheet, SXM"),
+    "rtx4090": _gpu(
+        "RTX 4090", {"bfloat16": 165.0, "float32": 82.6}, 24.0, 1008.0, "NVIDIA Ada architecture white paper"
+    ),
+}
+
+
+def find(name: str) -> Hardware:
+    """`here` (measured), or a GPU's name with an optional count: `a100:8`."""
+    kind, _, times = name.lower().partition(":")
+    if times and not (times.isdigit() and int(times) > 0):
+        raise CallError(f"hardware={name!r}: the count after the colon must be a positive number, as in {kind}:8")
+    if kind == "here":
+        if times:
+            raise CallError(f"hardware={name!r}: this machine is there once; use 'here' without a count")
+        return here()
+    if kind not in NAMED:
+        raise CallError(f"hardware={name!r} is not known{nearest(kind, ['here', *NAMED])}")
+    return replace(NAMED[kind], count=int(times or 1))
+
+
+def here(seconds: float = 1.0) -> Hardware:
+    """This machine, measured for `seconds`: a float32 matrix product (1024³) and a copy of 64 MB; the fastest."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    device = accelerator or torch.device("cpu")
+    a, b = torch.randn(2, 1024, 1024, device=device).unbind()
+    source = torch.ones(16 * 2**20, device=device)
+    target = torch.empty_like(source)
+    product = _fastest(lambda: torch.mm(a, b), device, seconds / 2)
+    copy = _fastest(lambda: target.copy_(source), device, seconds / 2)
+    return Hardware(
+        f"this machine ({device.type}, {torch.get_num_threads()} threads)"
+        if accelerator is None
+        else f"this {device.type}",
+        {"float32": 2 * 1024**3 / product},
+        _memory(device),
+        2 * source.nbytes / copy,  # a copy reads every byte and writes it
+        "measured",
+        utilisation=HERE_UTILISATION,
+    )
+
+
+def _memory(device: torch.device) -> float:
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[1])
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def _fastest(run: Callable[[], object], device: torch.device, seconds: float) -> float:
+    """What disturbs a run can only add to its time, so the fastest says what the machine can do."""
+    best, rounds, end = math.inf, 0, time.perf_counter() + seconds
+    while rounds < 4 or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+        best, rounds = min(best, time.perf_counter() - start), rounds + 1
+    return best

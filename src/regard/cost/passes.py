@@ -1,0 +1,60 @@
+"""What a model of ours costs: one pass of each kind of model on made-up input, for `estimate` to count."""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.cost.estimate import Cost, estimate
+from regard.cost.hardware import Hardware
+from regard.encoders.image import VisionTransformer
+from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq
+from regard.models.vision import ImageClassifier
+
+
+def model_cost(
+    model: nn.Module,
+    *,
+    batch: int,
+    length: int,
+    name: str = "model",
+    hardware: Hardware | None = None,
+    dtype: str | None = None,
+    utilisation: float | None = None,
+    training_tokens: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> Cost:
+    """The cost of a translator, language model or image classifier on the meta device. See `estimate`.
+
+    A translator's operations are for a target token and a source token: sources are as long as targets.
+    """
+    device = next(model.parameters()).device
+    tokens = torch.ones(batch, length, dtype=torch.long, device=device)
+    unit, decoder = "token", None
+    forward: Callable[[], Tensor]
+    if isinstance(model, Seq2Seq):
+        decoder, forward = model.decoder, lambda: model.logits(model.features(model.encode(tokens), tokens))
+    elif isinstance(model, LanguageModel):
+        decoder, forward = model.decoder, lambda: model.logits(model.features(tokens))
+    elif isinstance(model, ImageClassifier):
+        encoder = cast(VisionTransformer, model.encoder)
+        images = torch.zeros(batch, encoder.patches.in_channels, *encoder.size, device=device)
+        unit, forward = "image", lambda: model.logits(images)
+    else:
+        raise TypeError(f"a {type(model).__name__} is no model that we know how to run")
+    return estimate(
+        model,
+        forward,
+        batch=batch,
+        length=length,
+        name=name,
+        unit=unit,
+        decoder=decoder,
+        hardware=hardware,
+        dtype=dtype,
+        utilisation=utilisation,
+        training_tokens=training_tokens,
+        notes=notes,
+    )

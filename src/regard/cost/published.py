@@ -1,0 +1,150 @@
+"""Published models by name, built from our own modules on the meta device, beside what their papers say of them.
+
+`docs/cost.md` tells where a paper's own figures disagree with each other, and what we chose.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import nn
+
+from regard.attention import Sinusoidal
+from regard.cost.estimate import Cost
+from regard.cost.hardware import Hardware
+from regard.cost.passes import model_cost
+from regard.decoders.transformer import TransformerDecoder
+from regard.encoders.image import VisionTransformer
+from regard.encoders.text import TransformerEncoder
+from regard.errors import CallError, nearest
+from regard.layers.embedding import Embedding
+from regard.layers.transformer import Block
+from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq
+from regard.models.vision import ImageClassifier
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model as published. `training_tokens`, where the paper says them: target tokens for translation."""
+
+    build: Callable[[], nn.Module]
+    parameters: float  # as the paper states it, or as counted in the published weights if the paper is wrong
+    source: str
+    batch: int
+    length: int
+    training_tokens: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def transformer(vocabulary: int, width: int, heads: int, hidden: int, layers: int = 6) -> Seq2Seq:
+    """Vaswani et al. 2017: post-norm, sinusoids, one table for both embeddings and the output layer."""
+
+    def embedding() -> Embedding:
+        return Embedding(vocabulary, width, positions=Sinusoidal(width))
+
+    def blocks(cross: bool) -> list[Block]:
+        return [Block(width, heads, hidden, cross=cross, norm_first=False) for _ in range(layers)]
+
+    encoder = TransformerEncoder(embedding(), blocks(cross=False), final_norm=None)
+    decoder = TransformerDecoder(embedding(), blocks(cross=True), final_norm=None)
+    return Seq2Seq(encoder, decoder, tie="all")
+
+
+def vision_transformer(
+    width: int, heads: int, layers: int = 12, patch: int = 16, classes: int = 1000
+) -> ImageClassifier:
+    """Dosovitskiy et al. 2020, for images of 224 × 224 pixels in 1,000 classes, patches of 16 × 16."""
+    encoder = VisionTransformer((224, 224), patch=16, width=width, heads=heads, layers=12)
+    return ImageClassifier(encoder, width, classes=1000)
+
+
+def _transformer(
+    width: int, heads: int, hidden: int, vocabulary: int, parameters: float, steps: int, notes: tuple[str, ...]
+) -> Published:
+    return Published(
+        partial(transformer, vocabulary, width, heads, hidden),
+        parameters,
+        "Vaswani et al. 2017, arXiv:1706.03762, Tables 2 and 3",
+        batch=112,  # 25,000 tokens on 8 GPUs, and sentences of about 28 tokens
+        length=28,
+        training_tokens=steps * 25_000,
+        notes=notes,
+    )
+
+
+def _gpt(
+    layers: int, width: int, heads: int, parameters: float, source: str, length: int, tokens: int | None = None
+) -> Published:
+    build = partial(LanguageModel, 50_257, width, heads, layers, max_length=length)
+    return Published(build, parameters, source, batch=1, length=length, training_tokens=tokens)
+
+
+def _vit(width: int, heads: int, parameters: float, source: str) -> Published:
+    return Published(partial(vision_transformer, width, heads), parameters, source, batch=1, length=197)
+
+
+_GPT2 = "Radford et al. 2019, Table 2; count of the published weights"
+_GPT3 = "Brown et al. 2020, arXiv:2005.14165, Table 2.1"
+_VIT = "Dosovitskiy et al. 2020, arXiv:2010.11929, Table 1"
+_DEIT = "Touvron et al. 2020, arXiv:2012.12877, Table 1"
+
+PUBLISHED: dict[str, Published] = {
+    "transformer-base": _transformer(
+        512, 8, 2048, 41_000, 65e6, 100_000,
+        ("vocabulary of 41,000, as the paper's Table 3 implies; with the 37,000 of its text, 63.1M (docs/cost.md)",),
+    ),
+    "transformer-big": _transformer(1024, 16, 4096, 37_000, 213e6, 300_000, ()),
+    "gpt2": _gpt(12, 768, 12, 124e6, _GPT2, 1024),
+    "gpt2-medium": _gpt(24, 1024, 16, 355e6, _GPT2, 1024),
+    "gpt2-large": _gpt(36, 1280, 20, 774e6, _GPT2, 1024),
+    "gpt2-xl": _gpt(48, 1600, 25, 1.56e9, _GPT2, 1024),
+    "gpt3-small": _gpt(12, 768, 12, 125e6, _GPT3, 2048, 300_000_000_000),
+    "gpt3-medium": _gpt(24, 1024, 16, 350e6, _GPT3, 2048, 300_000_000_000),
+    "gpt3-large": _gpt(24, 1536, 16, 760e6, _GPT3, 2048, 300_000_000_000),
+    "gpt3-1.3b": _gpt(24, 2048, 16, 1.3e9, _GPT3, 2048, 300_000_000_000),
+    "gpt3-2.7b": _gpt(32, 2560, 32, 2.7e9, _GPT3, 2048, 300_000_000_000),
+    "gpt3-6.7b": _gpt(32, 4096, 32, 6.7e9, _GPT3, 2048, 300_000_000_000),
+    "gpt3-13b": _gpt(40, 5120, 40, 13e9, _GPT3, 2048, 300_000_000_000),
+    "gpt3-175b": _gpt(96, 12288, 96, 175e9, _GPT3, 2048, 300_000_000_000),
+    "vit-ti16": _vit(192, 3, 5.7e6, _DEIT),
+    "vit-s16": _vit(384, 6, 22e6, _DEIT),
+    "vit-b16": _vit(768, 12, 86e6, _VIT),
+}  # fmt: skip
+
+
+def build(name: str) -> nn.Module:
+    """A published model on the meta device."""
+    with torch.device("meta"):
+        return find(name).build()
+
+
+def find(name: str) -> Published:
+    if name not in PUBLISHED:
+        raise CallError(f"{name!r} is no published model{nearest(name, PUBLISHED)}")
+    return PUBLISHED[name]
+
+
+def published_cost(
+    name: str,
+    *,
+    hardware: Hardware | None = None,
+    dtype: str | None = None,
+    utilisation: float | None = None,
+    batch: int | None = None,
+    length: int | None = None,
+) -> Cost:
+    """What a published model costs, at its own batch and length if none is given."""
+    entry = find(name)
+    return model_cost(
+        build(name),
+        batch=batch or entry.batch,
+        length=length or entry.length,
+        name=name,
+        hardware=hardware,
+        dtype=dtype,
+        utilisation=utilisation,
+        training_tokens=entry.training_tokens,
+        notes=entry.notes,
+    )

@@ -1,0 +1,59 @@
+"""Images into a memory: a vector for each region.
+
+Vision Transformer (Dosovitskiy et al. 2020, section 3.1, arXiv:2010.11929): an image is a text of patches.
+
+    z_0 = [class; x_1 W; …; x_K W] + positions      z = norm(blocks(z_0))      summary = z[class], memory = the others
+
+A patch times W is a convolution whose stride is its size. The class token is the memory's summary, so that the K
+vectors that a decoder attends to, or a picture of attention shows, are exactly the grid of patches.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Learned, Memory
+from regard.errors import CallError
+from regard.layers.norm import norm
+from regard.layers.transformer import Block
+
+
+class VisionTransformer(nn.Module):
+    def __init__(
+        self,
+        size: tuple[int, int],
+        patch: int,
+        width: int,
+        heads: int,
+        layers: int,
+        *,
+        hidden: int | None = None,
+        channels: int = 3,
+        dropout: float = 0.0,
+    ) -> None:
+        """`size`: rows × columns of the images in pixels; `hidden`: 4 · width if not given."""
+        super().__init__()
+        if size[0] % patch or size[1] % patch:
+            raise CallError(f"patch={patch} must divide the images' size={size[0]}×{size[1]}")
+        self.size, self.grid = size, (size[0] // patch, size[1] // patch)
+        self.memory_width = self.summary_width = width
+        self.patches = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+        self.summary = nn.Parameter(torch.zeros(width))
+        self.positions = Learned(width, 1 + self.grid[0] * self.grid[1])
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(
+            Block(width, heads, hidden or 4 * width, activation="gelu", dropout=dropout) for _ in range(layers)
+        )
+        self.norm = norm(width)
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Memory:
+        if tuple(images.shape[-2:]) != self.size:
+            rows, columns = images.shape[-2:]
+            raise CallError(f"images of {rows}×{columns} pixels do not fit a model for {self.size[0]}×{self.size[1]}")
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.summary.expand(len(x), 1, -1), x], dim=1)
+        x = self.dropout(self.positions(x))
+        for block in self.layers:
+            x = block(x)
+        x = self.norm(x)
+        return Memory(x[:, 1:], None, x[:, 0], self.grid)

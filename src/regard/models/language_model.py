@@ -1,0 +1,137 @@
+"""A language model: the Transformer's decoder on its own.
+
+    p(y_1 … y_T | y_0) = Π_t softmax(E f_t)[y_t],      f = norm(blocks(E[y_0 … y_{T−1}] + positions))
+
+Radford et al. 2019, "GPT-2", section 2.3: pre-norm blocks, GELU, learned positions, the output layer shares the
+embedding's table E. The other choices are those of later models: rotary positions (arXiv:2104.09864), RMS norm
+(arXiv:1910.07467), SwiGLU (arXiv:2002.05202), grouped key/value heads (arXiv:2305.13245).
+
+Where we differ: GELU is exact, not GPT-2's approximation by tanh.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention import Alibi, Learned, Rotary, Sinusoidal
+from regard.decoders.transformer import TransformerDecoder, TransformerState
+from regard.errors import CallError
+from regard.layers.embedding import Embedding
+from regard.layers.loss import Loss, fused_cross_entropy
+from regard.layers.norm import NormKind
+from regard.layers.transformer import Block
+
+Positions = Literal["learned", "sinusoidal", "rotary", "alibi"]
+SPREAD = 0.02  # standard deviation of fresh weights, as in GPT-2
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Token ids, 0 for padding at the end. A row's first token is only read: <s>, or what stood before in a text."""
+
+    tokens: Int[Tensor, "B T"]
+
+    def to(self, device: torch.device | str) -> "TextBatch":
+        return TextBatch(self.tokens.to(device, non_blocking=True))
+
+
+class LanguageModel(nn.Module):
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        heads: int,
+        layers: int,
+        *,
+        hidden: int | None = None,
+        max_length: int = 1024,
+        positions: Positions = "learned",
+        norm: NormKind = "layer",
+        activation: Literal["gelu", "relu", "swiglu"] = "gelu",
+        kv_heads: int | None = None,
+        dropout: float = 0.0,
+        tied: bool = True,
+        label_smoothing: float = 0.0,
+        pad: int = 0,
+    ) -> None:
+        """
+        hidden       width inside the feed-forward layers: 4 · width, or 8/3 · width for swiglu with its three matrices
+        max_length   longest text that learned positions know
+        tied         share the output layer's matrix with the embedding
+        """
+        super().__init__()
+        if layers < 1:
+            raise CallError(f"layers={layers} must be at least 1")
+        gated = activation == "swiglu"
+        hidden = hidden or (math.ceil(8 * width / 3) if gated else 4 * width)
+        added = None  # positions that are added to the vectors; the others act inside attention
+        if positions in ("learned", "sinusoidal"):
+            added = Learned(width, max_length) if positions == "learned" else Sinusoidal(width)
+        rotary = Rotary(width // heads) if positions == "rotary" else None
+        relative = Alibi(heads) if positions == "alibi" else None
+        embedding = Embedding(vocabulary, width, positions=added, scaled=False, dropout=dropout, pad=pad)
+        blocks = [
+            Block(
+                width,
+                heads,
+                hidden,
+                norm_kind=norm,
+                activation="relu" if activation == "relu" else "gelu",
+                gated=gated,
+                dropout=dropout,
+                attention_dropout=dropout,
+                kv_heads=kv_heads,
+                rotary=rotary,
+                relative=relative,
+            )
+            for _ in range(layers)
+        ]
+        self.decoder = TransformerDecoder(embedding, blocks, final_norm=norm)
+        self.output = nn.Linear(width, vocabulary, bias=False)
+        self.label_smoothing, self.pad = label_smoothing, pad
+        self._reset_parameters(layers)
+        if tied:
+            self.output.weight = embedding.table.weight
+
+    def forward(self, batch: TextBatch) -> Loss:
+        """How well each token but the first is told from those before it."""
+        features = self.features(batch.tokens[:, :-1])
+        return fused_cross_entropy(
+            features.flatten(0, 1),
+            self.output.weight,
+            None,
+            batch.tokens[:, 1:].flatten(),
+            smoothing=self.label_smoothing if self.training else 0.0,
+            pad=self.pad,
+        )
+
+    def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """What the model knows after each token; `logits` of it tell the next one."""
+        return self.decoder(tokens)
+
+    def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
+        return self.output(features)
+
+    def start(self, rows: int = 1) -> TransformerState:
+        """The state before the first token of `rows` texts."""
+        return self.decoder.start(copies=rows)
+
+    def step(self, tokens: Int[Tensor, " N"], state: TransformerState) -> tuple[Float[Tensor, "N D"], TransformerState]:
+        return self.decoder.step(tokens, state)
+
+    @torch.no_grad()
+    def _reset_parameters(self, layers: int) -> None:
+        """GPT-2's: N(0, 0.02²), and less for what is added to the shortcut, which sums 2 · layers such parts."""
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear):
+                last = name.endswith((".attention.out", ".feed_forward.narrow"))
+                nn.init.normal_(module.weight, std=SPREAD / math.sqrt(2 * layers) if last else SPREAD)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        table = self.decoder.embedding.table.weight
+        nn.init.normal_(table, std=SPREAD)
+        table[self.pad].zero_()
