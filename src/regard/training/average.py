@@ -29,14 +29,17 @@ class Average:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The model with averaged weights, for validation and for saving; its own weights come back at the end."""
-        with torch.no_grad():
-            own = [weight.detach().clone() for weight in self.weights]
-            torch._foreach_copy_(self.weights, self.mean)  # pyright: ignore[reportPrivateImportUsage]
+        own = [weight.detach().clone() for weight in self.weights]
+        self._put(self.mean)
         try:
             yield
         finally:
-            with torch.no_grad():
-                torch._foreach_copy_(self.weights, own)  # pyright: ignore[reportPrivateImportUsage]
+            self._put(own)
+
+    @torch.no_grad()
+    def _put(self, values: list[Tensor]) -> None:
+        for weight, value in zip(self.weights, values, strict=True):
+            weight.copy_(value)
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(zip(self.names, self.mean, strict=True))

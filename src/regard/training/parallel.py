@@ -53,8 +53,7 @@ class Parallel:
             fully_shard(model, mesh=self._mesh())
             return model
         if self.world > 1:
-            # Buffers of process 0 are the ones that are saved; sending them round at every step would buy nothing.
-            return DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+            return DistributedDataParallel(model, gradient_as_bucket_view=True)
         return model
 
     def _mesh(self) -> Any:

@@ -1,0 +1,97 @@
+"""Two processes compute what one does, and a run may change the number of its processes on the way.
+
+The example has a batch of one row, of which the second process gets nothing.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard.errors import CallError
+from regard.training.metrics import read_metrics
+from regard.training.parallel import Parallel, pick_device, processes
+from training_example import new_model, train
+
+SCRIPT = Path(__file__).with_name("training_example.py")
+
+
+def run_two(folder: Path, *arguments: str) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launch, str(SCRIPT), str(folder), "dropout=0", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def assert_close_runs(one: Path, other: Path) -> None:
+    mine, theirs = (load_file(folder / "model.safetensors") for folder in (one, other))
+    assert mine.keys() == theirs.keys()
+    for name, value in mine.items():
+        torch.testing.assert_close(value, theirs[name], rtol=1e-5, atol=1e-5)
+    losses = [
+        [record["loss"] if record["kind"] == "train" else record["scores"]["loss"] for record in records]
+        for records in (read_metrics(folder / "metrics.jsonl") for folder in (one, other))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_two_processes_then_one(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    train(one, dropout=0, max_steps=12)
+    run_two(other, "max_steps=12")
+    assert_close_runs(one, other)
+    train(one, dropout=0)
+    train(other, dropout=0)
+    assert_close_runs(one, other)
+
+
+@pytest.mark.slow
+def test_one_process_then_two_with_shared_out_weights(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    train(one, dropout=0, accumulate=2)
+    train(other, dropout=0, accumulate=2, max_steps=6)
+    run_two(other, "accumulate=2", "shard=1")
+    assert_close_runs(one, other)
+
+
+# -------------------------------------------------------------------------------------------------- one process alone
+def test_alone_all_agreements_are_trivial() -> None:
+    with processes("cpu") as alone:
+        assert (alone.rank, alone.world, alone.main, alone.device) == (0, 1, True, torch.device("cpu"))
+        assert alone.largest(3) == 3
+        assert alone.share({"a": 1}) == {"a": 1}
+        with alone.main_first():
+            pass
+
+
+def test_random_numbers_depend_on_seed_step_and_process() -> None:
+    def draw(seed: int, step: int, rank: int) -> float:
+        Parallel(rank, 3, torch.device("cpu")).seed(seed, step)
+        return torch.rand(()).item()
+
+    assert draw(1, 2, 0) == draw(1, 2, 0)
+    assert len({draw(seed, step, rank) for seed in (1, 2, 11) for step in (1, 2, 12) for rank in range(3)}) == 27
+
+
+def test_tied_weights_are_saved_once_and_load_into_both() -> None:
+    alone, model, other = Parallel(device=torch.device("cpu")), new_model(), new_model()
+    weights = {name: value + 1 for name, value in alone.weights(model).items()}
+    assert "embedding.weight" in weights
+    assert "output.weight" not in weights
+    alone.load(other, weights)
+    torch.testing.assert_close(other.output.weight, model.embedding.weight + 1)
+
+
+def test_weights_of_another_model_are_refused() -> None:
+    alone = Parallel(device=torch.device("cpu"))
+    with pytest.raises(CallError, match=r"do not fit this model: norm\.weight \(14,\)"):
+        alone.load(new_model(), {"norm.weight": torch.ones(14)})
+
+
+def test_unknown_device_is_the_callers_mistake() -> None:
+    with pytest.raises(CallError, match=r"training\.device='gpu0'"):
+        pick_device("gpu0")
