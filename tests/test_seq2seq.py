@@ -330,7 +330,7 @@ def test_each_model_learns_to_reverse(name):
         optimiser.zero_grad()
         (loss.total / loss.count).backward()
         optimiser.step()
-        if loss.total.item() / loss.count < 0.05:
+        if loss.total.item() < 0.1 * loss.count and int(loss.correct) == loss.count:
             break
     model.eval()
     found = greedy(model, model.start(model.encode(source)), Constraints(9))
