@@ -20,6 +20,7 @@ POSITIONS = {
     "learned": "regard.attention:Learned",
     "rotary": "regard.attention:Rotary",
     "alibi": "regard.attention:Alibi",
+    "relative": "regard.attention:RelativeBias",
 }
 
 TASKS = {

@@ -46,6 +46,9 @@ class PairDataSettings(Settings):
     train: str = Field(description="training pairs: FILE, FILE,FILE, corpus:NAME, hub:NAME or a folder")
     valid: str | None = Field(None, description="validation pairs; by default a part of the training pairs, held out")
     test: str | None = Field(None, description="test pairs, for `regard evaluate`")
+    alignments: str | None = Field(
+        None, description="gold word alignments of the test pairs, in Pharaoh or NAACL format, for alignment error"
+    )
     format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
     source: Column | None = Field(
         None, description="column of the source: a name, or a number from 0; by default 'source', or the first column"

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from regard.settings.base import Settings
 
 ScoreName = Literal["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"]
-PositionName = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+PositionName = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
 
 #: Sizes of the Transformer. base and big: Vaswani et al. 2017 (arXiv:1706.03762), Table 3. tiny: the small model that
 #: is usual for Multi30k (Wu et al. 2021, arXiv:2105.14462). small lies between.
@@ -72,7 +72,7 @@ class TransformerSettings(Settings):
     norm: Literal["layer", "rms"] = Field("layer", description="layer norm or root-mean-square norm")
     activation: Literal["relu", "gelu", "swiglu"] = Field("relu", description="inside the feed-forward layers")
     positions: PositionName = Field("sinusoidal", description="how the model knows the order of words")
-    combine: Literal["added", "concatenated"] = Field("added", description="how positions meet the word vectors")
+    combine: Literal["add", "concat"] = Field("add", description="how positions meet the word vectors")
     max_positions: int = Field(512, ge=1, description="longest sequence that learned positions know")
     score: ScoreName = Field("scaled_dot", description="how a query is held against a key")
     tied: Literal["none", "output", "all"] = Field(
@@ -97,8 +97,8 @@ class TransformerSettings(Settings):
             yield "kv_heads", f"must divide heads={self.heads}"
         if self.positions == "rotary" and self.width % self.heads == 0 and self.width // self.heads % 2:
             yield "positions", f"needs an even width per head, but width/heads is {self.width // self.heads}"
-        if self.positions in {"rotary", "alibi"} and self.combine == "concatenated":
-            yield "combine", f"has no meaning for {self.positions} positions, which act inside attention"
+        if self.positions not in {"sinusoidal", "learned"} and self.combine == "concat":
+            yield "combine", f"has no meaning for positions={self.positions}, which add nothing to the word vectors"
 
 
 def _divisors(width: int) -> str:

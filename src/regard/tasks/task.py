@@ -100,6 +100,14 @@ class Task(Protocol):
 
     recipe: Recipe
 
+    def under(self, recipe: Recipe) -> "Task":
+        """The same job with what was prepared or restored, under a changed recipe."""
+        ...
+
+    def check(self) -> Any:
+        """Look the data over."""
+        ...
+
     def prepare(self, cache: Path) -> None:
         """Train what the data decides (tokenisers) and store the data in the form that batches are made from."""
         ...

@@ -1,0 +1,155 @@
+"""regard from Python.
+
+import regard
+
+run = regard.train("translate-recurrent", data="pairs.tsv", output="runs/mine")
+run = regard.load("runs/mine")
+run.predict("we are eating bread").text
+run.predict(["one", "two"], beam=1, attention=True)
+run.evaluate(test="test.tsv").values["bleu"]
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from regard import catalog, config
+from regard.errors import CallError, RegardError
+from regard.settings.recipe import Recipe
+from regard.tasks.task import Prediction, Scores, Task
+from regard.training.loop import fit
+from regard.training.parallel import pick_device, processes
+from regard.training.run import Result
+
+CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
+Overrides = Iterable[str] | Mapping[str, Any]
+
+
+def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, **sections: Any) -> "Run":
+    """Train a recipe, or go on with the run in `output`.
+
+    `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
+    in the recipe: `model={"width": 128}, training={"max_steps": 500}`.
+    """
+    if not isinstance(recipe, Recipe):
+        if data is not None:
+            sections["data"] = data if isinstance(data, Mapping) else {"train": str(data)}
+        recipe = config.read(recipe, sections)
+    elif data is not None or sections:
+        raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
+    folder = Path(output)
+    with processes(recipe.training.device, recipe.training.shard) as parallel:
+        task = _task(recipe)
+        with parallel.main_first():
+            task.prepare(folder / "cache")
+        model = task.build()
+        if parallel.main and not (folder / CONFIG).exists():
+            _keep(task, folder)
+        result = fit(
+            model, task.batches(), recipe.training, folder,
+            evaluate=task.validate, sample=task.sample, config=config.as_tree(recipe), parallel=parallel,
+        )  # fmt: skip
+        if parallel.main:
+            _keep(task, folder)  # anew: limits may have been raised
+            _write(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
+        with parallel.main_first():
+            return load(folder)
+
+
+def _keep(task: Task, folder: Path) -> None:
+    """All that prediction needs beside the weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    task.save(folder)
+    _write(folder / CONFIG, yaml.safe_dump(config.as_tree(task.recipe), allow_unicode=True, sort_keys=False))
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    part = file.with_name(file.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, file)
+
+
+def _summary(model: nn.Module, result: Result) -> dict[str, Any]:
+    return {"parameters": sum(p.numel() for p in model.parameters()), **result._asdict()}
+
+
+def load(folder: str | Path) -> "Run":
+    """A trained model from its folder."""
+    folder = Path(folder)
+    if not (folder / CONFIG).is_file():
+        raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
+    recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
+    task = _task(recipe)
+    task.restore(folder)
+    model = task.build()
+    if not (folder / WEIGHTS).is_file():
+        raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
+    try:
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except (SafetensorError, RuntimeError) as error:
+        raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
+    return Run(folder, recipe, task, model.to(pick_device(recipe.training.device)).eval())
+
+
+def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
+    """Look the data of a recipe over: what is wrong, where, how often, and what happens to it."""
+    return _task(config.read(recipe, overrides)).check()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model and all that belongs to it."""
+
+    folder: Path
+    recipe: Recipe
+    task: Task
+    model: nn.Module
+
+    @overload
+    def predict(self, inputs: str, overrides: Overrides = ..., **options: Any) -> Prediction: ...
+    @overload
+    def predict(self, inputs: Sequence[str], overrides: Overrides = ..., **options: Any) -> list[Prediction]: ...
+    def predict(
+        self,
+        inputs: str | Sequence[str],
+        overrides: Overrides = (),
+        *,
+        prefix: str = "",
+        attention: bool = False,
+        **decoding: Any,
+    ) -> Prediction | list[Prediction]:
+        """One text gives one prediction, several give a list. `beam=1`, `n_best=3`, ... change how it is decoded."""
+        single = isinstance(inputs, str)
+        task = self._with(overrides, {"decoding": decoding})
+        found = task.predict(self.model, [inputs] if single else list(inputs), prefix=prefix, attention=attention)
+        return found[0] if single else found
+
+    def evaluate(self, overrides: Overrides = (), *, alignments: bool = False, **data: Any) -> Scores:
+        """Scores on the test data of the recipe, or on `test=...`."""
+        return self._with(overrides, {"data": data}).evaluate(self.model, alignments=alignments)
+
+    def summary(self) -> dict[str, Any]:
+        """What training left behind: parameters, steps, seconds, the record of every validation."""
+        file = self.folder / SUMMARY
+        if not file.is_file():
+            raise CallError(f"{self.folder} is not trained to its end: the same `regard train` goes on with it")
+        return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
+
+    def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Task:
+        """The same task under a recipe with changes."""
+        tree = config.override(config.as_tree(self.recipe), overrides)
+        tree = config.override(tree, {key: value for key, value in sections.items() if value})
+        return self.task.under(config.build(tree, str(self.folder)))
+
+
+def _task(recipe: Recipe) -> Task:
+    return catalog.find(catalog.TASKS, recipe.task)(recipe)

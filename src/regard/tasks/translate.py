@@ -1,0 +1,159 @@
+"""Text to text: translation, spelling, any file of pairs.
+
+pairs → token ids → batches → encoder → Memory → decoder → loss        (training)
+text  → token ids → encoder → Memory → search → token ids → text       (prediction)
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.data.batches import TokenBatches
+from regard.data.kinds import UNK
+from regard.data.prepare import PreparedPairs, prepare
+from regard.data.splits import pair_source
+from regard.data.tokens import Tokenizer
+from regard.decoding.protocol import Hypothesis
+from regard.errors import CallError, RegardError
+from regard.metrics.text import bleu
+from regard.models.seq2seq import Seq2Seq
+from regard.settings.recipe import Recipe, TranslateRecipe
+from regard.tasks import aligning, scoring
+from regard.tasks.build import build_seq2seq
+from regard.tasks.search import search
+from regard.tasks.task import Output, Prediction, Scores
+
+QUICK = 200  # validation sentences that are translated, greedily, while training goes on
+
+
+class Translate:
+    """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokenisers."""
+
+    def __init__(self, recipe: Recipe, tokenizers: tuple[Tokenizer, Tokenizer] | None = None) -> None:
+        assert isinstance(recipe, TranslateRecipe)
+        self.recipe = recipe
+        self._tokenizers = tokenizers
+        self._prepared: PreparedPairs | None = None
+
+    def under(self, recipe: Recipe) -> "Translate":
+        """The same tokenisers under another recipe: other test data, another way of decoding."""
+        return Translate(recipe, self._tokenizers)
+
+    # ------------------------------------------------------------------------------------------------------ training
+    def prepare(self, cache: Path) -> None:
+        self._prepared = prepare(self.recipe.data, cache, tokenizers=self._tokenizers)
+        self._tokenizers = (self._prepared.source, self._prepared.target)
+
+    def build(self) -> Seq2Seq:
+        torch.manual_seed(self.recipe.training.seed)
+        return build_seq2seq(self.recipe.model, self.source.size, self.target.size)
+
+    def batches(self) -> TokenBatches:
+        training = self.recipe.training
+        return TokenBatches(self.data.train, training.max_tokens, seed=training.seed)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Loss and accuracy a token of all validation pairs; BLEU, greedily, of the first few."""
+        assert isinstance(model, Seq2Seq)
+        scores = scoring.loss(model, self.data.valid, self.recipe.training.max_tokens)
+        pairs = scoring.texts(self.data.splits["valid"], most=QUICK)
+        found = self._search(model, [pair.source for pair in pairs], beam=1)
+        said = [self.target.decode(hypotheses[0].tokens) for hypotheses in found]
+        return {**scores, "bleu": bleu(said, [pair.target for pair in pairs]).score}
+
+    def sample(self, model: nn.Module) -> str:
+        """A validation sentence of middling length, and what the model makes of it now."""
+        pairs = sorted(scoring.texts(self.data.splits["valid"], most=QUICK), key=lambda pair: len(pair.source))
+        pair = pairs[len(pairs) // 2]
+        said = self.target.decode(self._search(model, [pair.source], beam=1)[0][0].tokens)
+        return f"{pair.source}\n→ {said}\n= {pair.target}"
+
+    # ---------------------------------------------------------------------------------------------------- the folder
+    def save(self, folder: Path) -> None:
+        if self.recipe.data.tokenizer.joint:
+            return self.source.save(folder / "tokenizer.json")
+        self.source.save(folder / "tokenizer.source.json")
+        self.target.save(folder / "tokenizer.target.json")
+
+    def restore(self, folder: Path) -> None:
+        names = (
+            ["tokenizer.json"] * 2
+            if self.recipe.data.tokenizer.joint
+            else ["tokenizer.source.json", "tokenizer.target.json"]
+        )
+        try:
+            source, target = (Tokenizer.load(folder / name) for name in names)
+        except OSError as error:
+            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizers = (source, target)
+
+    # ---------------------------------------------------------------------------------------------------- prediction
+    def predict(
+        self, model: nn.Module, inputs: Sequence[str], *, prefix: str = "", attention: bool = False
+    ) -> list[Prediction]:
+        assert isinstance(model, Seq2Seq)
+        found = self._search(model, inputs, prefix=prefix)
+        best = [hypotheses[0].tokens for hypotheses in found]
+        replaces = self.recipe.decoding.replace_unknown and any(UNK in tokens for tokens in best)
+        looked = None
+        if (attention or replaces) and inputs:
+            looked = aligning.forced(model, [self.source.encode(text) for text in inputs], best)
+        predictions = []
+        for number, (text, hypotheses) in enumerate(zip(inputs, found, strict=True)):
+            outputs = [Output(self.target.decode(h.tokens), h.score, h.log_probability) for h in hypotheses]
+            alignment = None
+            if looked is not None:
+                alignment = aligning.labelled(looked[number], self.source, self.target, text, best[number])
+                if replaces and alignment is not None:
+                    words = aligning.replacements(alignment, self.source, text, best[number])
+                    outputs[0] = replace(outputs[0], text=self.target.decode(best[number], words))
+            predictions.append(Prediction(text, outputs, alignment if attention else None))
+        return predictions
+
+    def _search(
+        self, model: nn.Module, texts: Sequence[str], *, prefix: str = "", **how: Any
+    ) -> list[list[Hypothesis]]:
+        assert isinstance(model, Seq2Seq)
+        decoding = self.recipe.decoding.model_copy(update=how)
+        sources = [self.source.encode(text) for text in texts]
+        return search(model, sources, decoding, self.target.encode(prefix))
+
+    # ---------------------------------------------------------------------------------------------------- evaluation
+    def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:
+        """BLEU, chrF, TER, exact match and BLEU by length on the test data (spelling: error rates)."""
+        assert isinstance(model, Seq2Seq)
+        test = pair_source(self.recipe.data, "test")
+        if test is None:
+            raise CallError("the recipe has no test data: give data.test=FILE")
+        pairs, bad = scoring.read_all(test)
+        said = [found[0].text for found in (p.n_best for p in self.predict(model, [pair.source for pair in pairs]))]
+        scores = scoring.text_scores([pair.source for pair in pairs], said, [pair.target for pair in pairs])
+        if bad:
+            scores.notes["skipped"] = f"{bad} lines of {test.where} that are no pairs"
+        if alignments or aligning.has_gold(self.recipe.data):
+            rows = aligning.report(model, self.source, self.target, pairs, aligning.gold(self.recipe.data, len(pairs)))
+            scores.values.update(aligning.best(rows))
+            if alignments:
+                scores.details["alignment error by layer and head"] = rows
+        return scores
+
+    @property
+    def source(self) -> Tokenizer:
+        return self._both()[0]
+
+    @property
+    def target(self) -> Tokenizer:
+        return self._both()[1]
+
+    @property
+    def data(self) -> PreparedPairs:
+        assert self._prepared is not None, "prepare comes first"
+        return self._prepared
+
+    def _both(self) -> tuple[Tokenizer, Tokenizer]:
+        assert self._tokenizers is not None, "prepare or restore comes first"
+        return self._tokenizers
