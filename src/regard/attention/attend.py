@@ -16,14 +16,14 @@ which says where it came from (see `check_finite`).
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import masks
 from regard.attention.fused_dot import fused_dot_attention
 from regard.attention.guard import blame, clear_hidden, is_finite, require_matching
-from regard.attention.score import DotForm, Score, TanhForm, at_least_float32
+from regard.attention.score import DotForm, Score, TanhForm, at_least_float32, no_autocast
 from regard.attention.streaming import streaming_attention
 
 # A tanh form of so many numbers (four megabytes in float32; a step of a recurrent decoder, mostly) is quicker in the
@@ -33,12 +33,12 @@ SMALL = 2**20
 
 def attend(
     score: Score,
-    query: Float[Tensor, "*#b Q Dq"],
-    key: Float[Tensor, "*#b K Dk"],
-    value: Float[Tensor, "*#b K Dv"],
-    mask: Bool[Tensor, "*#m #Q #K"] | None = None,
+    query: Float[Tensor, "*q Q Dq"],
+    key: Float[Tensor, "*k K Dk"],
+    value: Float[Tensor, "*v _ Dv"],
+    mask: Tensor | None = None,
     *,
-    bias: Float[Tensor, "*#m #Q #K"] | None = None,
+    bias: Tensor | None = None,
     causal: bool = False,
     dropout: float = 0.0,
     need_weights: bool = False,
@@ -47,8 +47,10 @@ def attend(
 ) -> tuple[Float[Tensor, "*b Q Dv"], Float[Tensor, "*b Q K"] | None]:
     """Context for each query and, with `need_weights`, the weights (before dropout, so that rows sum to one).
 
-    mask          True = may attend; broadcasts against `*b Q K`
-    bias          added to the scores (relative positions, for example)
+    Leading dimensions broadcast: *b is what *q, *k and *v come to together.
+
+    mask          bool, True = may attend; broadcasts to `*b Q K`
+    bias          added to the scores (relative positions, for example); broadcasts to `*b Q K`
     causal        no query sees a later key; with Q ≠ K the last query stands beside the last key
     dropout       of weights. It always happens: leave it at 0 outside of training
     prepared      `key` has been through `score.prepare`
@@ -57,6 +59,7 @@ def attend(
                   which look at their loss anyway.
     """
     require_matching(query, key, value, mask, bias, dropout)
+    mask, bias = (x if x is None else torch.atleast_2d(x) for x in (mask, bias))
 
     def run() -> tuple[Tensor, Tensor | None]:
         form = score.normal_form(query, key, prepared=prepared)
@@ -90,7 +93,7 @@ def attend(
 def _in_the_open(
     form: DotForm | TanhForm, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    with torch.autocast(value.device.type, enabled=False):  # which would make half precision of the scores again
+    with no_autocast(value.device):
         scores = form.table()
         if bias is not None:
             scores = scores + bias

@@ -58,7 +58,6 @@ def fused_dot_attention(
     shared = (*lead[:-1], 1) if grouped else lead
     query, key, value = _two_leading(query, lead, grouped), *(_two_leading(x, shared, grouped) for x in (key, value))
     if mask is not None:
-        mask = mask.reshape(*(1,) * (2 - mask.dim()), *mask.shape)
         mask = (
             _two_leading(mask, lead, grouped) if mask.shape[:-2].numel() > 1 else mask.reshape(1, 1, *mask.shape[-2:])
         )

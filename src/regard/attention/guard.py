@@ -40,7 +40,6 @@ def require_matching(
 
 def clear_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Zero for keys and values that no query may see, and for queries that may see no key."""
-    mask = mask.reshape(*(1,) * (2 - mask.dim()), *mask.shape)
     seen = mask.any(-2).unsqueeze(-1)
     key, value = key.masked_fill(~_shared(seen, key), 0), value.masked_fill(~_shared(seen, value), 0)
     if mask.shape[-2] > 1:

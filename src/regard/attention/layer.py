@@ -13,7 +13,7 @@ f_q, f_k, f_v are linear, networks with a hidden layer (`hidden=`), or nothing a
 Bahdanau et al. 2015, arXiv:1409.0473, for layers of this kind before those words.
 """
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
@@ -22,9 +22,7 @@ from regard.attention.score import Score
 from regard.attention.trace import tracing
 
 
-def self_attention(
-    x: Float[Tensor, "*b K D"], mask: Bool[Tensor, "*#b #K #K"] | None = None
-) -> Float[Tensor, "*b K D"]:
+def self_attention(x: Float[Tensor, "*b K D"], mask: Tensor | None = None) -> Float[Tensor, "*b K D"]:
     """softmax(X Xᵀ / √d) X: every vector becomes an average of those it resembles, a word of its context."""
     context, _ = attend(ScaledDot(), x, x, x, mask)
     return context
@@ -68,8 +66,8 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*b Q Dx"],
-        memory: Float[Tensor, "*b K Dm"],
-        mask: Bool[Tensor, "*#b #Q #K"] | None = None,
+        memory: Float[Tensor, "*m K Dm"],
+        mask: Tensor | None = None,
         *,
         causal: bool = False,
     ) -> Float[Tensor, "*b Q Dv"]:
@@ -99,6 +97,6 @@ class SelfAttention(nn.Module):
         self.attention = Attention(ScaledDot() if score is None else score, width, width, width, width, dropout=dropout)
 
     def forward(
-        self, x: Float[Tensor, "*b K D"], mask: Bool[Tensor, "*#b #K #K"] | None = None, *, causal: bool = False
+        self, x: Float[Tensor, "*b K D"], mask: Tensor | None = None, *, causal: bool = False
     ) -> Float[Tensor, "*b K D"]:
         return self.attention(x, x, mask, causal=causal)

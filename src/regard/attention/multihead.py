@@ -101,12 +101,12 @@ class MultiHead(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "N Q D"],
-        memory: "Float[Tensor, 'N K M'] | KeyValue | None" = None,
-        mask: Bool[Tensor, "..."] | None = None,
+        x: Float[Tensor, "*n Q D"],
+        memory: Float[Tensor, "*m K M"] | KeyValue | None = None,
+        mask: Tensor | None = None,
         *,
         causal: bool = False,
-    ) -> Float[Tensor, "N Q D"]:
+    ) -> Float[Tensor, "*n Q D"]:
         """Attend to the memory, or to x itself if there is none.
 
         mask    True = may attend: `B K` (which keys are real), `B Q K` or `B H Q K`, where B, H and Q may be 1
@@ -137,7 +137,7 @@ class MultiHead(nn.Module):
         return KeyValue(self.score.prepare(self._split(key, self.kv_heads)), self._split(value, self.kv_heads))
 
     def step(
-        self, x: Float[Tensor, "N T D"], past: KeyValue | None, mask: Bool[Tensor, "..."] | None = None
+        self, x: Float[Tensor, "N T D"], past: KeyValue | None, mask: Tensor | None = None
     ) -> tuple[Float[Tensor, "N T D"], KeyValue]:
         """Causal self-attention for the next T vectors (usually one), after those that the past holds."""
         query, new = self._project_all(x, start=0 if past is None else past.key.shape[-2])

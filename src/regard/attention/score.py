@@ -17,6 +17,7 @@ score sits inside `MultiHead`.
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -27,6 +28,13 @@ from torch import Tensor, nn
 def at_least_float32(x: Tensor) -> Tensor:
     """Scores of half-precision vectors overflow half precision (65504), so they are formed one size up."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def no_autocast(device: torch.device) -> AbstractContextManager:
+    """Autocast would make half precision of the scores again."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
 
 
 class DotForm(NamedTuple):

@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.attention.score import TanhForm, at_least_float32
+from regard.attention.score import TanhForm, at_least_float32, no_autocast
 
 # Numbers in a tile of tanh values. On a CPU: half a megabyte of float32, which stays in the L2 cache of a core.
 # Elsewhere: enough work for one launch of a kernel.
@@ -55,7 +55,7 @@ def streaming_attention(
 
     # Drawn on the CPU even if the tensors are elsewhere, so that nobody has to wait for it.
     seed = int(torch.randint(2**62, (), device="cpu")) if dropout else 0
-    with torch.autocast(value.device.type, enabled=False):  # which would make half precision of the scores again
+    with no_autocast(value.device):
         context = _StreamingAttention.apply(
             flat(at_least_float32(form.query)),
             flat(at_least_float32(form.key)),
