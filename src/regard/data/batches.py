@@ -1,0 +1,145 @@
+"""Batches of a given number of tokens, from sentences of like length, in an order that two integers name.
+
+    cost of a batch = rows × (longest source + longest target)  ≤  max_tokens
+
+Each epoch, pairs are shuffled and dealt into pools of many batches (Marian's maxi-batches); a pool is sorted by length
+and cut into batches, and all batches are shuffled. The pools keep it random who meets whom; the sorting leaves little
+padding, the more so as sources rise in length for even lengths of the target and fall for odd ones: neighbours at a
+step of the target differ little in both.
+
+The first batch of a pool is cut at random, which moves all cuts after it, so that small data does not give the same
+batches in every epoch.
+
+Random numbers come from (seed, epoch) alone, and batches do not depend on the number of processes, so `epoch(e, i)`
+goes on exactly where a run stopped, also with more or fewer processes. Making a batch of 4,096 tokens takes 0.3 ms: a
+thread that made them ahead would gain nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.kinds import END, PAD
+from regard.data.store import PairStore
+from regard.errors import CallError
+
+POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Padded token ids. Both sides end with `</s>`; the target does not begin with `<s>`.
+
+    `rows` names the pairs in the store. It is empty where a process has no share of a batch: then there is one row
+    whose target is padding only, so that the model runs and the loss counts nothing.
+    """
+
+    source: Int[Tensor, "B S"]
+    target: Int[Tensor, "B T"]
+    rows: Int[Tensor, " R"]
+
+    def to(self, device: torch.device | str) -> "PairBatch":
+        return PairBatch(self.source.to(device), self.target.to(device), self.rows.to(device))
+
+
+class TokenBatches:
+    """The batches of a store, epoch by epoch; `rank` of `world` processes takes every world-th row of each batch."""
+
+    def __init__(
+        self,
+        store: PairStore,
+        max_tokens: int,
+        *,
+        max_sentences: int | None = None,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        if not 0 <= rank < world:
+            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
+        self._store = store
+        self._max_tokens = max_tokens
+        self._max_sentences = max_sentences or max_tokens
+        self._seed, self._rank, self._world = seed, rank, world
+        self._source_lengths, self._target_lengths = store.lengths()
+        longest = int((self._source_lengths + self._target_lengths).max(initial=0))
+        if longest > max_tokens:
+            raise CallError(
+                f"a batch of {max_tokens:,} tokens is too small for the longest pair, which has {longest:,}: "
+                "raise the batch size, or lower data.max_length"
+            )
+
+    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The rows of every batch of an epoch, of all processes together."""
+        chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
+        order = chance.permutation(len(self._store))
+        mean = (self._source_lengths.mean() + self._target_lengths.mean()) if len(self._store) else 1.0
+        pool = max(1, int(POOL * min(self._max_tokens / mean, self._max_sentences)))
+        batches = [
+            batch
+            for start in range(0, len(order), pool)
+            for batch in self._cut(self._sorted(order[start : start + pool]), chance.random())
+        ]
+        return [batches[place] for place in chance.permutation(len(batches))]
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[PairBatch]:
+        """This process's share of the batches of an epoch, from the start-th on."""
+        for rows in self.plan(epoch)[start:]:
+            yield self.batch(rows[self._rank :: self._world])
+
+    def batch(self, rows: NDArray[np.int64]) -> PairBatch:
+        """The given pairs of the store, padded."""
+        store = self._store
+        if not len(rows):
+            nothing = torch.empty(0, dtype=torch.int64)
+            return PairBatch(torch.tensor([[END]]), torch.tensor([[PAD]]), nothing)
+        return PairBatch(
+            _padded([store.source_ids[store.source_at[row] : store.source_at[row + 1]] for row in rows]),
+            _padded([store.target_ids[store.target_at[row] : store.target_at[row + 1]] for row in rows]),
+            torch.from_numpy(rows.astype(np.int64)),
+        )
+
+    def fill(self, epoch: int = 0) -> float:
+        """The share of an epoch's batches that is tokens, not padding."""
+        cost = sum(
+            len(rows) * int(self._source_lengths[rows].max() + self._target_lengths[rows].max())
+            for rows in self.plan(epoch)
+        )
+        return float(self._source_lengths.sum(dtype=np.int64) + self._target_lengths.sum(dtype=np.int64)) / max(1, cost)
+
+    def _sorted(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        target, source = self._target_lengths[rows], self._source_lengths[rows]
+        return rows[np.lexsort((np.where(target % 2 == 0, source, -source), target))]
+
+    def _cut(self, rows: NDArray[np.int64], first: float) -> Iterator[NDArray[np.int64]]:
+        """Neighbours, as many as the budget allows; the first time, only a share of them."""
+        source, target = self._source_lengths[rows], self._target_lengths[rows]
+        start = 0
+        while start < len(rows):
+            most = min(self._max_sentences, self._max_tokens // int(source[start] + target[start]) + 1)
+            window = slice(start, start + most)
+            longest = np.maximum.accumulate(source[window]) + np.maximum.accumulate(target[window])
+            cost = longest * np.arange(1, len(longest) + 1)
+            size = int(np.searchsorted(cost, self._max_tokens, side="right"))
+            if start == 0:
+                size = 1 + int(first * (size - 1))
+            yield rows[start : start + size]
+            start += size
+
+
+def pad_sentences(sentences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
+    """Ids of sentences without special tokens, as `encode` gives them, to the form that training has: ended, padded."""
+    return _padded([np.array([*ids, END], np.int64) for ids in sentences])
+
+
+def _padded(sentences: Sequence[NDArray]) -> Int[Tensor, "B S"]:
+    lengths = np.array([len(ids) for ids in sentences])
+    padded = np.full((len(sentences), int(lengths.max(initial=0))), PAD, np.int64)
+    if len(sentences):
+        padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(sentences)
+    return torch.from_numpy(padded)

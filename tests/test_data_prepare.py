@@ -1,0 +1,241 @@
+"""Stores and their preparation: what is read comes back, once is enough, and what was lost is counted."""
+
+import os
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from regard.data.pairs import Bad, Pair
+from regard.data.prepare import prepare
+from regard.data.splits import Split, find_splits, text_hash
+from regard.data.store import PairStore, write_store
+from regard.data.tally import Tally
+from regard.data.tokens import Tokenizer
+from regard.errors import RegardError
+from regard.settings.data import PairDataSettings, TokenizerSettings
+
+NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+def sentence(number: int) -> str:
+    return " ".join(NUMBERS[int(digit)] for digit in str(number))
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Settings for 300 training pairs (a number in words; its digits) and 7 validation pairs."""
+    for name, numbers in (("train", range(300)), ("valid", range(300, 307))):
+        lines = "".join(f"{sentence(number)}\t{' '.join(str(number))}\n" for number in numbers)
+        (tmp_path / f"{name}.tsv").write_text(lines)
+    return PairDataSettings(
+        train=str(tmp_path / "train.tsv"),
+        valid=str(tmp_path / "valid.tsv"),
+        tokenizer=TokenizerSettings(kind="word"),
+    )
+
+
+def changed(settings: PairDataSettings, **fields) -> PairDataSettings:
+    return PairDataSettings(**(settings.model_dump() | fields))
+
+
+def texts(prepared, role="train"):
+    store = prepared.stores[role]
+    return [(prepared.source.decode(one.tolist()), prepared.target.decode(other.tolist())) for one, other in store]
+
+
+def test_what_is_read_comes_back(made, tmp_path):
+    prepared = prepare(made, tmp_path / "cache")
+    assert texts(prepared) == [(sentence(number), " ".join(str(number))) for number in range(300)]
+    assert texts(prepared, "valid")[-1] == ("three zero six", "3 0 6")
+    assert prepared.test is None
+    source, target = prepared.train[123]
+    assert (source[-1], target[-1], len(source), len(target)) == (3, 3, 4, 4)
+    assert source.dtype == np.uint16
+    assert [array[123] for array in prepared.train.lengths()] == [4, 4]
+    assert prepared.train.lines[123] == 124
+    assert prepared.train.hashes[7].tolist() == [text_hash("seven"), text_hash("7")]
+    with pytest.raises(IndexError):
+        prepared.train[300]
+
+
+def test_nothing_is_built_twice_while_nothing_changes(made, tmp_path):
+    steps = []
+    prepare(made, tmp_path / "cache", tell=steps.append)
+    assert [step.split()[0] for step in steps] == ["counting", "learning", "tokenising", "tokenising"]
+    steps.clear()
+    prepare(made, tmp_path / "cache", tell=steps.append)
+    assert steps == []
+    prepare(changed(made, max_length=5), tmp_path / "cache", tell=steps.append)
+    assert [step.split()[0] for step in steps] == ["tokenising", "tokenising"]
+
+
+@pytest.mark.parametrize("how", ["size", "time"])
+def test_a_changed_file_is_read_again(made, tmp_path, how):
+    prepare(made, tmp_path / "cache")
+    valid = tmp_path / "valid.tsv"
+    if how == "size":
+        valid.write_text(valid.read_text() + "nine\t9\n")
+    else:
+        before = valid.stat()
+        valid.write_text(valid.read_text().replace("3 0 6", "6 0 3"))
+        os.utime(valid, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000))
+    steps = []
+    prepared = prepare(made, tmp_path / "cache", tell=steps.append)
+    assert len(steps) == 1
+    assert texts(prepared, "valid")[-1] == (("nine", "9") if how == "size" else ("three zero six", "6 0 3"))
+
+
+def test_a_store_cut_short_is_built_again(made, tmp_path):
+    prepare(made, tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").glob("train-*")
+    ids = folder / "source.ids"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    with pytest.raises(RegardError, match="no usable store of token ids"):
+        PairStore(folder)
+    assert len(texts(prepare(made, tmp_path / "cache"))) == 300
+
+
+def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
+    def killed(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.data.prepare.write_store", killed)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(made, tmp_path / "cache")
+    assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary"}
+
+
+def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(made, tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(texts(prepare(made, tmp_path / "cache")))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(result == results[0] for result in results)
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_vocabularies_joint_separate_and_given(made, tmp_path):
+    separate = prepare(made, tmp_path / "cache")
+    assert separate.source.size == separate.target.size == 4 + 10
+    joint = prepare(changed(made, tokenizer={"kind": "word", "joint": True}), tmp_path / "cache")
+    assert joint.source is joint.target
+    assert joint.source.size == 4 + 20
+    mixed = {"kind": "character", "target_kind": "space"}
+    spelling = prepare(changed(made, tokenizer=mixed), tmp_path / "cache")
+    assert (spelling.source.kind, spelling.target.kind) == ("character", "space")
+    given = prepare(made, tmp_path / "cache", tokenizers=(joint.source, joint.target))
+    assert given.train[5][1].tolist() == joint.train[5][1].tolist()
+
+
+def test_a_vocabulary_may_be_learned_from_an_even_choice(made, tmp_path):
+    few = prepare(changed(made, tokenizer={"kind": "word", "learn_from": 3}), tmp_path / "cache")
+    # 300 pairs, every hundredth: 0, 100, 200
+    assert set(few.target.pieces(range(4, few.target.size))) == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize(("overlong", "pairs"), [("skip", 100), ("cut", 300)])
+def test_overlong_pairs_are_skipped_or_cut_and_counted(made, tmp_path, overlong, pairs):
+    prepared = prepare(changed(made, max_length=3, overlong=overlong, valid=made.train), tmp_path / "cache")
+    assert len(prepared.train) == pairs
+    assert prepared.train.counts.overlong == 200
+    assert prepared.train.counts.overlong_first == [101, 102, 103, 104, 105]
+    assert prepared.train.counts.source.lengths == {2: 10, 3: 90, 4: 200}  # before anything is cut
+    assert max(len(source) for source, _ in prepared.train) == 3
+    assert {int(source[-1]) for source, _ in prepared.train} == {3}
+    assert prepared.train.lines[99] == 100
+
+
+def test_a_limit_that_leaves_nothing_is_an_error(made, tmp_path):
+    with pytest.raises(RegardError, match=r"data.valid=.*all 7 pairs are longer than data.max_length=3; raise it"):
+        prepare(changed(made, max_length=3), tmp_path / "cache")
+
+
+def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):
+    train = tmp_path / "train.tsv"
+    train.write_text(train.read_text() * 3)  # every source three times
+    prepared = prepare(changed(made, valid=None, valid_share=0.2), tmp_path / "cache")
+    kept, held = set(texts(prepared)), set(texts(prepared, "valid"))
+    assert not kept & held
+    assert len(kept | held) == 300
+    assert len(prepared.train) + len(prepared.valid) == 900
+    assert 30 < len(held) < 90
+    few = find_splits(changed(made, valid=None, valid_share=0.2, valid_most=45), 900)
+    assert few["valid"].share == 0.05
+    with pytest.raises(RegardError, match=r"nothing was held out by data.valid_share=0.0001"):
+        prepare(changed(made, valid=None, valid_share=0.0001), tmp_path / "cache")
+
+
+def test_corpora_bring_their_own_splits():
+    splits = find_splits(PairDataSettings(train="corpus:pocket"), 10)
+    assert [(role, split.pairs.role, split.part) for role, split in splits.items()] == [
+        ("train", "train", "all"),
+        ("valid", "valid", "all"),
+        ("test", "test", "all"),
+    ]
+    assert "test" not in find_splits(PairDataSettings(train="mine.tsv"), 10)
+
+
+def test_too_many_bad_lines_stop_and_the_first_are_listed(made, tmp_path):
+    train = tmp_path / "train.tsv"
+    lines = train.read_text().splitlines()
+    lines[4], lines[6:9] = "only one column", ["\t1", "two\t", "three\t3\t3"]
+    train.write_text("\n".join(lines) + "\n\n\n")
+    with pytest.raises(RegardError) as refused:
+        prepare(made, tmp_path / "cache")
+    message = str(refused.value)
+    assert "4 of 300 lines (1.3%) are no pairs, more than data.max_bad=0.01 allows" in message
+    assert f"{train}:5: 1 columns where the first line has 2: 'only one column'" in message
+    assert f"{train}:8: the target is empty: 'two'" in message
+    tolerant = prepare(changed(made, max_bad=0.02), tmp_path / "cache").train.counts.read
+    assert (tolerant.pairs, tolerant.bad) == (296, 4)
+    assert tolerant.lost == {"columns": 2, "empty": 2, "blank": 2}
+    assert prepare(made, tmp_path / "cache", strict=False).train.counts.read == tolerant
+
+
+def test_files_that_do_not_pair_up_stop_however_few_lines_it_are(tmp_path):
+    (tmp_path / "a").write_text("x\n" * 2000)
+    (tmp_path / "b").write_text("y\n" * 1999)
+    settings = PairDataSettings(train=f"{tmp_path / 'a'},{tmp_path / 'b'}")
+    with pytest.raises(RegardError, match=r"a has 2,000 lines, .*b has 1,999: lines do not pair up"):
+        prepare(settings, tmp_path / "cache")
+
+
+def test_files_without_any_pair_stop(tmp_path):
+    (tmp_path / "empty.tsv").write_text("\n\n")
+    with pytest.raises(RegardError, match=r"empty.tsv: there are no pairs in it$"):
+        prepare(PairDataSettings(train=str(tmp_path / "empty.tsv")), tmp_path / "cache")
+    (tmp_path / "bad.jsonl").write_text('{"en": "a", "de": "b"}\n')
+    with pytest.raises(RegardError, match=r"no field 'source'; it has en, de \(set data.source\)"):
+        prepare(PairDataSettings(train=str(tmp_path / "bad.jsonl")), tmp_path / "cache", strict=False)
+
+
+def test_large_vocabularies_take_wider_ids(tmp_path):
+    words = [f"w{number}" for number in range(70_000)]
+    tokenizer = Tokenizer.train([" ".join(words)], "space", size=100_000)
+    pair = Pair("w69999 w3", "w5", "made", 1)
+    write_store(tmp_path, [pair], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
+    store = PairStore(tmp_path)
+    assert store.source_ids.dtype == np.uint32
+    assert tokenizer.decode(store[0][0].tolist()) == "w69999 w3"
+
+
+def test_an_empty_store_can_be_opened(tmp_path):
+    tokenizer = Tokenizer.train(["a"], "word")
+    bad = Bad("made", 1, "empty", "the source is empty")
+    write_store(tmp_path, [bad], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
+    assert len(PairStore(tmp_path)) == 0
+    assert PairStore(tmp_path).counts.read == Tally(0, Counter(empty=1), {"empty": [bad]})
+    assert [len(lengths) for lengths in PairStore(tmp_path).lengths()] == [0, 0]
+
+
+def test_splits_have_names(made):
+    splits = find_splits(changed(made, valid=None), 10)
+    assert str(splits["valid"]) == f"{made.train} (held out)"
+    assert isinstance(splits["train"], Split)
