@@ -1,6 +1,6 @@
 """`regard compare RECIPE --vary KEY=A,B`: variants of a recipe, trained alike, side by side.
 
-Each variant is trained with the same data, budget and seed, in a folder of its own, so that a comparison that was stopped
+Each variant has the same data, budget and seed and a folder of its own, so that a comparison that was stopped
 goes on where it was. A recipe may carry its own list of variants (`ladder` does: the whole story of the lectures).
 """
 
@@ -89,7 +89,9 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
     base = config.override(config.load_yaml(config.find(recipe)), overrides)
     variants = grid(vary) if vary else config.build(base, recipe).variants
     if not variants:
-        raise CallError(f"{recipe} has no variants of its own; say what to vary: --vary model.context=initial,attention")
+        raise CallError(
+            f"{recipe} has no variants of its own; say what to vary: --vary model.context=initial,attention"
+        )
     read = [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
     rows = [_train(variant, settings, output) for variant, settings in read]
     source = rows[0].sample.split("\n")[0] if rows else ""
@@ -127,5 +129,7 @@ def _page(comparison: Comparison) -> str:
 
     heads = ["variant", *comparison.columns(), "parameters", "seconds", "memory MB"]
     rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
-    samples = "".join(f"<h3>{html.escape(row.name)}</h3><pre>{html.escape(row.sample)}</pre>" for row in comparison.rows)
+    samples = "".join(
+        f"<h3>{html.escape(row.name)}</h3><pre>{html.escape(row.sample)}</pre>" for row in comparison.rows
+    )
     return page(heads, rows, samples, Section)

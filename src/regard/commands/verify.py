@@ -40,5 +40,7 @@ def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
         raise CallError(f"{recipe} carries no expected score to verify; give expected.metric= and expected.score=")
     scores = api.train(settings, output=output).evaluate().values
     if promise.metric not in scores:
-        raise CallError(f"expected.metric={promise.metric!r} is not a score of this task{nearest(promise.metric, scores)}")
+        raise CallError(
+            f"expected.metric={promise.metric!r} is not a score of this task{nearest(promise.metric, scores)}"
+        )
     return Verdict(recipe, promise.metric, promise.score, promise.spread, scores[promise.metric])

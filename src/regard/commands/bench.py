@@ -1,0 +1,10 @@
+"""`regard bench layers`: the textbook table of what layers cost, measured on this machine."""
+
+from regard.cost.layers import QUICK_LENGTHS, QUICK_WIDTHS, LayerCosts, measure_layers
+
+
+def bench_layers(*, quick: bool = False) -> LayerCosts:
+    """About a minute; with `quick`, seconds, on sizes so small that fixed costs blur the exponents."""
+    if quick:
+        return measure_layers(QUICK_LENGTHS, QUICK_WIDTHS, seconds=2.0)
+    return measure_layers()

@@ -1,0 +1,58 @@
+"""`regard cost RECIPE`: what a recipe or a published model costs, before it is built."""
+
+from pathlib import Path
+
+import torch
+
+from regard import config
+from regard.cost.estimate import Cost
+from regard.cost.hardware import find as find_hardware
+from regard.cost.passes import model_cost
+from regard.cost.published import PUBLISHED, published_cost
+from regard.errors import CallError, nearest
+from regard.settings.recipe import TranslateRecipe
+from regard.tasks.build import build_seq2seq
+
+LENGTH = 32  # tokens of a typical sentence; a batch of the recipe holds as many of them as its budget allows
+
+
+def cost(
+    recipe: str,
+    overrides: tuple[str, ...] = (),
+    hardware: str = "here",
+    *,
+    batch: int | None = None,
+    length: int | None = None,
+    dtype: str | None = None,
+    utilisation: float | None = None,
+) -> Cost:
+    """A published name, a packaged recipe or a YAML file. Nothing is allocated: the model lives on the meta device."""
+    if recipe not in PUBLISHED and recipe not in config.packaged() and not Path(recipe).is_file():
+        raise CallError(
+            f"{recipe!r} is no recipe, file or published model{nearest(recipe, [*PUBLISHED, *config.packaged()])}"
+        )
+    if recipe in PUBLISHED and overrides:
+        raise CallError(f"{recipe} is a published model, which has no settings to override: {' '.join(overrides)}")
+    settings = None if recipe in PUBLISHED else config.read(recipe, overrides)
+    machine = find_hardware(hardware)
+    if settings is None:
+        return published_cost(
+            recipe, hardware=machine, batch=batch, length=length, dtype=dtype, utilisation=utilisation
+        )
+    assert isinstance(settings, TranslateRecipe)
+    tokens = settings.data.tokenizer
+    with torch.device("meta"):
+        model = build_seq2seq(
+            settings.model, tokens.size, tokens.size if tokens.joint else tokens.target_size or tokens.size
+        )
+    length = length or min(LENGTH, settings.data.max_length)
+    return model_cost(
+        model,
+        batch=batch or max(1, settings.training.max_tokens // (2 * length)),
+        length=length,
+        name=recipe,
+        hardware=machine,
+        dtype=dtype,
+        utilisation=utilisation,
+        notes=("vocabularies are taken as full (data.tokenizer.size); small data fills less",),
+    )
