@@ -406,6 +406,21 @@ def test_wrong_calls_are_explained():
         spelling("dev")
 
 
+def test_the_examples_that_we_show_are_held_out(splits):
+    shown = [f"{pair.source} | {pair.target}" for pair in splits["test"][:8]]
+    assert shown == [
+        "We are eating bread. | Estamos comiendo pan.",
+        "I am writing a letter to her. | Le estoy escribiendo una carta.",
+        "The girl is writing the letter B. | La niña está escribiendo la letra B.",
+        "The red house is big. | La casa roja es grande.",
+        "The queen will arrive on the 3rd of May. | La reina va a llegar el 3 de mayo.",
+        "Ana knows the queen. | Ana conoce a la reina.",
+        "Ana knows the answer. | Ana sabe la respuesta.",
+        "The woman bought the table and the man painted it. | La mujer compró la mesa y el hombre la pintó.",
+    ]
+    assert {split_of(pair.target) for pair in splits["test"][:8]} == {"test"}
+
+
 def test_load_by_name(splits):
     assert load("corpus:pocket", "test")[:100] == splits["test"]
     assert {split_of(pair.target) for pair in splits["valid"]} == {"valid"}
