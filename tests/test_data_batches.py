@@ -83,15 +83,15 @@ def test_a_run_goes_on_where_it_stopped(store, start):
 @pytest.mark.parametrize("world", [2, 3])
 def test_processes_share_every_batch_evenly(store, world):
     whole = rows_of(TokenBatches(store, BUDGET).epoch(1))
-    shares = [rows_of(TokenBatches(store, BUDGET, rank=rank, world=world).epoch(1)) for rank in range(world)]
+    shares = [rows_of(TokenBatches(store, BUDGET).epoch(1, rank=rank, world=world)) for rank in range(world)]
     for batch, *parts in zip(whole, *shares, strict=True):
         assert sorted(batch) == sorted(row for part in parts for row in part)
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_a_process_without_a_share_gets_a_batch_that_counts_nothing(store):
-    batches = TokenBatches(store, BUDGET, max_sentences=2, rank=2, world=3)
-    batch = next(batches.epoch(0))
+    batches = TokenBatches(store, BUDGET, max_sentences=2)
+    batch = next(batches.epoch(0, rank=2, world=3))
     assert (batch.source.tolist(), batch.target.tolist(), batch.rows.tolist()) == ([[3]], [[0]], [])
 
 
@@ -107,7 +107,7 @@ def test_a_budget_below_the_longest_pair_is_refused(store):
     with pytest.raises(CallError, match=f"batch of {longest - 1} tokens is too small for the longest pair"):
         TokenBatches(store, longest - 1)
     with pytest.raises(ValueError, match="rank=2 must be at least 0 and less than world=2"):
-        TokenBatches(store, BUDGET, rank=2, world=2)
+        next(TokenBatches(store, BUDGET).epoch(0, rank=2, world=2))
 
 
 def test_sentences_for_prediction_look_like_those_of_training():

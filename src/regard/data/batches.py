@@ -48,7 +48,7 @@ class PairBatch:
 
 
 class TokenBatches:
-    """The batches of a store, epoch by epoch; `rank` of `world` processes takes every world-th row of each batch."""
+    """The batches of a store, epoch by epoch."""
 
     def __init__(
         self,
@@ -57,25 +57,27 @@ class TokenBatches:
         *,
         max_sentences: int | None = None,
         seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
     ) -> None:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
         self._store = store
         self._max_tokens = max_tokens
         self._max_sentences = max_sentences or max_tokens
-        self._seed, self._rank, self._world = seed, rank, world
+        self._seed = seed
+        self._planned: tuple[int, list[NDArray[np.int64]]] | None = None
         self._source_lengths, self._target_lengths = store.lengths()
         longest = int((self._source_lengths + self._target_lengths).max(initial=0))
         if longest > max_tokens:
             raise CallError(
                 f"a batch of {max_tokens:,} tokens is too small for the longest pair, which has {longest:,}: "
-                "raise the batch size, or lower data.max_length"
+                "raise training.max_tokens, or lower data.max_length"
             )
 
     def plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The rows of every batch of an epoch, of all processes together."""
+        """The rows of every batch of an epoch, of all processes together. The last one asked for is remembered."""
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = (epoch, self._plan(epoch))
+        return self._planned[1]
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
         order = chance.permutation(len(self._store))
         mean = (self._source_lengths.mean() + self._target_lengths.mean()) if len(self._store) else 1.0
@@ -87,10 +89,16 @@ class TokenBatches:
         ]
         return [batches[place] for place in chance.permutation(len(batches))]
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[PairBatch]:
-        """This process's share of the batches of an epoch, from the start-th on."""
-        for rows in self.plan(epoch)[start:]:
-            yield self.batch(rows[self._rank :: self._world])
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[PairBatch]:
+        """The batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of each."""
+        if not 0 <= rank < world:
+            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
+        for rows in self.plan(number)[start:]:
+            yield self.batch(rows[rank::world])
+
+    def len_epoch(self, number: int) -> int:
+        """How many batches an epoch has."""
+        return len(self.plan(number))
 
     def batch(self, rows: NDArray[np.int64]) -> PairBatch:
         """The given pairs of the store, padded."""
