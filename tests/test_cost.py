@@ -11,15 +11,19 @@ from rich.console import Console
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention import MultiHead
+from regard.attention import Additive, MultiHead
 from regard.cost.counting import count_pass, parameter_parts
 from regard.cost.estimate import Cost, cached_numbers, estimate
 from regard.cost.hardware import NAMED, Hardware, find, here
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, build, published_cost, transformer
 from regard.cost.units import count, duration, memory, operations
+from regard.decoders.recurrent import RecurrentDecoder
+from regard.encoders.text import RecurrentEncoder
 from regard.errors import CallError
+from regard.layers.embedding import Embedding
 from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq
 
 SLOW_MACHINE = Hardware("slow", {"float32": 1e9}, memory=1e6, bandwidth=1e6, source="made up", utilisation=0.5)
 
@@ -271,6 +275,38 @@ def test_this_machine_is_measured():
 def test_wrong_hardware_is_explained(name):
     with pytest.raises(CallError, match="hardware="):
         find(name)
+
+
+def test_a_type_that_the_hardware_has_no_figure_for_is_explained():
+    with pytest.raises(CallError, match="dtype='bfloat16' is not known for P100; did you mean 'float16'"):
+        published_cost("vit-ti16", hardware=find("p100"), dtype="bfloat16")
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_impossible_utilisation_is_refused(share):
+    with pytest.raises(CallError, match="utilisation="):
+        published_cost("vit-ti16", hardware=find("p100"), utilisation=share)
+
+
+@pytest.mark.parametrize("attends", [False, True])
+def test_recurrent_models_are_counted_too(attends):
+    V, E, D, T, B = 101, 12, 14, 5, 3  # all states as wide as the memory
+
+    def make():
+        score, context = (Additive(D, D, D), "previous") if attends else (None, "initial")
+        encoder = RecurrentEncoder(Embedding(V, E), D)
+        decoder = RecurrentDecoder(Embedding(V, E), D, memory_width=D, summary_width=D, context=context, score=score)
+        return Seq2Seq(encoder, decoder, tie="output")
+
+    cost = model_cost(on_meta(make), batch=B, length=T)
+    C = D if attends else 0  # width of the context
+    encoder = 2 * 3 * (D // 2) * (E + D // 2)  # two directions, three gates
+    first = D * D / T  # the first state is made once a sentence
+    decoder = 3 * D * (E + C + D) + (D + C + E) * E + V * E
+    attention = (D * D + D * D + T * D + T * D) if attends else 0  # keys, query, scores, weighted sum
+    assert cost.flops_per_token["forward"] == pytest.approx(2 * (encoder + first + decoder + attention))
+    assert cost.memory.kv_cache_per_token == 0
+    assert cost.memory.decoding == 4 * cost.parameters
 
 
 def test_wrong_names_suggest_the_nearest():

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.attention import MultiHead
 from regard.cost.counting import count_pass, parameter_parts
 from regard.cost.hardware import Hardware
+from regard.errors import CallError, nearest
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -107,9 +108,11 @@ def estimate(
     `unit="image"` for each of the batch rows. `decoder` is the part whose attention is cached when decoding (None: the
     model does not decode). `dtype` and `utilisation` take precedence over the hardware's own.
     """
+    dtype = _checked_dtype(dtype, hardware)
+    if utilisation is not None and not 0 < utilisation <= 1:
+        raise CallError(f"utilisation={utilisation} must be above 0 and at most 1: it is a share of the peak")
     counts = count_pass(model, forward)
     units = batch if unit == "image" else batch * length
-    dtype = dtype or (hardware.dtype if hardware else "float32")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     flops = {"forward": counts.forward / units, "training": (counts.forward + counts.backward) / units}
     cached = cached_numbers(decoder) * BYTES[dtype] if decoder is not None else 0
@@ -149,10 +152,22 @@ def estimate(
     return Cost(name, unit, batch, length, parameters, parameter_parts(model), flops, memory, time, notes)
 
 
+def _checked_dtype(dtype: str | None, hardware: Hardware | None) -> str:
+    known = list(hardware.peak if hardware else BYTES)
+    if dtype is None:
+        return hardware.dtype if hardware else "float32"
+    if dtype not in known:
+        raise CallError(
+            f"dtype={dtype!r} is not known{f' for {hardware.name}' if hardware else ''}{nearest(dtype, known)}"
+        )
+    return dtype
+
+
 def cached_numbers(decoder: nn.Module) -> int:
     """Keys and values that decoding keeps for each token: 2 · kv_heads · head_width for each attention of each layer.
 
-    Where a decoder also attends to a source, that counts a source as long as the target.
+    Where a decoder also attends to a source, that counts a source as long as the target. A recurrent decoder has no
+    such cache: its state does not grow.
     """
     return sum(
         sum(attention.sizes[1:])  # of queries, keys and values

@@ -51,10 +51,22 @@ NAMED = {
     "t4": _gpu("T4", {"float16": 65.0, "float32": 8.1}, 16.0, 320.0, "NVIDIA T4 data sheet"),
     "p100": _gpu("P100", {"float32": 10.6, "float16": 21.2}, 16.0, 732.0, "NVIDIA Tesla P100 data sheet, SXM2"),
     "v100": _gpu("V100", {"float16": 125.0, "float32": 15.7}, 32.0, 900.0, "NVIDIA V100 data sheet, SXM2"),
-    "a100": _gpu("A100", {"bfloat16": 312.0, "float32": 19.5}, 80.0, 2039.0, "NVIDIA A100 data sheet, SXM 80 GB"),
-    "h100": _gpu("H100", {"bfloat16": 989.0, "float32": 67.0}, 80.0, 3350.0, "NVIDIA H100 data sheet, SXM"),
+    "a100": _gpu(
+        "A100",
+        {"bfloat16": 312.0, "float16": 312.0, "float32": 19.5},
+        80.0,
+        2039.0,
+        "NVIDIA A100 data sheet, SXM 80 GB",
+    ),
+    "h100": _gpu(
+        "H100", {"bfloat16": 989.0, "float16": 989.0, "float32": 67.0}, 80.0, 3350.0, "NVIDIA H100 data sheet, SXM"
+    ),
     "rtx4090": _gpu(
-        "RTX 4090", {"bfloat16": 165.0, "float32": 82.6}, 24.0, 1008.0, "NVIDIA Ada architecture white paper"
+        "RTX 4090",
+        {"bfloat16": 165.0, "float16": 165.0, "float32": 82.6},
+        24.0,
+        1008.0,
+        "NVIDIA Ada architecture white paper",
     ),
 }
 

@@ -39,9 +39,11 @@ def _memory_rows(table: Table, cost: "Cost") -> None:
         "  weights, gradients, AdamW", memory(m.weights + m.gradients + m.optimiser), "4 + 4 + 8 bytes a parameter"
     )
     table.add_row("  activations", memory(m.activations), f"kept for the backward pass, {rows}")
+    if cost.unit == "image":
+        return
+    table.add_row("memory, decoding", f"[bold]{memory(m.decoding)}", _devices(cost, m.decoding_devices))
+    table.add_row("  weights", memory(m.decoding_weights), "")
     if m.kv_cache_per_token:
-        table.add_row("memory, decoding", f"[bold]{memory(m.decoding)}", _devices(cost, m.decoding_devices))
-        table.add_row("  weights", memory(m.decoding_weights), "")
         table.add_row("  key/value cache", memory(m.kv_cache), f"{memory(m.kv_cache_per_token)} per token, {rows}")
 
 
@@ -55,7 +57,7 @@ def _time_rows(table: Table, cost: "Cost") -> None:
     if t.training_seconds is not None and t.training_tokens is not None and t.training_flops is not None:
         what = f"{count(t.training_tokens)} {cost.unit}s, {operations(t.training_flops)}"
         table.add_row("whole training", f"[bold]{duration(t.training_seconds)}", what)
-    if cost.memory.kv_cache_per_token:
+    if cost.unit == "token":
         table.add_row("decoding", f"{count(t.decoding_tokens_per_second)} tokens/s", f"at most, batch of {cost.batch}")
 
 
