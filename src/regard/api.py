@@ -27,6 +27,7 @@ from regard.settings.recipe import Recipe
 from regard.tasks.task import Prediction, Scores, Task
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
+from regard.training.report import Section, write_report
 from regard.training.run import Result
 
 CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
@@ -60,6 +61,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         if parallel.main:
             _keep(task, folder)  # anew: limits may have been raised
             _write(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
+            _report(task, folder)
         with parallel.main_first():
             return load(folder)
 
@@ -69,6 +71,15 @@ def _keep(task: Task, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     task.save(folder)
     _write(folder / CONFIG, yaml.safe_dump(config.as_tree(task.recipe), allow_unicode=True, sort_keys=False))
+
+
+def _report(task: Task, folder: Path) -> None:
+    """The page of the run, drawn with its best weights."""
+    model = task.build()
+    model.load_state_dict(load_file(folder / WEIGHTS))
+    pictures = [Section(*picture) for picture in task.pictures(model.eval())]
+    about, tree = task.recipe.about, config.as_tree(task.recipe)
+    write_report(folder, title=about or folder.name, config=tree, sections=pictures)
 
 
 def _write(file: Path, text: str) -> None:

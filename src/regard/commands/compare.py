@@ -4,7 +4,6 @@ Each variant has the same data, budget and seed and a folder of its own, so that
 goes on where it was. A recipe may carry its own list of variants (`ladder` does: the whole story of the lectures).
 """
 
-import html
 import itertools
 import os
 import re
@@ -20,6 +19,8 @@ from rich.table import Table
 from regard import api, config
 from regard.errors import CallError, RegardError
 from regard.settings.recipe import Recipe, Variant
+from regard.training.charts import Line, line_chart
+from regard.training.report import Section, page, table
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,6 @@ class Row:
     seconds: float
     peak_memory: int
     history: list[dict[str, Any]]
-    sample: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,6 @@ class Comparison:
 
     recipe: str
     rows: list[Row]
-    source: str
     page: Path
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,8 +93,7 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
         )
     read = [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
     rows = [_train(variant, settings, output) for variant, settings in read]
-    source = rows[0].sample.split("\n")[0] if rows else ""
-    comparison = Comparison(recipe, rows, source, output / "compare.html")
+    comparison = Comparison(recipe, rows, output / "compare.html")
     comparison.page.write_text(_page(comparison), encoding="utf-8")
     return comparison
 
@@ -120,16 +118,21 @@ def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
     summary = run.summary()
     return Row(
         variant.name, variant.set, str(folder), run.evaluate().values, summary["parameters"], summary["seconds"],
-        usage.ru_maxrss * 1024, summary["history"], summary["sample"],
+        usage.ru_maxrss * 1024, summary["history"],
     )  # fmt: skip
 
 
 def _page(comparison: Comparison) -> str:
-    from regard.training.report import Section, page
-
     heads = ["variant", *comparison.columns(), "parameters", "seconds", "memory MB"]
     rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
-    samples = "".join(
-        f"<h3>{html.escape(row.name)}</h3><pre>{html.escape(row.sample)}</pre>" for row in comparison.rows
-    )
-    return page(heads, rows, samples, Section)
+    curves = [
+        Line(row.name, [r["step"] for r in row.history], [r["scores"]["loss"] for r in row.history], f"line{number}")
+        for number, row in enumerate(comparison.rows)
+    ]
+    samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
+    sections = [
+        Section("Scores", table(heads, rows), "The same data, budget and seed for all."),
+        Section("Validation loss", line_chart("loss", curves)),
+        Section("One sentence", table(["variant", "source, output, reference"], samples)),
+    ]
+    return page(f"{comparison.recipe}: {len(comparison.rows)} variants", "", sections)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.table import Table
 from torch import nn
@@ -95,6 +95,14 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+class Picture(NamedTuple):
+    """Something for the report of a run. `html` is put in as it is."""
+
+    title: str
+    html: str
+    note: str = ""
+
+
 class Task(Protocol):
     """One job, on one recipe. Made from a recipe for training, or from a run's folder for prediction."""
 
@@ -134,6 +142,10 @@ class Task(Protocol):
 
     def sample(self, model: nn.Module) -> str:
         """Something to show while training."""
+        ...
+
+    def pictures(self, model: nn.Module) -> list[Picture]:
+        """What the report of a run shows beside its curves."""
         ...
 
     def predict(self, model: nn.Module, inputs: Sequence[str], *, prefix: str, attention: bool) -> list[Prediction]: ...

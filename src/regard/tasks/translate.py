@@ -19,14 +19,17 @@ from regard.data.splits import pair_source
 from regard.data.tokens import Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
+from regard.look import heat_map
 from regard.metrics.text import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.recipe import Recipe, TranslateRecipe
 from regard.tasks import aligning, scoring
 from regard.tasks.build import build_seq2seq
 from regard.tasks.search import search
-from regard.tasks.task import Output, Prediction, Scores
+from regard.tasks.task import Output, Picture, Prediction, Scores
 
+PICTURES, WIDEST = 6, 40  # alignments in the report, and the most columns one may have
+MEAN = "Attention of the decoder over the source, the mean of all its heads. Rows: written; columns: read."
 QUICK = 200  # validation sentences that are translated, greedily, while training goes on
 
 
@@ -71,6 +74,17 @@ class Translate:
         pair = pairs[len(pairs) // 2]
         said = self.target.decode(self._search(model, [pair.source], beam=1)[0][0].tokens)
         return f"{pair.source}\n→ {said}\n= {pair.target}"
+
+    def pictures(self, model: nn.Module) -> list[Picture]:
+        """Alignments of a few validation sentences, short to long."""
+        pairs = sorted(scoring.texts(self.data.splits["valid"], most=QUICK), key=lambda pair: len(pair.source))
+        some = pairs[:: max(1, len(pairs) // PICTURES)][:PICTURES]
+        pictures = []
+        for found in self.predict(model, [pair.source for pair in some], attention=True):
+            if found.alignment is not None and len(found.alignment.columns) <= WIDEST:
+                svg = heat_map(found.alignment.mean, found.alignment.rows, found.alignment.columns, found.text)
+                pictures.append(Picture(f"{found.input} → {found.text}", svg, MEAN))
+        return pictures
 
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
