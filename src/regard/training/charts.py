@@ -1,0 +1,119 @@
+"""Line charts as SVG text: no library, no script, colours from the page's style sheet."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 560, 270
+LEFT, RIGHT, TOP, BOTTOM = 58, 24, 34, 40
+Number = int | float
+MOST_POINTS = 300  # more would not be seen, and would make the page heavy
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart. `css` is its class in the style sheet (`train`, `validation`); `mark` an x to point out."""
+
+    name: str
+    xs: Sequence[Number]
+    ys: Sequence[Number | None]
+    css: str = "train"
+    dots: bool = False
+    mark: Number | None = None
+
+
+def number(value: Number) -> str:
+    """Short and readable: 0.0012, 3.42, 1,250, 48k, 1.2M."""
+    size = abs(value)
+    if size >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    if size >= 1e4:
+        return f"{value / 1e3:.3g}k"
+    if size >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if size >= 1e-3 else f"{value:.1e}".replace("e-0", "e-")
+
+
+def ticks(low: Number, high: Number, count: int = 6) -> list[Number]:
+    """About `count` round numbers from low to high: steps of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) -> tuple[list[Number], list[Number]]:
+    """Means over equal runs of neighbours, so that at most `most` points are left."""
+    run = math.ceil(len(xs) / most)
+    if run <= 1:
+        return list(xs), list(ys)
+    parts = [(xs[i : i + run], ys[i : i + run]) for i in range(0, len(xs), run)]
+    return [sum(x) / len(x) for x, _ in parts], [sum(y) / len(y) for _, y in parts]
+
+
+def line_chart(title: str, lines: Sequence[Line], *, x_label: str = "step", zero: bool = False) -> str:
+    """An SVG figure. Points that are not numbers are left out; `zero` lets the vertical axis start there."""
+    drawn = [(line, xs, ys) for line, (xs, ys) in ((line, _points(line)) for line in lines) if xs]
+    if not drawn:
+        return ""
+    all_x = [x for _, xs, _ in drawn for x in xs]
+    all_y = [y for _, _, ys in drawn for y in ys]
+    x_low, x_high = min(0.0, *all_x), max(all_x)  # from the run's start, so that charts can be compared
+    y_low, y_high = (0.0 if zero else min(all_y)), max(all_y)
+    margin = 0.06 * (y_high - y_low) or abs(y_high) * 0.1 or 1.0
+    y_low, y_high = (y_low if zero else y_low - margin), y_high + margin
+
+    def at_x(x: Number) -> float:
+        return LEFT + (x - x_low) / ((x_high - x_low) or 1) * (WIDTH - LEFT - RIGHT)
+
+    def at_y(y: Number) -> float:
+        return HEIGHT - BOTTOM - (y - y_low) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
+    parts.append(f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>')
+    for tick in ticks(y_low, y_high):
+        y = at_y(tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{number(tick)}</text>')
+    for tick in ticks(x_low, x_high):
+        parts.append(f'<text class="tick middle" x="{at_x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}">{number(tick)}</text>')
+    parts.append(f'<text class="tick end" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}">{escape(x_label)}</text>')
+    parts += [_draw(line, xs, ys, at_x, at_y) for line, xs, ys in drawn]
+    if len(drawn) > 1:
+        parts.append(_legend([line for line, _, _ in drawn]))
+    return "".join([*parts, "</svg>"])
+
+
+def _points(line: Line) -> tuple[list[Number], list[Number]]:
+    pairs = [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
+    return thin([x for x, _ in pairs], [y for _, y in pairs])
+
+
+def _draw(
+    line: Line, xs: list[Number], ys: list[Number], at_x: Callable[[Number], float], at_y: Callable[[Number], float]
+) -> str:
+    places = [(at_x(x), at_y(y)) for x, y in zip(xs, ys, strict=True)]
+    path = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    parts = [f'<path class="line {line.css}" d="{path}"/>']
+    dots = line.dots or len(places) == 1
+    for x, y, (px, py) in zip(xs, ys, places, strict=True):
+        said = f"<title>{escape(line.name)} at {number(x)}: {y:.5g}</title>"
+        if x == line.mark:
+            parts.append(f'<circle class="mark {line.css}" cx="{px:.1f}" cy="{py:.1f}" r="5.5">{said}</circle>')
+        elif dots:
+            parts.append(f'<circle class="dot {line.css}" cx="{px:.1f}" cy="{py:.1f}" r="2.6">{said}</circle>')
+    return "".join(parts)
+
+
+def _legend(lines: Sequence[Line]) -> str:
+    parts, x = [], WIDTH - RIGHT
+    for line in reversed(lines):
+        x -= 7 * len(line.name) + 6
+        parts.append(f'<text class="tick" x="{x}" y="18">{escape(line.name)}</text>')
+        parts.append(f'<line class="line {line.css}" x1="{x - 22}" x2="{x - 6}" y1="14" y2="14"/>')
+        x -= 34
+    return "".join(parts)
