@@ -121,5 +121,5 @@ def test_unequal_widths_are_named(score):
 
 
 def test_temperature_must_be_positive():
-    with pytest.raises(ValueError, match="temperature=0.0 must be positive"):
+    with pytest.raises(ValueError, match=r"temperature=0\.0 must be positive"):
         Cosine(temperature=0.0)

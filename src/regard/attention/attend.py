@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from regard.attention import masks
 from regard.attention.fused_dot import fused_dot_attention
-from regard.attention.guard import blame, clear_hidden, is_finite, require_matching
+from regard.attention.guard import clear_hidden, looks_wrong, require_finite, require_matching
 from regard.attention.score import DotForm, Score, TanhForm, at_least_float32, no_autocast
 from regard.attention.streaming import streaming_attention
 
@@ -50,7 +50,7 @@ def attend(
     Leading dimensions broadcast: *b is what *q, *k and *v come to together.
 
     mask          bool, True = may attend; broadcasts to `*b Q K`
-    bias          added to the scores (relative positions, for example); broadcasts to `*b Q K`
+    bias          finite numbers added to the scores (by relative positions, for example); broadcasts to `*b Q K`
     causal        no query sees a later key; with Q ≠ K the last query stands beside the last key
     dropout       of weights. It always happens: leave it at 0 outside of training
     prepared      `key` has been through `score.prepare`
@@ -80,14 +80,13 @@ def attend(
     if mask is not None and not put_off:
         query, key, value = clear_hidden(query, key, value, mask)
     context, weights = run()
-    if torch.compiler.is_compiling() or not (on_cpu or need_weights) or is_finite(context):
+    if torch.compiler.is_compiling() or not (on_cpu or need_weights) or not looks_wrong(context):
         return context, weights
     if mask is not None and put_off:
         query, key, value = clear_hidden(query, key, value, mask)
         context, weights = run()
-        if is_finite(context):
-            return context, weights
-    raise ValueError(blame(query, key, value, bias))
+    require_finite(query, key, value, bias, context)
+    return context, weights
 
 
 def _in_the_open(

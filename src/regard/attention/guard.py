@@ -47,18 +47,22 @@ def clear_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tup
     return query, key, value
 
 
-def is_finite(x: Tensor) -> bool:
-    # A sum takes one quick pass. It may overflow though all numbers are finite; only then look at each.
-    return bool(x.detach().sum().isfinite()) or bool(x.isfinite().all())
+def looks_wrong(context: Tensor) -> bool:
+    """A quick look at the result, in one pass: should somebody look closely?"""
+    # Zeros are suspicious, too: to a query with nothing but NaN for scores, torch's kernel on a CPU gives zeros.
+    return not bool(context.detach().sum().isfinite()) or bool((context[..., :1] == 0).any())
 
 
-def blame(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> str:
-    """Where a NaN in the result came from, in a sentence."""
+def require_finite(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, context: Tensor) -> None:
+    """A ValueError that says where a NaN came from, if there is one. Hidden positions must have been cleared."""
     arguments = {"query": query, "key": key, "value": value, "bias": bias}
-    guilty = [name for name, x in arguments.items() if x is not None and not is_finite(x)]
+    guilty = [name for name, x in arguments.items() if x is not None and not x.isfinite().all()]
     if guilty:
-        return f"NaN or infinity in {' and '.join(guilty)}, at a position that the mask does not hide"
-    return f"the scores or their weighted sum overflow {_name(value.dtype)}, though query, key and value are finite"
+        raise ValueError(f"NaN or infinity in {' and '.join(guilty)}, at a position that the mask does not hide")
+    if not context.isfinite().all():
+        raise ValueError(
+            f"the scores or their weighted sum overflow {_name(value.dtype)}, though query, key and value are finite"
+        )
 
 
 def _shared(seen: Tensor, x: Tensor) -> Tensor:

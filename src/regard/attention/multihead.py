@@ -13,7 +13,7 @@ Caches are values: `project_memory` and `step` give a `KeyValue` to the caller, 
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -118,8 +118,8 @@ class MultiHead(nn.Module):
         if memory is None:
             query, new = self._project_all(x, start=0)
             return self._attend(x, query, new, mask, causal)
-        if self.rotary is not None:
-            raise ValueError("rotary positions are for self-attention, but there is a memory")
+        if self.rotary is not None or self.relative is not None:
+            raise ValueError("rotary and relative positions are for self-attention, but there is a memory")
         if not isinstance(memory, KeyValue):
             memory = self.project_memory(memory)
         self._require_width("x", x, self.width)
@@ -187,7 +187,7 @@ class MultiHead(nn.Module):
             if len(weights) < len(x):  # beams are rows of x, and become rows of the picture: B H n·Q K → B·n H Q K
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
             trace.keep(self, weights)
-        return self.out(context.transpose(1, 2).reshape(*x.shape[:2], -1))
+        return self.out(context.transpose(1, 2).reshape(*x.shape[:2], self.out.in_features))
 
     def _query_part(self) -> tuple[Tensor, Tensor | None]:
         """Weight and bias that make queries."""
@@ -205,7 +205,7 @@ class MultiHead(nn.Module):
     def _split(x: Float[Tensor, "B T E"], heads: int) -> Float[Tensor, "B H T d"]:
         return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
-    def _group(self, x: Float[Tensor, "*B #H Q N"]) -> Float[Tensor, "*B #Hkv G Q N"]:
+    def _group(self, x: Shaped[Tensor, "*B H Q N"]) -> Shaped[Tensor, "*B Hkv G Q N"]:
         heads = x.shape[-3]
         return x.unflatten(-3, (self.kv_heads, -1) if heads > 1 else (1, 1))
 
