@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 
 from regard.cost.layers import KINDS, Exponents, LayerCost, LayerCosts, exponent, measure_layers
+from regard.cost.picture import layers_chart
 from regard.errors import CallError
 
 LENGTHS, WIDTHS = (16, 32, 64, 128), (8, 16, 32)
@@ -60,12 +61,12 @@ def test_counted_operations_are_those_that_torch_counts():
 
 def test_counted_exponents_are_the_textbooks(costs):
     by_name = {layer.name: layer for layer in costs.layers}
-    assert by_name["attention operation"].n.counted == pytest.approx(2)
-    assert by_name["attention operation"].d.counted == pytest.approx(1)
-    for name in ("recurrent layer", "convolution layer"):
+    assert by_name["attention"].n.counted == pytest.approx(2)
+    assert by_name["attention"].d.counted == pytest.approx(1)
+    for name in ("recurrent", "convolution"):
         assert by_name[name].n.counted == pytest.approx(1)
         assert by_name[name].d.counted == pytest.approx(2)
-    assert 1 < by_name["self-attention layer"].n.counted < 2
+    assert 1 < by_name["self-attention"].n.counted < 2
 
 
 def test_measures_every_size_once_a_round(costs):
@@ -82,7 +83,7 @@ def test_a_long_attention_operation_grows_faster_than_a_long_convolution():
     # The one comparison that no machine gets wrong: n² against n, far enough out.
     costs = measure_layers((512, 1024, 2048), (32, 64, 128), seconds=0.5)
     by_name = {layer.name: layer for layer in costs.layers}
-    assert by_name["attention operation"].n.measured > by_name["convolution layer"].n.measured + 0.3
+    assert by_name["attention"].n.measured > by_name["convolution"].n.measured + 0.3
 
 
 def test_serialises_to_json(costs):
@@ -105,22 +106,22 @@ def made_up() -> LayerCosts:
 
 
 def drawn(renderable) -> str:
-    console = Console(width=140, file=io.StringIO())
+    console = Console(width=80, file=io.StringIO())
     console.print(renderable)
     return console.file.getvalue()
 
 
 def test_table_has_the_textbook_beside_the_measurement():
     text = drawn(made_up().table())
-    row = next(line for line in text.splitlines() if "attention operation" in line)
-    assert "n²·d" in row
+    row = next(line for line in text.splitlines() if "● attention" in line)
+    assert "n²d" in row
     assert "2.00 (2.00)" in row
     assert "1.00 (1.00)" in row
     assert "O(log_k n)" in next(line for line in text.splitlines() if "convolution" in line)
 
 
 def test_chart_rises_to_the_right_and_names_the_lengths():
-    lines = drawn(made_up().chart()).splitlines()
+    lines = drawn(layers_chart(made_up())).splitlines()
     marks = [(y, line.index("●")) for y, line in enumerate(lines) if "●" in line]
     assert len(marks) == 3
     assert [x for _, x in marks] == sorted((x for _, x in marks), reverse=True)

@@ -95,13 +95,11 @@ def here(seconds: float = 1.0) -> Hardware:
     product = _fastest(lambda: torch.mm(a, b), device, seconds / 2)
     copy = _fastest(lambda: target.copy_(source), device, seconds / 2)
     return Hardware(
-        f"this machine ({device.type}, {torch.get_num_threads()} threads)"
-        if accelerator is None
-        else f"this {device.type}",
+        "this machine",
         {"float32": 2 * 1024**3 / product},
         _memory(device),
         2 * source.nbytes / copy,  # a copy reads every byte and writes it
-        "measured",
+        f"measured, {device.type}" + (f", {torch.get_num_threads()} threads" if accelerator is None else ""),
         utilisation=HERE_UTILISATION,
     )
 

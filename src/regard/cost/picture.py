@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -25,20 +26,32 @@ def where(costs: "LayerCosts") -> str:
 
 
 def layers_table(costs: "LayerCosts") -> Table:
+    """The exponents, and under them a chart."""
+    both = Table.grid()
+    both.add_row(_exponents(costs))
+    both.add_row(layers_chart(costs))
+    return both
+
+
+def _exponents(costs: "LayerCosts") -> Table:
     pass_ = "forward and backward" if costs.backward else "forward"
     table = Table(
         title=f"One layer, one sequence, {pass_}: time grows as n^p · d^q",
         caption=(
-            f"p: at d={costs.fixed_width}, n to {costs.lengths[-1]}; q: at n={costs.fixed_length},"
-            f" d to {costs.widths[-1]}; in brackets: p and q of the counted operations at these sizes."
+            f"p: n to {costs.lengths[-1]} at d={costs.fixed_width};"
+            f" q: d to {costs.widths[-1]} at n={costs.fixed_length}."
+            f" In brackets: p and q of the counted operations at these sizes."
             f" Fastest of {costs.rounds} interleaved rounds; {where(costs)}."
         ),
         title_justify="left",
         caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),  # so that it fits 80 columns
+        pad_edge=False,
     )
-    for heading in ("layer", "operations", "sequential", "path"):
+    for heading in ("layer", "operations", "steps", "path"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("p (n)", "q (d)", f"n={costs.lengths[-1]}", f"d={costs.widths[-1]}"):
+    for heading in ("p of n", "q of d"):
         table.add_column(heading, justify="right", no_wrap=True)
     for mark, style, layer in zip(MARKS, STYLES, costs.layers, strict=True):
         table.add_row(
@@ -48,8 +61,6 @@ def layers_table(costs: "LayerCosts") -> Table:
             layer.path,
             f"{layer.n.measured:.2f} ({layer.n.counted:.2f})",
             f"{layer.d.measured:.2f} ({layer.d.counted:.2f})",
-            duration(layer.by_length[-1]),
-            duration(layer.by_width[-1]),
         )
     return table
 

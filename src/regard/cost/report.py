@@ -53,7 +53,7 @@ def _time_rows(table: Table, cost: "Cost") -> None:
     peak = f"{operations(t.peak)}/s {t.dtype}"
     table.add_row("hardware", t.hardware, f"each {peak}; {t.source}")
     table.add_row("utilisation", f"{t.utilisation:.0%}", "assumed share of the peak")
-    table.add_row("training", f"{count(t.training_tokens_per_second)} {cost.unit}s/s", "communication left out")
+    table.add_row("training", f"{count(t.training_tokens_per_second)} {cost.unit}s/s", "without communication")
     if t.training_seconds is not None and t.training_tokens is not None and t.training_flops is not None:
         what = f"{count(t.training_tokens)} {cost.unit}s, {operations(t.training_flops)}"
         table.add_row("whole training", f"[bold]{duration(t.training_seconds)}", what)
