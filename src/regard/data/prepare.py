@@ -67,7 +67,8 @@ def prepare(
     train = pair_source(settings, "train")
     assert train is not None
     count = _count(cache, train, tell)
-    count.refuse_if(f"data.train={settings.train}", settings.max_bad if strict else 1.0)
+    if strict or not count.pairs:
+        count.refuse_if(f"data.train={settings.train}", settings.max_bad)
     splits = find_splits(settings, count.pairs)
     source, target = tokenizers or _vocabularies(cache, settings, splits["train"], count.pairs, tell)
     stores: dict[Role, PairStore] = {}

@@ -1,0 +1,60 @@
+"""The data check as it is shown in a terminal."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from regard.data.check import PERCENTILES, CheckReport, Finding
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def check_table(report: CheckReport) -> RenderableType:
+    """Figures of every split, what was found, and what the model is estimated to need."""
+    sizes = ", ".join(f"{size:,} ({side})" for side, size in report.vocabulary.items())
+    parts: list[RenderableType] = [
+        _figures(report),
+        Text(f"50% of the sentences have at most as many tokens, and so on; vocabulary: {sizes}", "dim"),
+    ]
+    if report.estimates:
+        parts.append(_estimates(report))
+    parts += [_finding(finding) for finding in report.findings] or [Text("nothing suspicious was found", "green")]
+    return Group(*parts)
+
+
+def _figures(report: CheckReport) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("split")
+    for name in ("pairs", "skipped", "side", "tokens", "unknown", *(_percent(percent) for percent in PERCENTILES)):
+        table.add_column(name, justify="left" if name == "side" else "right")
+    for role, split in report.splits.items():
+        for name, side in (("source", split.source), ("target", split.target)):
+            whole = [role, f"{split.pairs:,}", f"{split.skipped:,}"] if name == "source" else ["", "", ""]
+            lengths = [str(side.lengths[percent]) for percent in PERCENTILES]
+            table.add_row(*whole, name, f"{side.tokens:,}", f"{side.unknown_rate:.2%}", *lengths)
+    return table
+
+
+def _percent(percent: int) -> str:
+    return "longest" if percent == 100 else f"{percent}%"
+
+
+def _estimates(report: CheckReport) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in report.estimates.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def _finding(finding: Finding) -> Text:
+    """Texts and names of files go in as they are: a bracket in them is no mark-up."""
+    where = finding.file
+    if finding.lines:
+        more = ", …" if finding.count > len(finding.lines) else ""
+        where += f", line{'s' if finding.count != 1 else ''} " + ", ".join(map(str, finding.lines)) + more
+    return Text.assemble(
+        (f"{finding.severity:8}", _STYLES[finding.severity]),
+        f"{finding.split}: {finding.what}\n",
+        (f"        {where}\n", "dim"),
+        f"        → {finding.advice}",
+    )
