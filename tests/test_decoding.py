@@ -12,6 +12,7 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.decoding.protocol import END, PAD, START
 from regard.decoding.sample import draw, sample
+from regard.decoding.top import normaliser, top
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
 
@@ -228,3 +229,21 @@ def test_unknown_words_are_replaced_by_what_they_looked_at():
     words, source = ["<unk>", "besucht", "<unk>"], ["visits", "Anna", "Rome"]
     assert replace_unknown(words, weights, source) == ["Anna", "besucht", "Rome"]
     assert replace_unknown(words, weights, source, dictionary={"Rome": "Rom"}) == ["Anna", "besucht", "Rom"]
+
+
+@pytest.mark.parametrize(("words", "count"), [(7, 3), (256, 4), (257, 10), (1003, 10), (1003, 300), (5, 20)])
+def test_top_finds_what_sorting_finds(words, count):
+    logits = torch.randn(3, 4, words, generator=torch.Generator().manual_seed(words))
+    logits[0, :, ::2] = -torch.inf
+    offset = torch.tensor([[0.0, 1.0, -torch.inf, 0.3]]).expand(3, 4)
+    found = top(logits, offset, count)
+    expected = (logits + offset.unsqueeze(2)).flatten(1).sort(dim=1, descending=True)
+    real = expected.values[:, :count] > -torch.inf
+    torch.testing.assert_close(found.value, expected.values[:, :count])
+    place = found.row * words + found.token
+    assert torch.equal(place[real], expected.indices[:, :count][real])
+
+
+def test_normaliser_is_the_logarithm_of_the_sum():
+    logits = 50 * torch.randn(301, 1003, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(normaliser(logits), logits.logsumexp(1))

@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.attention.multihead import KeyValue
-from regard.attention.trace import Trace
+from regard.attention.trace import Trace, tracing
+from regard.decoders import plain_steps
 from regard.decoders.decoder import Decoder, share
+from regard.decoders.plain_steps import PlainState
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
@@ -78,15 +80,20 @@ class TransformerDecoder(Decoder):
             x = block(x, causal=True, memory=memory)
         return self.norm(x)
 
-    def start(self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False) -> TransformerState:
+    def start(
+        self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False
+    ) -> TransformerState | PlainState:
         """`copies` rows for each row of the memory; where there is no memory, `copies` rows."""
         if watch and (memory is None or self._last_cross() is None):
             raise CallError("there is nothing to watch: this decoder does not attend to a memory")
+        blocks = list(self._blocks())
+        if not (watch or torch.is_grad_enabled() or tracing()) and all(plain_steps.plain(block) for block in blocks):
+            return plain_steps.start(blocks, memory, copies, self.embedding.table.weight.device)
         return TransformerState(
             past=(None,) * len(self.layers),
             memory=tuple(
                 None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
-                for block in self._blocks()
+                for block in blocks
             ),
             mask=None if memory is None else memory.mask,
             length=0,
@@ -96,7 +103,13 @@ class TransformerDecoder(Decoder):
             watch=watch,
         )
 
-    def step(self, tokens: Int[Tensor, " N"], state: TransformerState) -> tuple[Float[Tensor, "N D"], TransformerState]:
+    def step(
+        self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState
+    ) -> tuple[Float[Tensor, "N D"], TransformerState | PlainState]:
+        if isinstance(state, PlainState):
+            x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
+            x, after = plain_steps.step(list(self._blocks()), x, state)
+            return self.norm(x), after
         if not state.watch:
             return self._step(tokens, state)
         with Trace(self) as seen:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from regard.decoding.constraints import Constraints
 from regard.decoding.protocol import END, START, Hypothesis, S, Steps
+from regard.decoding.top import normaliser, top
 from regard.errors import CallError
 
 LEAVING_SHARE = 0.125  # sentences that are done are dropped in groups of this share of the batch
@@ -86,14 +87,10 @@ def beam(
     for step in range(constraints.longest + 1):
         features, state = model.step(history[:, :, -1].flatten(), state)
         logits = model.logits(features)
-        normaliser = logits.logsumexp(1)
+        offset = open_score - normaliser(logits).view(-1, width).float()
         constraints.apply(logits, step, sentences.repeat_interleave(width))
-        best, token = logits.topk(min(2 * size, logits.shape[1]), dim=1)
-        total = open_score.view(-1, 1) + (best - normaliser.unsqueeze(1)).float()
         # 2 · size candidates a sentence: even if the `size` best of them end, `size` are left to go on
-        total, place = total.view(len(sentences), -1).topk(min(2 * size, width * best.shape[1]), dim=1)
-        origin = place // best.shape[1]
-        token = token.view(len(sentences), -1).gather(1, place)
+        total, origin, token = top(logits.view(len(sentences), width, -1), offset, 2 * size)
         if coverage > 0.0:
             looked = _weights(state)
             covered = looked if covered is None else covered + looked

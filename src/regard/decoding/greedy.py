@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.decoding.constraints import Constraints
 from regard.decoding.protocol import END, START, Hypothesis, S, Steps
+from regard.decoding.top import normaliser, top
 
 LEAVING_SHARE = 0.125  # finished rows are dropped in groups of this share: dropping copies the state of all others
 
@@ -16,7 +17,11 @@ Choose = Callable[[Float[Tensor, "N V"], int, Int[Tensor, " N"]], Int[Tensor, " 
 
 def greedy(model: Steps[S], state: S, constraints: Constraints) -> list[list[Hypothesis]]:
     """y_t = argmax p(y | y_<t, x) until the end symbol. One hypothesis a sentence; its score is its log-probability."""
-    return token_by_token(model, state, constraints, lambda logits, _step, _sentences: logits.argmax(1))
+
+    def choose(logits: Tensor, _step: int, _sentences: Tensor) -> Tensor:
+        return top(logits.unsqueeze(1), logits.new_zeros(len(logits), 1), 1).token.squeeze(1)
+
+    return token_by_token(model, state, constraints, choose)
 
 
 @torch.inference_mode()
@@ -31,10 +36,10 @@ def token_by_token(model: Steps[S], state: S, constraints: Constraints, choose: 
     for step in range(constraints.longest + 1):
         features, state = model.step(tokens, state)
         logits = model.logits(features)
-        normaliser = logits.logsumexp(1)
+        scale = normaliser(logits)
         constraints.apply(logits, step, sentences)
         tokens = choose(logits, step, sentences)
-        gained = logits.gather(1, tokens.unsqueeze(1)).squeeze(1) - normaliser
+        gained = logits.gather(1, tokens.unsqueeze(1)).squeeze(1) - scale
         rows, staying = sentences.tolist(), []
         running = torch.tensor([not ended[sentence] for sentence in rows], device=gained.device)
         totals[sentences] += torch.where(running, gained, 0.0).to(totals.dtype)
