@@ -14,6 +14,7 @@ from regard.attention import Sinusoidal
 from regard.cost.estimate import Cost
 from regard.cost.hardware import Hardware
 from regard.cost.passes import model_cost
+from regard.cost.units import count
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.image import VisionTransformer
 from regard.encoders.text import TransformerEncoder
@@ -146,5 +147,5 @@ def published_cost(
         dtype=dtype,
         utilisation=utilisation,
         training_tokens=entry.training_tokens,
-        notes=entry.notes,
+        notes=(f"published: {count(entry.parameters)} parameters, {entry.source}", *entry.notes),
     )
