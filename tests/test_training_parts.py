@@ -40,9 +40,9 @@ def test_schedules_by_hand() -> None:
 
 def test_cosine_ends_where_the_run_does() -> None:
     chosen = TrainingSettings(schedule="cosine", max_epochs=3, accumulate=2, warmup=0)
-    rate = schedule(chosen, lambda: last_step(chosen, lambda epoch: 5 + epoch))  # 5 + 6 + 7 batches: 9 steps
-    assert rate(8) > 0
-    assert rate(9) == pytest.approx(0.0)
+    rate = schedule(chosen, lambda: last_step(chosen, lambda epoch: 5))  # 15 batches: 8 steps
+    assert rate(7) > 0
+    assert rate(8) == pytest.approx(0.0)
     assert last_step(chosen.model_copy(update={"max_steps": 7}), lambda epoch: 5) == 7
 
 

@@ -21,10 +21,10 @@ def reached(run: Run, settings: TrainingSettings, out_of_time: bool) -> str:
 
 
 def last_step(settings: TrainingSettings, len_epoch: LenEpoch) -> int:
-    """The number of the last step, where steps or epochs are limited."""
+    """The number of the last step, if steps or epochs are limited. Epochs are taken to be as long as the first."""
     ends = [] if settings.max_steps is None else [settings.max_steps]
     if settings.max_epochs is not None:
-        ends.append(math.ceil(sum(map(len_epoch, range(settings.max_epochs))) / settings.accumulate))
+        ends.append(math.ceil(len_epoch(0) * settings.max_epochs / settings.accumulate))
     return min(ends)
 
 
