@@ -144,7 +144,7 @@ def test_hostile_tsv(tmp_path):
         (8, "unreadable", 1),
     ]
     assert [item.reason for item in items[2:8]] == [
-        "1 columns where the first line has 2",
+        "1 column where the first line has 2",
         "the source is empty",
         "the target is empty",
         "3 columns where the first line has 2",

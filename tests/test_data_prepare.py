@@ -191,7 +191,7 @@ def test_too_many_bad_lines_stop_and_the_first_are_listed(made, tmp_path):
         prepare(made, tmp_path / "cache")
     message = str(refused.value)
     assert "4 of 300 lines (1.3%) are no pairs, more than data.max_bad=0.01 allows" in message
-    assert f"{train}:5: 1 columns where the first line has 2: 'only one column'" in message
+    assert f"{train}:5: 1 column where the first line has 2: 'only one column'" in message
     assert f"{train}:8: the target is empty: 'two'" in message
     tolerant = prepare(changed(made, max_bad=0.02), tmp_path / "cache").train.counts.read
     assert (tolerant.pairs, tolerant.bad) == (296, 4)

@@ -139,7 +139,7 @@ def _lost(settings: PairDataSettings, role: Role, store: PairStore) -> Iterator[
             yield Finding("error", role, first.reason, first.lines, first.file, [first.line], advice)
             continue
         severity: Severity = "note" if kind == "blank" else "error" if too_many else "warning"
-        what = f"{_lines(read.lost[kind])} {'are' if read.lost[kind] != 1 else 'is'} no pair: {first.reason}"
+        what = f"{_lines(read.lost[kind])} {'are no pairs' if read.lost[kind] != 1 else 'is no pair'}: {first.reason}"
         what += "" if kind == "blank" or len(bads) == 1 else " (the first)"
         advice = _ADVICE[kind]
         if severity == "error":

@@ -46,15 +46,15 @@ def _estimates(report: CheckReport) -> Table:
     return table
 
 
-def _finding(finding: Finding) -> Text:
+def _finding(finding: Finding) -> Table:
     """Texts and names of files go in as they are: a bracket in them is no mark-up."""
     where = finding.file
     if finding.lines:
         more = ", …" if finding.count > len(finding.lines) else ""
         where += f", line{'s' if finding.count != 1 else ''} " + ", ".join(map(str, finding.lines)) + more
-    return Text.assemble(
-        (f"{finding.severity:8}", _STYLES[finding.severity]),
-        f"{finding.split}: {finding.what}\n",
-        (f"        {where}\n", "dim"),
-        f"        → {finding.advice}",
-    )
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=len("warning"))
+    table.add_row(Text(finding.severity, _STYLES[finding.severity]), Text(f"{finding.split}: {finding.what}"))
+    table.add_row("", Text(where, "dim"))
+    table.add_row("", Text(f"→ {finding.advice}"))
+    return table

@@ -89,7 +89,7 @@ def _table(path: Path, columns: Columns, rows: Iterator[tuple[Line, list[str], i
             if is_header:
                 continue
         if len(fields) != width:
-            reason = f"{len(fields)} columns where the first line has {width}"
+            reason = f"{len(fields)} column{'s' if len(fields) != 1 else ''} where the first line has {width}"
             yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
             continue
         yield pair_of(fields[places[0]], fields[places[1]], str(path), line.number)
