@@ -14,14 +14,17 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, overload
 
 import yaml
+from rich.console import Console
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_model
 from torch import nn
 
 from regard import catalog, config
+from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
 from regard.settings.recipe import Recipe
 from regard.tasks.task import Prediction, Scores, Task
@@ -50,6 +53,8 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
     with processes(recipe.training.device, recipe.training.shard) as parallel:
         task = _task(recipe)
         with parallel.main_first():
+            if parallel.main and not (folder / "state").exists():
+                _check(task, folder)
             task.prepare(folder / "cache")
         model = task.build()
         if parallel.main and not (folder / CONFIG).exists():
@@ -66,6 +71,14 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
             return load(folder)
 
 
+def _check(task: Task, folder: Path) -> None:
+    """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
+    report = task.check(folder / "cache")
+    if report.findings:
+        Console(stderr=True).print(check_table(report))
+    report.refuse_if_errors()
+
+
 def _keep(task: Task, folder: Path) -> None:
     """All that prediction needs beside the weights."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +89,7 @@ def _keep(task: Task, folder: Path) -> None:
 def _report(task: Task, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
     model = task.build()
-    model.load_state_dict(load_file(folder / WEIGHTS))
+    load_model(model, folder / WEIGHTS)  # knows about weights that two layers share
     pictures = [Section(*picture) for picture in task.pictures(model.eval())]
     about, tree = task.recipe.about, config.as_tree(task.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
@@ -105,7 +118,7 @@ def load(folder: str | Path) -> "Run":
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
+        load_model(model, folder / WEIGHTS)
     except (SafetensorError, RuntimeError) as error:
         raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
     return Run(folder, recipe, task, model.to(pick_device(recipe.training.device)).eval())
@@ -113,7 +126,9 @@ def load(folder: str | Path) -> "Run":
 
 def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
     """Look the data of a recipe over: what is wrong, where, how often, and what happens to it."""
-    return _task(config.read(recipe, overrides)).check()
+    settings = config.read(recipe, overrides)
+    with TemporaryDirectory(prefix="regard-check-") as cache:
+        return _task(settings).check(Path(cache))
 
 
 @dataclass(frozen=True)

@@ -98,11 +98,12 @@ def recipes(as_json: bool, schema: bool) -> None:
 def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Look the data of a recipe over before training."""
     from regard import api
+    from regard.data.check_table import check_table
 
     report = api.check(recipe, overrides)
-    emit(report.as_dict()) if as_json else show_table(report.table())
-    if not report.ok:
-        raise RegardError("the data has to be mended before training: see the findings marked 'error'")
+    emit(report.as_dict()) if as_json else show_table(check_table(report))
+    if report.errors:
+        raise RegardError(f"the data cannot be trained on: {len(report.errors)} of the findings above are errors")
 
 
 @cli.command()

@@ -5,8 +5,8 @@ In a recipe, `data.train: corpus:pocket` stands for `load("pocket", "train")`.
 
 from collections.abc import Callable
 
-from ..errors import CallError, nearest
-from .pair import Pair, words
+from regard.corpora.pair import Pair, words
+from regard.errors import CallError, nearest
 
 __all__ = ["NAMES", "PREFIX", "Pair", "load", "words"]
 
@@ -14,13 +14,13 @@ PREFIX = "corpus:"
 
 
 def _pocket(split: str) -> list[Pair]:
-    from .pocket import pocket
+    from regard.corpora.pocket import pocket
 
     return pocket(split)
 
 
 def _spelling(split: str) -> list[Pair]:
-    from .spelling import pairs
+    from regard.corpora.spelling import pairs
 
     return pairs(split)
 

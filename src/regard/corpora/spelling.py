@@ -14,8 +14,8 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 
-from ..errors import CallError, nearest
-from .pair import Pair
+from regard.corpora.pair import Pair
+from regard.errors import CallError, nearest
 
 SPLITS = ("train", "valid", "test")
 SPELLED = re.compile(r"[a-z]+(?:'[a-z]+)*")
@@ -53,11 +53,11 @@ def spelling(split: str, *, stress: bool = False) -> list[Spelled]:
 
 
 def pairs(split: str, *, stress: bool = False) -> list[Pair]:
-    """Letters → phonemes, as text. To train on, one pair for each pronunciation; to score, one a word (its first)."""
+    """Letters → phonemes, as text: one pair for each pronunciation, any of which is right; to validate, the first."""
     return [
         Pair(item.source, reference)
         for item in spelling(split, stress=stress)
-        for reference in (item.references if split == "train" else item.references[:1])
+        for reference in (item.references[:1] if split == "valid" else item.references)
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import CallError
+from regard.errors import CallError
 
 Link = tuple[int, int]
 PHARAOH = re.compile(r"(\d+)([-?p])(\d+)")

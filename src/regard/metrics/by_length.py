@@ -6,8 +6,8 @@ Bahdanau, Cho and Bengio 2015, figure 2 (arXiv 1409.0473).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import CallError
-from .text import References, bleu
+from regard.errors import CallError
+from regard.metrics.text import References, bleu
 
 EDGES = (1, 6, 11, 16, 21, 31, 41)
 

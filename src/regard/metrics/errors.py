@@ -7,7 +7,7 @@ Of several references the nearest counts (the first of equals), as in work on th
 
 from collections.abc import Hashable, Sequence
 
-from ..errors import CallError
+from regard.errors import CallError
 
 Tokens = Sequence[Hashable]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ..errors import CallError
-from .alignment import AlignmentScore, Gold, Link, alignment_score, score_of_counts
+from regard.errors import CallError
+from regard.metrics.alignment import AlignmentScore, Gold, Link, alignment_score, score_of_counts
 
 Weights = Float[np.ndarray, "T S"]
 Heads = Float[np.ndarray, "H T S"]
@@ -96,7 +96,7 @@ def alignment_report(
     if not weights:
         raise CallError("nothing to align: no sentences were given")
 
-    def row(layer: str, head: str, tables: Sequence[Weights]) -> ReportRow:
+    def row(layer: str, head: str, tables: Sequence[np.ndarray]) -> ReportRow:
         return ReportRow(layer, head, alignment_score([reading(table) for table in tables], gold))
 
     rows = []
@@ -119,7 +119,7 @@ def best_row(report: Sequence[ReportRow]) -> ReportRow:
     return min((row for row in report if row.layer != "baseline"), key=lambda row: row.score.aer)
 
 
-def _uniform(tables: Sequence[Weights], gold: Sequence[Gold]) -> AlignmentScore:
+def _uniform(tables: Sequence[np.ndarray], gold: Sequence[Gold]) -> AlignmentScore:
     """With one random link a target word, each gold link is hit with probability 1 / S."""
     sources = [max(1, table.shape[1]) for table in tables]
     sure_hits = sum(len(right.sure) / size for right, size in zip(gold, sources, strict=True))

@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from ..errors import CallError
+from regard.errors import CallError
 
 References = Sequence[str] | Sequence[Sequence[str]]
 

@@ -1,12 +1,12 @@
 """Sequence to sequence: an encoder makes a memory, a decoder attends to it, an output layer names the next token.
 
-    p(y | x) = Π_t p(y_t | y_<t, x) = Π_t softmax(W f_t + b)[y_t],     f = decoder(<s> y_1 … y_{T−1}, encoder(x))
+    p(y | x) = Π_t p(y_t | y_<t, x) = Π_t softmax(W f_t)[y_t],     f = decoder(<s> y_1 … y_{T−1}, encoder(x))
 
 Sutskever et al. 2014 (arXiv:1409.3215). Whatever encodes into a `Memory` and decodes by the step protocol fits.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +21,16 @@ from regard.layers.loss import Loss, fused_cross_entropy
 START = 2  # what the decoder reads before it has said anything
 
 Tie = Literal["none", "output", "all"]
+
+
+@runtime_checkable
+class SourceTarget(Protocol):
+    """What the model is trained on: any batch with a source, and target ids padded with 0."""
+
+    @property
+    def source(self) -> Tensor: ...
+    @property
+    def target(self) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -46,9 +56,8 @@ class Seq2Seq(nn.Module):
         self.encoder, self.decoder = encoder, decoder
         self.label_smoothing, self.pad = label_smoothing, pad
         embedding, width = decoder.embedding, decoder.feature_width
-        self.output = nn.Linear(width, embedding.vocabulary)
+        self.output = nn.Linear(width, embedding.vocabulary, bias=False)
         nn.init.normal_(self.output.weight, std=width**-0.5)
-        nn.init.zeros_(self.output.bias)
         if tie != "none":
             if embedding.width != width:
                 raise CallError(
@@ -66,12 +75,12 @@ class Seq2Seq(nn.Module):
                 )
             source.table.weight = embedding.table.weight
 
-    def forward(self, batch: Batch) -> Loss:
+    def forward(self, batch: SourceTarget) -> Loss:
         features = self.features(self.encode(batch.source), batch.target)
         return fused_cross_entropy(
             features.flatten(0, 1),
             self.output.weight,
-            self.output.bias,
+            None,
             batch.target.flatten(),
             smoothing=self.label_smoothing if self.training else 0.0,
             pad=self.pad,

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from itertools import islice
 
-import numpy as np
 import torch
 
+from regard.cost.hardware import here
+from regard.cost.passes import model_cost
+from regard.cost.units import count, duration, memory
 from regard.data.batches import TokenBatches
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
+from regard.data.prepare import PreparedPairs
 from regard.data.splits import Split
 from regard.data.store import PairStore
 from regard.errors import RegardError
@@ -16,6 +19,8 @@ from regard.metrics.by_length import bleu_by_length
 from regard.metrics.errors import sequence_error_rate, token_error_rate
 from regard.metrics.text import bleu, chrf, exact_match, ter
 from regard.models.seq2seq import Seq2Seq
+from regard.settings.recipe import TranslateRecipe
+from regard.tasks.build import build_seq2seq
 from regard.tasks.task import Scores
 
 
@@ -29,6 +34,24 @@ def loss(model: Seq2Seq, store: PairStore, max_tokens: int) -> dict[str, float]:
         total, count = total + float(found.total), count + int(found.count)
         correct += int(found.correct)
     return {"loss": total / max(1, count), "accuracy": correct / max(1, count)}
+
+
+def estimates(recipe: TranslateRecipe, prepared: PreparedPairs) -> dict[str, str]:
+    """The size of the model, memory, and time for an epoch on this machine, counted before anything is built."""
+    batches = TokenBatches(prepared.train, recipe.training.max_tokens, seed=recipe.training.seed)
+    length = max(1, round(len(prepared.train.target_ids) / max(1, len(prepared.train))))
+    with torch.device("meta"):
+        model = build_seq2seq(recipe.model, prepared.source.size, prepared.target.size)
+    rows = max(1, recipe.training.max_tokens // (2 * length))
+    cost = model_cost(model, batch=rows, length=length, hardware=here(0.3))
+    assert cost.time is not None
+    seconds = len(prepared.train.target_ids) / cost.time.training_tokens_per_second
+    return {
+        "parameters": count(cost.parameters),
+        "memory for training": memory(cost.memory.training),
+        "time for an epoch": f"about {duration(seconds)} at {cost.time.utilisation:.0%} of this machine's peak",
+        "batches in an epoch": f"{batches.len_epoch(0):,}, {batches.fill():.0%} full",
+    }
 
 
 def texts(split: Split, most: int) -> list[Pair]:
@@ -46,26 +69,28 @@ def read_all(source: PairSource) -> tuple[list[Pair], int]:
 
 
 def text_scores(sources: Sequence[str], said: Sequence[str], references: Sequence[str]) -> Scores:
-    """Every score of text that the field uses. Pairs with one source are one sentence with several references."""
-    answers: dict[str, list[str]] = {}
+    """Every score of text that the field uses.
+
+    BLEU, chrF and TER are taken line by line, as everybody does, so that they can be compared. Exact match and error
+    rates count a line as right if any line of the same source says so: a word may have several pronunciations.
+    """
+    found = [bleu(said, references), chrf(said, references), ter(said, references)]
+    answers: dict[str, dict[str, None]] = {}
     for source, reference in zip(sources, references, strict=True):
-        answers.setdefault(source, []).append(reference)
-    first = {source: place for place, source in reversed(list(enumerate(sources)))}
-    order = sorted(first.values())
-    hypotheses = [said[place] for place in order]
-    right = [answers[sources[place]] for place in order]
-    found = [bleu(hypotheses, right), chrf(hypotheses, right), ter(hypotheses, right)]
-    tokens, right_tokens = [text.split() for text in hypotheses], [[r.split() for r in several] for several in right]
+        answers.setdefault(source, {})[reference] = None
+    output = dict(zip(reversed(sources), reversed(said), strict=True))  # the first of equal sources
+    outputs = [output[source] for source in answers]
+    right = [list(several) for several in answers.values()]
+    tokens, right_tokens = [text.split() for text in outputs], [[r.split() for r in several] for several in right]
     values = {
         **{score.name.lower(): score.score for score in found},
-        "exact_match": exact_match(hypotheses, right),
+        "exact_match": exact_match(outputs, right),
         "token_error_rate": token_error_rate(tokens, right_tokens),
         "sequence_error_rate": sequence_error_rate(tokens, right_tokens),
-        "sentences": float(len(hypotheses)),
-        "mean_length_ratio": float(
-            np.mean([len(h) / max(1, len(r[0])) for h, r in zip(tokens, right_tokens, strict=True)])
-        ),
+        "sentences": float(len(said)),
     }
-    bins = bleu_by_length([sources[place] for place in order], hypotheses, right)
-    rows = [{"words": b.label, "sentences": b.count, "bleu": b.bleu} for b in bins]
+    rows = [
+        {"words": part.label, "sentences": part.count, "bleu": part.bleu}
+        for part in bleu_by_length(sources, said, references)
+    ]
     return Scores(values, {"signature": found[0].signature}, {"bleu by source length": rows})

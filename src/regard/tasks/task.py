@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rich.table import Table
 from torch import nn
@@ -103,6 +103,7 @@ class Picture(NamedTuple):
     note: str = ""
 
 
+@runtime_checkable
 class Task(Protocol):
     """One job, on one recipe. Made from a recipe for training, or from a run's folder for prediction."""
 
@@ -112,8 +113,8 @@ class Task(Protocol):
         """The same job with what was prepared or restored, under a changed recipe."""
         ...
 
-    def check(self) -> Any:
-        """Look the data over."""
+    def check(self, cache: Path) -> Any:
+        """Look the data over, before anything is trained on it."""
         ...
 
     def prepare(self, cache: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from regard.data.batches import TokenBatches
+from regard.data.check import CheckReport, check
 from regard.data.kinds import UNK
 from regard.data.prepare import PreparedPairs, prepare
 from regard.data.splits import pair_source
@@ -50,6 +51,12 @@ class Translate:
     def prepare(self, cache: Path) -> None:
         self._prepared = prepare(self.recipe.data, cache, tokenizers=self._tokenizers)
         self._tokenizers = (self._prepared.source, self._prepared.target)
+
+    def check(self, cache: Path) -> CheckReport:
+        """What is wrong with the data, and what the model will cost on it."""
+        prepared = prepare(self.recipe.data, cache, tokenizers=self._tokenizers, strict=False)
+        report = check(self.recipe.data, prepared)
+        return replace(report, estimates=scoring.estimates(self.recipe, prepared))
 
     def build(self) -> Seq2Seq:
         torch.manual_seed(self.recipe.training.seed)

@@ -11,12 +11,12 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...errors import CallError, nearest
-from ...metrics.alignment import Gold, write_pharaoh
-from ..pair import Pair
-from .choices import Draw
-from .examples import EXAMPLES
-from .sentences import sentence
+from regard.corpora.pair import Pair
+from regard.corpora.pocket.choices import Draw
+from regard.corpora.pocket.examples import EXAMPLES
+from regard.corpora.pocket.sentences import sentence
+from regard.errors import CallError, nearest
+from regard.metrics.alignment import Gold, write_pharaoh
 
 SIZES = {"train": 30_000, "valid": 500, "test": 1_000}
 EXAMPLE_TARGETS = {pair.target for pair in EXAMPLES}

@@ -7,7 +7,7 @@ Phrases grow on both sides at once, in whatever order each language wants, and t
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..pair import Pair
+from regard.corpora.pair import Pair
 
 CONTRACTIONS = {("a", "el"): "al", ("de", "el"): "del"}
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from .both import Phrase, chain, idiom, word
-from .clauses import Tense
-from .lexicon import (
+from regard.corpora.pocket.both import Phrase, chain, idiom, word
+from regard.corpora.pocket.clauses import Tense
+from regard.corpora.pocket.lexicon import (
     ANIMALS,
     BAD,
     CITIES,
@@ -31,7 +31,7 @@ from .lexicon import (
     Adjective,
     Noun,
 )
-from .noun_phrases import (
+from regard.corpora.pocket.noun_phrases import (
     BARE,
     FIRST_PLURAL,
     FIRST_SINGULAR,

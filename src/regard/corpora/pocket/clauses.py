@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from .both import English, Phrase, Spanish, chain, word
-from .lexicon import ESTAR, IR, PODER, TENER, WANT, Adjective, Verb
-from .noun_phrases import FIRST_SINGULAR, THIRD_SINGULAR, NounPhrase, Pronoun
-from .spanish import Conjugation, Gender
+from regard.corpora.pocket.both import English, Phrase, Spanish, chain, word
+from regard.corpora.pocket.lexicon import ESTAR, IR, PODER, TENER, WANT, Adjective, Verb
+from regard.corpora.pocket.noun_phrases import FIRST_SINGULAR, THIRD_SINGULAR, NounPhrase, Pronoun
+from regard.corpora.pocket.spanish import Conjugation, Gender
 
 
 class Tense(Enum):

@@ -1,10 +1,20 @@
 """The sentences that documentation and demonstrations show. They open the test split and are never trained on."""
 
-from ..pair import Pair
-from . import lexicon as lex
-from .both import Phrase, chain, render, word
-from .clauses import Tense, act, be, joined, quality, statement, with_it, with_object, with_receiver
-from .noun_phrases import BARE, SHE, THE, WE, A, I, NounPhrase, date, name, noun_phrase, pronoun
+from regard.corpora.pair import Pair
+from regard.corpora.pocket import lexicon as lex
+from regard.corpora.pocket.both import Phrase, chain, render, word
+from regard.corpora.pocket.clauses import (
+    Tense,
+    act,
+    be,
+    joined,
+    quality,
+    statement,
+    with_it,
+    with_object,
+    with_receiver,
+)
+from regard.corpora.pocket.noun_phrases import BARE, SHE, THE, WE, A, I, NounPhrase, date, name, noun_phrase, pronoun
 
 RED, BIG = lex.COLOURS[0], lex.OF_THINGS[1]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .spanish import Conjugation, Gender, agree, conjugate, plural
+from regard.corpora.pocket.spanish import Conjugation, Gender, agree, conjugate, plural
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # two entries are the same only if they are one: "letter", "letter"

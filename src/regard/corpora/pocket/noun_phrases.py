@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from .both import English, Phrase, Spanish, chain, word
-from .lexicon import DAYS, MONTHS, OCCASION, Adjective, Noun
-from .spanish import UNITS, Gender, cardinal
+from regard.corpora.pocket.both import English, Phrase, Spanish, chain, word
+from regard.corpora.pocket.lexicon import DAYS, MONTHS, OCCASION, Adjective, Noun
+from regard.corpora.pocket.spanish import UNITS, Gender, cardinal
 
 FIRST_SINGULAR, SECOND_SINGULAR, THIRD_SINGULAR, FIRST_PLURAL, THIRD_PLURAL = range(5)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from ..pair import Pair
-from . import lexicon as lex
-from .both import Phrase, chain, idiom, render, word
-from .choices import Draw, food, other_pronoun, person, subject, thing, when
-from .clauses import (
+from regard.corpora.pair import Pair
+from regard.corpora.pocket import lexicon as lex
+from regard.corpora.pocket.both import Phrase, chain, idiom, render, word
+from regard.corpora.pocket.choices import Draw, food, other_pronoun, person, subject, thing, when
+from regard.corpora.pocket.clauses import (
     Tense,
     act,
     asking,
@@ -21,7 +21,7 @@ from .clauses import (
     with_receiver,
     yes_no_question,
 )
-from .noun_phrases import (
+from regard.corpora.pocket.noun_phrases import (
     PRONOUNS,
     THE,
     THIRD_SINGULAR,
@@ -33,7 +33,7 @@ from .noun_phrases import (
     noun_phrase,
     pronoun,
 )
-from .statements import (
+from regard.corpora.pocket.statements import (
     ACTIONS,
     DESCRIBED,
     FOODS,

@@ -1,8 +1,8 @@
 """Plain statements, chosen at random: somebody does, is, has, knows or likes something."""
 
-from . import lexicon as lex
-from .both import Phrase, chain, idiom, word
-from .choices import (
+from regard.corpora.pocket import lexicon as lex
+from regard.corpora.pocket.both import Phrase, chain, idiom, word
+from regard.corpora.pocket.choices import (
     ALL_ANIMALS,
     SIBLINGS_AND_CHILDREN,
     Draw,
@@ -16,7 +16,7 @@ from .choices import (
     thing,
     when,
 )
-from .clauses import (
+from regard.corpora.pocket.clauses import (
     Clause,
     Tense,
     act,
@@ -32,8 +32,8 @@ from .clauses import (
     with_pronoun,
     with_receiver,
 )
-from .lexicon import Noun, Verb
-from .noun_phrases import (
+from regard.corpora.pocket.lexicon import Noun, Verb
+from regard.corpora.pocket.noun_phrases import (
     IN_GENERAL,
     MANY,
     PRONOUNS,

@@ -1,0 +1,222 @@
+"""Text to text, from the user's file to predictions: on the command line and in Python, on real files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.attention import Trace
+from regard.errors import CallError, RegardError
+from regard.settings.decoding import DecodingSettings
+from regard.tasks import aligning
+from regard.tasks.search import search
+from regard.tasks.translate import Translate
+
+WORDS = {"one": "uno", "two": "dos", "three": "tres", "red": "rojo", "blue": "azul", "cat": "gato", "dog": "perro"}
+TINY = {
+    "recurrent": {"kind": "recurrent", "width": 48, "embedding": 32, "dropout": 0.0},
+    "transformer": {
+        "kind": "transformer", "width": 32, "heads": 2, "hidden": 64,
+        "encoder_layers": 1, "decoder_layers": 2, "dropout": 0.0, "label_smoothing": 0.0,
+    },
+}  # fmt: skip
+
+
+def write_pairs(file, count=120):
+    """Word for word, but turned round: what a decoder without a look at the source cannot know."""
+    chance = np.random.default_rng(0)
+    lines = []
+    for _ in range(count):
+        source = chance.choice(list(WORDS), size=chance.integers(2, 5)).tolist()
+        lines.append(f"{' '.join(source)}\t{' '.join(WORDS[word] for word in reversed(source))}\n")
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
+def recipe(folder, kind, **training):
+    """A recipe for the file of pairs that overfits it in seconds."""
+    import yaml
+
+    pairs = write_pairs(folder / "pairs.tsv")
+    tree = {
+        "task": "translate",
+        "data": {"train": str(pairs), "valid": str(pairs), "test": str(pairs), "tokenizer": {"kind": "word"}},
+        "model": TINY[kind],
+        "training": {
+            "max_tokens": 400, "max_steps": 250, "max_epochs": None, "learning_rate": 5e-3, "warmup": 20,
+            "schedule": "constant", "validate_every": 250, **training,
+        },
+        "decoding": {"beam": 2, "max_length": 10},
+    }  # fmt: skip
+    file = folder / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    return file
+
+
+@pytest.fixture(scope="module", params=["recurrent", "transformer"])
+def run(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return regard.train(recipe(folder, request.param), output=folder / "run")
+
+
+def test_translate_learns_its_tiny_data(run):
+    scores = run.evaluate().values
+    assert isinstance(run.task, Translate)
+    assert scores["exact_match"] > 90
+    assert run.predict("one red cat").text == "gato rojo uno"
+
+
+def test_the_folder_holds_all_and_nothing_that_can_execute(run):
+    names = {path.name for path in run.folder.iterdir()}
+    assert {"config.yaml", "model.safetensors", "metrics.jsonl", "report.html", "tokenizer.source.json"} <= names
+    endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
+    assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}
+
+
+def test_lists_n_best_and_scores(run):
+    one, two = run.predict(["one red cat", "two"], n_best=2)
+    assert one.text == run.predict("one red cat").text
+    assert len(one.n_best) == 2
+    assert one.n_best[0].score >= one.n_best[1].score
+    assert two.input == "two"
+    assert run.predict([]) == []
+    assert run.predict("").text == ""
+
+
+def test_batching_does_not_change_outputs(run):
+    texts = ["one", "blue dog three", "two red", "cat cat dog blue", "three"]
+    together = [prediction.text for prediction in run.predict(texts)]
+    assert [run.predict(text).text for text in texts] == together
+    assert [prediction.text for prediction in run.predict(texts, batch_tokens=1)] == together
+
+
+def test_prefixes_and_sampling(run):
+    assert run.predict("one red cat", prefix="azul").text.startswith("azul")
+    drawn = run.predict("one red cat", sample=True, seed=3, n_best=3, temperature=2.0)
+    assert drawn == run.predict("one red cat", sample=True, seed=3, n_best=3, temperature=2.0)
+    assert len(drawn.n_best) == 3
+
+
+def test_a_wrong_decoding_setting_is_named(run):
+    with pytest.raises(CallError, match=r"decoding\.baem: unknown key; did you mean 'beam'"):
+        run.predict("one", baem=3)
+    with pytest.raises(CallError, match=r"decoding\.n_best=9 is more than beam=2"):
+        run.predict("one", n_best=9)
+
+
+def test_looking_changes_nothing_and_shows_the_winner(run):
+    plain, looked = run.predict("one red cat"), run.predict("one red cat", attention=True)
+    assert plain.text == looked.text
+    assert plain.score == looked.score
+    alignment = looked.alignment
+    assert alignment.rows == ["gato", "rojo", "uno", "</s>"]
+    assert alignment.columns == ["one", "red", "cat", "</s>"]
+    for weights in alignment.weights.values():
+        assert weights.shape[1:] == (4, 4)
+        np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_forced_weights_are_those_of_decoding_step_by_step(run):
+    """The picture of a beam search's winner is what the decoder saw when it decoded."""
+    task, model = run.task, run.model
+    source = task.source.encode("three blue dog")
+    how = DecodingSettings(beam=3, max_length=10)
+    winner = search(model, [source], how)[0][0].tokens
+    forced = aligning.forced(model, [source], [winner])[0]
+    memory = model.encode(torch.tensor([[*source, 3]]))
+    state = model.start(memory)
+    with torch.inference_mode(), Trace(model) as seen:
+        for token in [2, *winner]:
+            _, state = model.step(torch.tensor([token]), state)
+    for name, weights in forced.items():
+        np.testing.assert_allclose(seen[name][0].numpy(), weights, atol=1e-5)
+
+
+def test_unknown_words_are_replaced_through_attention(run):
+    task = run.task.under(run.recipe.model_copy(update={"decoding": DecodingSettings(beam=1, replace_unknown=True)}))
+    alignment = aligning.labelled(
+        {"decoder.attention": np.eye(3, 4, k=1)[None]}, task.source, task.target, "one Zebra cat", [5, 1]
+    )
+    assert aligning.replacements(alignment, task.source, "one Zebra cat", [1, 1]) == ["Zebra", "cat"]
+    assert task.target.decode([5, 1], ["Zebra"]).endswith("Zebra")
+
+
+def test_alignment_error_against_a_gold_file(run, tmp_path):
+    pairs = (run.folder.parent / "pairs.tsv").read_text(encoding="utf-8").splitlines()
+    gold = tmp_path / "gold.align"
+    lengths = [len(line.split("\t")[0].split()) for line in pairs]
+    gold.write_text("\n".join(" ".join(f"{i}-{n - 1 - i}" for i in range(n)) for n in lengths) + "\n")
+    scores = run.evaluate([f"data.alignments={gold}"], alignments=True)
+    assert scores.values["aer"] < scores.values["aer_uniform"]
+    heads = scores.details["alignment error by layer and head"]
+    assert all(0 <= row["aer"] <= 1 for row in heads)
+    with pytest.raises(CallError, match="there is no such file"):
+        run.evaluate(["data.alignments=nowhere.align"], alignments=True)
+    with pytest.raises(CallError, match=r"give data\.alignments=FILE"):
+        run.evaluate(alignments=True)
+
+
+def test_loading_what_is_no_run_is_a_clear_error(tmp_path, run):
+    with pytest.raises(CallError, match="is not there"):
+        regard.load(tmp_path / "nowhere")
+    with pytest.raises(CallError, match="not a run"):
+        regard.load(tmp_path)
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(RegardError, match="does not hold the weights"):
+        regard.load(copy)
+
+
+# ------------------------------------------------------------------------------------------------- the command line
+def cli(*words, **options):
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "regard", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, **options)
+
+
+def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
+    texts = ["one red cat", "two blue dog"]
+    expected = [prediction.text for prediction in run.predict(texts)]
+    assert cli("predict", run.folder, *texts).stdout.splitlines() == expected
+    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
+    done = cli("predict", run.folder, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt")
+    assert done.stdout == ""
+    assert (tmp_path / "out.txt").read_text().splitlines() == expected
+    piped = cli("predict", run.folder, "decoding.beam=1", "--json", input="one red cat\n")
+    document = json.loads(piped.stdout)
+    assert document[0]["input"] == "one red cat"
+    assert isinstance(document[0]["n_best"][0]["score"], float)
+
+
+def test_evaluate_on_the_command_line(run):
+    document = json.loads(cli("evaluate", run.folder, "--json").stdout)
+    assert document["exact_match"] > 90
+    assert document["signature"].startswith("nrefs:1|case:mixed")
+    shown = cli("evaluate", run.folder)
+    assert "bleu by source length" in shown.stdout
+
+
+@pytest.mark.slow
+def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
+    """The promise as users meet it: the command line, killed, and the same command again."""
+    file = recipe(tmp_path, "transformer", max_steps=60, save_every=10, validate_every=30)
+    whole = cli("train", file, "-o", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    first = cli("train", file, "-o", tmp_path / "parts", "--max-steps", 23)
+    assert first.returncode == 0, first.stderr
+    second = cli("train", file, "-o", tmp_path / "parts", "--json")
+    assert second.returncode == 0, second.stderr
+    assert json.loads(second.stdout)["step"] == 60
+    assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "parts/model.safetensors").read_bytes()
+    changed = cli("train", file, "model.width=64", "-o", tmp_path / "parts")
+    assert changed.returncode == 2
+    assert "model.width" in changed.stderr
