@@ -72,6 +72,18 @@ def test_two_or_more_mistakes_come_together():
         assert part in said
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_another_kind_of_model_replaces_the_old_one_whole(order):
+    recipe = config.read("translate-recurrent", ["model.kind=transformer", "model.width=64"][::order])
+    assert (recipe.model.kind, recipe.model.width) == ("transformer", 64)
+
+
+def test_the_ladder_reads_every_rung():
+    tree = config.load_yaml(config.find("ladder"))
+    rungs = [config.build(config.override(tree, variant.set)) for variant in config.read("ladder").variants]
+    assert len({rung.model for rung in rungs}) == len(rungs) == 10
+
+
 def test_settings_are_frozen():
     recipe = config.build(MINIMAL)
     with pytest.raises(ValueError, match="frozen"):
@@ -89,6 +101,17 @@ def test_a_recipe_may_extend_another(tmp_path):
     mine.write_text("extends: translate-transformer\nmodel: {width: 32}\n")
     assert config.read(mine).model.width == 32
     assert config.read(mine).model.heads == config.read("translate-transformer").model.heads
+
+
+def test_variables_of_the_environment(tmp_path, monkeypatch):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("extends: translate-transformer\ndata: {train: '${PAIRS:-a.tsv}', test: '${PAIRS_TEST}'}\n")
+    with pytest.raises(CallError, match="needs the environment variable PAIRS_TEST"):
+        config.read(mine)
+    monkeypatch.setenv("PAIRS_TEST", "b.tsv")
+    assert (config.read(mine).data.train, config.read(mine).data.test) == ("a.tsv", "b.tsv")
+    monkeypatch.setenv("PAIRS", "c.tsv")
+    assert config.read(mine).data.train == "c.tsv"
 
 
 def test_yaml_mistakes_name_file_and_line(tmp_path):

@@ -5,6 +5,8 @@
 Nothing is read but the recipe itself: a typo is found before any data is touched.
 """
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -70,17 +72,39 @@ def load_yaml(file: Path) -> Tree:
         raise CallError(
             f"{file}: a recipe is a mapping of sections (task, data, model, training), not {type(tree).__name__}"
         )
+    tree = _expand(tree, file)
     if "extends" in tree:
         return merge(load_yaml(find(tree.pop("extends"))), tree)
     return tree
 
 
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+def _expand(value: Any, file: Path) -> Any:
+    """`${NAME}` and `${NAME:-otherwise}` in texts of a recipe stand for variables of the environment."""
+
+    def variable(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1], match[2])
+        if found is None:
+            raise CallError(f"{file} needs the environment variable {match[1]}, which is not set")
+        return found
+
+    if isinstance(value, dict):
+        return {key: _expand(inner, file) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_expand(inner, file) for inner in value]
+    return _VARIABLE.sub(variable, value) if isinstance(value, str) else value
+
+
 def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
-    """`over` on top of `base`, section by section."""
+    """`over` on top of `base`, section by section. A section of another kind takes the place of the old one whole."""
     out = dict(base)
     for key, value in over.items():
         old = out.get(key)
-        out[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        both = isinstance(old, dict) and isinstance(value, Mapping)
+        same_kind = both and value.get("kind", old.get("kind")) == old.get("kind")
+        out[key] = merge(old, value) if same_kind else dict(value) if isinstance(value, Mapping) else value
     return out
 
 
@@ -103,13 +127,14 @@ def parse_override(text: str) -> tuple[Path_, Any]:
 def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
     """Apply `key=value` texts, or a mapping from dotted keys to values."""
     pairs = overrides.items() if isinstance(overrides, Mapping) else (parse_override(text) for text in overrides)
+    changes: Tree = {}
     for key, value in pairs:
         path = tuple(key.split(".")) if isinstance(key, str) else key
         nested: Any = value
         for part in reversed(path):
             nested = {part: nested}
-        tree = merge(tree, nested)
-    return tree
+        changes = merge(changes, nested)
+    return merge(tree, changes)
 
 
 def read(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
