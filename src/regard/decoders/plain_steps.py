@@ -74,7 +74,7 @@ class PlainState:
         )
 
     def with_own_place(self, like: Float[Tensor, "N E"], parts: int) -> Float[Tensor, "room P N D"]:
-        """The buffer, with a place for the next step: a larger copy of it, if there is none or another state took it."""
+        """The buffer, with a place for the next step: a larger copy, if there is none or another state took it."""
         cache, length = self.cache, self.length
         if cache is None:
             cache = like.new_empty(ROOM, parts, *like.shape)

@@ -30,6 +30,7 @@ from regard.attention.score import Score
 from regard.attention.trace import tracing
 from regard.decoders.decoder import Decoder, share
 from regard.errors import CallError
+from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 
 Context = Literal["initial", "constant", "previous", "current"]
@@ -102,7 +103,7 @@ class RecurrentDecoder(Decoder):
             raise CallError(f"input_feeding belongs to context='current', not to context={context!r}")
         self.embedding, self.context, self.attention = embedding, context, score
         self.width, self.depth, self.feature_width, self.input_feeding = width, depth, embedding.width, input_feeding
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         context_width = {"initial": 0, "constant": summary_width}.get(context, memory_width)
         fed_width = self.feature_width if input_feeding else context_width if context != "current" else 0
         kind = nn.GRU if cell == "gru" else nn.LSTM

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.errors import CallError
+from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
 from regard.layers.transformer import Block
@@ -51,7 +52,7 @@ class RecurrentEncoder(nn.Module):
         inputs = [embedding.width_out] + [width] * (depth - 1)
         self.ahead = nn.ModuleList(kind(n, own, batch_first=True) for n in inputs)
         self.back = nn.ModuleList(kind(n, own, batch_first=True) for n in inputs if bidirectional)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Int[Tensor, "B S"], pad: int = 0) -> Memory:
         mask = tokens != pad

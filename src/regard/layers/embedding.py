@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.positions import Learned, Sinusoidal
+from regard.layers.dropout import Dropout
 
 
 class Embedding(nn.Module):
@@ -33,7 +34,7 @@ class Embedding(nn.Module):
         self.vocabulary, self.width, self.scaled, self.pad = vocabulary, width, scaled, pad
         self.table = nn.Embedding(vocabulary, width, padding_idx=pad)
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         with torch.no_grad():
             nn.init.normal_(self.table.weight, std=width**-0.5)
             self.table.weight[pad].zero_()

@@ -9,9 +9,12 @@ it has as many parameters.
 
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
 
 Activation = Literal["relu", "gelu"]
 
@@ -27,11 +30,11 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.activation = F.relu if activation == "relu" else F.gelu
+        self.activation = torch.relu_ if activation == "relu" else F.gelu  # in place: nothing else needs the sums
         self.gated = gated
         self.widen = nn.Linear(width, 2 * hidden if gated else hidden, bias=not gated)
         self.narrow = nn.Linear(hidden, width, bias=not gated)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for linear in (self.widen, self.narrow):
             nn.init.xavier_uniform_(linear.weight)
             if not gated:

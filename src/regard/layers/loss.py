@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-BLOCK_ELEMENTS = 2**21  # logits in work at a time: 8 MB in float32
+BLOCK_ELEMENTS = 2**22  # logits in work at a time: 16 MB in float32
 GPU_BLOCK_ELEMENTS = 2**27  # a GPU wants large matrices; 512 MB in float32
 
 
@@ -87,18 +87,16 @@ class _FusedCrossEntropy(torch.autograd.Function):
             for start in range(0, len(targets), block_rows):
                 rows = slice(start, start + block_rows)
                 x, y = features[rows].to(work), targets[rows].unsqueeze(1)
-                table = F.log_softmax(F.linear(x, matrix, offset), dim=1, dtype=exact)
-                right = table.gather(1, y)
-                total -= (1.0 - smoothing) * right.sum()
-                if smoothing > 0.0:
-                    total -= smoothing / vocabulary * table.sum()
-                correct += (right.squeeze(1) >= table.amax(1)).sum()
+                table = F.linear(x, matrix, offset).to(exact)
+                highest, right, mean = table.amax(1, keepdim=True), table.gather(1, y), table.mean(1, keepdim=True)
+                correct += (right >= highest).sum()
+                table.sub_(highest).exp_()
+                norm = table.sum(1, keepdim=True)
+                total += (highest + norm.log() - (1.0 - smoothing) * right - smoothing * mean).sum()
                 if grad_features is None or grad_weight is None:
                     continue
-                table.exp_()  # from here on the table is the gradient of the logits
-                if smoothing > 0.0:
-                    table -= smoothing / vocabulary
-                table.scatter_add_(1, y, table.new_full((1, 1), smoothing - 1.0).expand_as(y))
+                # From here on the table is the gradient of the logits, but for the −ε/V that all of them share.
+                table.div_(norm).scatter_add_(1, y, table.new_full((1, 1), smoothing - 1.0).expand_as(y))
                 if grad_bias is not None:
                     grad_bias += table.sum(0)
                 table = table.to(work)
@@ -107,6 +105,12 @@ class _FusedCrossEntropy(torch.autograd.Function):
                     grad_weight.addmm_(table.T, x)
                 else:
                     grad_weight += table.T @ x
+            if smoothing > 0.0 and grad_features is not None and grad_weight is not None:
+                share = smoothing / vocabulary
+                grad_features -= (share * matrix.sum(0, dtype=exact)).to(grad_features.dtype)
+                grad_weight -= share * features.sum(0, dtype=exact)
+                if grad_bias is not None:
+                    grad_bias -= share * len(targets)
         if learning:
             ctx.save_for_backward(grad_features, grad_weight, grad_bias)
             ctx.weight_type, ctx.bias_type = weight.dtype, None if bias is None else bias.dtype

@@ -18,6 +18,7 @@ from regard.attention.multihead import KeyValue, MultiHead
 from regard.attention.relative import Alibi, RelativeBias
 from regard.attention.rotary import Rotary
 from regard.attention.score import Score
+from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import Activation, FeedForward
 from regard.layers.norm import NormKind, norm
 
@@ -36,6 +37,7 @@ class Block(nn.Module):
         activation: Activation = "relu",
         gated: bool = False,
         dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
         attention_dropout: float = 0.0,
         kv_heads: int | None = None,
         score: Callable[[int], Score] | None = None,
@@ -44,7 +46,8 @@ class Block(nn.Module):
     ) -> None:
         """
         cross          attend to a memory, too, of width `memory_width` (`width` if not given)
-        dropout        of what each f adds, and inside the feed-forward; `attention_dropout` of attention's weights
+        dropout        of what each f adds, which is all that the paper has; torch's layers also have `hidden_dropout`,
+                       inside the feed-forward, and `attention_dropout`, of attention's weights
         score          makes a score for vectors of a head's width; called once for each attention of the block
         rotary, relative   positions for the self-attention
         """
@@ -68,9 +71,9 @@ class Block(nn.Module):
         self.attention_norm = norm(width, norm_kind)
         self.cross = attention(memory_width or width) if cross else None
         self.cross_norm = norm(width, norm_kind) if cross else None
-        self.feed_forward = FeedForward(width, hidden, activation=activation, gated=gated, dropout=dropout)
+        self.feed_forward = FeedForward(width, hidden, activation=activation, gated=gated, dropout=hidden_dropout)
         self.feed_forward_norm = norm(width, norm_kind)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,
