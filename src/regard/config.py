@@ -103,7 +103,7 @@ def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
     for key, value in over.items():
         old = out.get(key)
         both = isinstance(old, dict) and isinstance(value, Mapping)
-        same_kind = both and value.get("kind", old.get("kind")) == old.get("kind")
+        same_kind = both and old.get("kind") in (None, value.get("kind", old.get("kind")))
         out[key] = merge(old, value) if same_kind else dict(value) if isinstance(value, Mapping) else value
     return out
 
