@@ -88,6 +88,7 @@ def test_hand_worked_pieces_and_spans(trained):
     assert byte.spans("é!") == [Span(0, 1, 0), Span(0, 1, 0), Span(1, 2, 1)]
     assert byte.decoded_spans(byte.encode("é!")) == [Span(0, 0, 0), Span(0, 1, 0), Span(1, 2, 1)]
     assert byte.decode([0xC3 + 4]) == "�"
+    assert byte.labels(byte.encode("é !")) == ["·", "é", "␣", "!"]
 
 
 def test_words_keep_one_form_wherever_they_stand(trained):

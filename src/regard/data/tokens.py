@@ -107,7 +107,7 @@ class Tokenizer:
     def labels(self, ids: Iterable[int]) -> list[str]:
         """What to write beside a picture: each piece as the reader knows it, special tokens by their names."""
         ids = list(ids)
-        plain = [text.strip() or "␣" for text in self._surface(ids, ())]
+        plain = [text.strip() or ("␣" if text else "·") for text in self._surface(ids, ())]  # ·: half a character
         return [SPECIALS[index] if index < len(SPECIALS) else text for index, text in zip(ids, plain, strict=True)]
 
     def spans(self, text: str, words: re.Pattern[str] = WORD) -> list[Span]:
