@@ -141,7 +141,9 @@ class Run:
     model: nn.Module
 
     @overload
-    def predict(self, inputs: str, overrides: Overrides = ..., **options: Any) -> Prediction: ...
+    def predict(  # pyright: ignore[reportOverlappingOverload]  (a str is a Sequence[str], too)
+        self, inputs: str, overrides: Overrides = ..., **options: Any
+    ) -> Prediction: ...
     @overload
     def predict(self, inputs: Sequence[str], overrides: Overrides = ..., **options: Any) -> list[Prediction]: ...
     def predict(

@@ -102,9 +102,10 @@ def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
     out = dict(base)
     for key, value in over.items():
         old = out.get(key)
-        both = isinstance(old, dict) and isinstance(value, Mapping)
-        same_kind = both and old.get("kind") in (None, value.get("kind", old.get("kind")))
-        out[key] = merge(old, value) if same_kind else dict(value) if isinstance(value, Mapping) else value
+        if isinstance(old, dict) and isinstance(value, Mapping):
+            same_kind = old.get("kind") in (None, value.get("kind", old.get("kind")))
+            value = merge(old, value) if same_kind else dict(value)
+        out[key] = value
     return out
 
 

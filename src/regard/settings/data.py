@@ -59,7 +59,9 @@ class PairDataSettings(Settings):
     header: bool | None = Field(
         None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
     )
-    tokenizer: TokenizerSettings = Field(default_factory=TokenizerSettings, description="how text is cut into tokens")
+    tokenizer: TokenizerSettings = Field(
+        TokenizerSettings.model_validate({}), description="how text is cut into tokens"
+    )
     max_length: int = Field(256, ge=2, description="most tokens a side, the end token included")
     overlong: Literal["skip", "cut"] = Field("skip", description="what happens to pairs with a longer side")
     max_bad: float = Field(

@@ -33,7 +33,7 @@ class Recipe(Settings):
     task: str = Field(description="the job")
     about: str = Field("", description="the recipe in one line")
     needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
-    training: TrainingSettings = Field(TrainingSettings(), description="how the model is trained")
+    training: TrainingSettings = Field(TrainingSettings.model_validate({}), description="how the model is trained")
     expected: Expected | None = Field(None, description="the score that the recipe is known to reach")
     variants: list[Variant] = Field([], description="what `regard compare` compares if it is not told")
 
@@ -41,12 +41,12 @@ class Recipe(Settings):
 class TranslateRecipe(Recipe):
     """Text to text: translation, spelling, anything with a source and a target line."""
 
-    task: Literal["translate"] = Field("translate", description="the job: text to text")
+    task: Literal["translate"] = Field("translate", description="the job: text to text")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: PairDataSettings = Field(description="the user's files and how they are read")
     model: Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")] = Field(
         description="the model and its sizes"
     )
-    decoding: DecodingSettings = Field(DecodingSettings(), description="how outputs are searched for")
+    decoding: DecodingSettings = Field(DecodingSettings.model_validate({}), description="how outputs are searched for")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.model.tied == "all" and not self.data.tokenizer.joint:
