@@ -90,7 +90,14 @@ def test_order_matters(kind):
     assert not torch.allclose(model.features(swapped)[:, -1], model.features(tokens)[:, -1], atol=1e-5)
 
 
+@pytest.fixture(params=[True, False], ids=["learning", "predicting"])
+def grad(request):
+    with torch.set_grad_enabled(request.param):
+        yield
+
+
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("grad")  # without gradients, a faster way of stepping takes over
 def test_cached_equals_uncached(kind):
     model, tokens = language_model(kind), texts(rows=3)
     whole, state = model.features(tokens), model.start(rows=3)

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Alibi, Learned, Rotary, Sinusoidal
+from regard.decoders.plain_steps import PlainState
 from regard.decoders.transformer import TransformerDecoder, TransformerState
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
@@ -26,6 +27,7 @@ from regard.layers.norm import NormKind
 from regard.layers.transformer import Block
 
 Positions = Literal["learned", "sinusoidal", "rotary", "alibi"]
+State = TransformerState | PlainState
 SPREAD = 0.02  # standard deviation of fresh weights, as in GPT-2
 
 
@@ -116,11 +118,11 @@ class LanguageModel(nn.Module):
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
         return self.output(features)
 
-    def start(self, rows: int = 1) -> TransformerState:
+    def start(self, rows: int = 1) -> State:
         """The state before the first token of `rows` texts."""
         return self.decoder.start(copies=rows)
 
-    def step(self, tokens: Int[Tensor, " N"], state: TransformerState) -> tuple[Float[Tensor, "N D"], TransformerState]:
+    def step(self, tokens: Int[Tensor, " N"], state: State) -> tuple[Float[Tensor, "N D"], State]:
         return self.decoder.step(tokens, state)
 
     @torch.no_grad()
