@@ -1,5 +1,6 @@
 """The loop in one process: what it computes, when it stops, what it writes."""
 
+import importlib.util
 import json
 import math
 import os
@@ -268,3 +269,12 @@ def test_no_pickle_in_the_folder(tmp_path: Path) -> None:
     train(tmp_path)
     suffixes = {file.suffix or file.name for file in tmp_path.rglob("*") if file.is_file()}
     assert suffixes == {".json", ".jsonl", ".safetensors", "SHA256SUMS"}
+
+
+def test_tensorboard_where_it_is_installed(tmp_path: Path) -> None:
+    if importlib.util.find_spec("tensorboard") is None:
+        with pytest.raises(CallError, match=r"pip install 'regard\[tensorboard\]'"):
+            train(tmp_path, tensorboard=True)
+    else:
+        train(tmp_path, tensorboard=True, max_steps=3)
+        assert list((tmp_path / "tensorboard").glob("events.*"))

@@ -121,9 +121,9 @@ def test_guard_knows_bad_from_hard() -> None:
     assert bad(1, math.nan, 1.0)  # even as the first step
     assert not any(bad(step, 2.0, 1.0) for step in range(2, 70))
     assert bad(70, 2.0, math.inf)
-    assert bad(71, 2.0, 10.5)  # more than ten times the median, more than four times the start
-    assert bad(72, 21.0, 1.0)
-    assert not bad(73, 2.0, 9.5)
+    assert bad(71, 2.0, 100.5)  # more than a hundred times the median
+    assert bad(72, 20.5, 1.0)  # more than ten times the median
+    assert not bad(73, 19.5, 99.5)
     assert not any(bad(step, 1e-4, 1e-3) for step in range(74, 150))  # the run converges ...
     assert not bad(150, 0.5, 3.9)  # ... and a hard batch is far above the median, but not above the start
 
