@@ -30,7 +30,7 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.activation = torch.relu_ if activation == "relu" else F.gelu  # in place: nothing else needs the sums
+        self.activation = torch.relu_ if activation == "relu" else F.gelu
         self.gated = gated
         self.widen = nn.Linear(width, 2 * hidden if gated else hidden, bias=not gated)
         self.narrow = nn.Linear(hidden, width, bias=not gated)
@@ -41,10 +41,11 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
-        wide = self.widen(x)
+        # As a matrix: relu can work in place on a fresh one, while on a view autograd would make copies.
+        wide = self.widen(x.reshape(-1, x.shape[-1]))
         if self.gated:
             gate, value = wide.chunk(2, dim=-1)
             wide = F.silu(gate) * value
         else:
             wide = self.activation(wide)
-        return self.narrow(self.dropout(wide))
+        return self.narrow(self.dropout(wide)).view(x.shape)
