@@ -94,6 +94,8 @@ def test_a_named_size_is_filled_in_and_can_be_changed():
     recipe = config.build(config.override(MINIMAL, ["model.size=base", "model.heads=16"]))
     model = recipe.model
     assert (model.width, model.hidden, model.heads, model.encoder_layers) == (512, 2048, 16, 6)
+    resized = config.read("translate-transformer", ["model.heads=16", "model.size=base"]).model
+    assert (resized.width, resized.heads) == (512, 16), "a size given on top replaces the recipe's own widths"
 
 
 def test_a_recipe_may_extend_another(tmp_path):

@@ -234,6 +234,7 @@ def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
 @click.option("--hardware", default="here", help="here (measured), or a GPU and a count such as a100:8.")
 @click.option("--batch", type=click.IntRange(min=1), help="Sequences in a batch.")
 @click.option("--length", type=click.IntRange(min=1), help="Tokens of a sequence.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Of the arithmetic.")
 @click.option("--utilisation", type=click.FloatRange(0, 1, min_open=True), help="Share of the peak that is reached.")
 @json_option
 def cost(
@@ -242,13 +243,14 @@ def cost(
     hardware: str,
     batch: int | None,
     length: int | None,
+    dtype: str | None,
     utilisation: float | None,
     as_json: bool,
 ) -> None:
     """Parameters, FLOPs, memory and time of a model not yet built."""
     from regard.commands.cost import cost as run_cost
 
-    result = run_cost(recipe, overrides, hardware, batch=batch, length=length, utilisation=utilisation)
+    result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilisation=utilisation)
     emit(result.as_dict()) if as_json else show_table(result.table())
 
 

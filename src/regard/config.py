@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from regard.errors import CallError, nearest
 from regard.settings.base import Settings
+from regard.settings.model import SIZES
 from regard.settings.recipe import TASKS, Recipe
 
 Tree = dict[str, Any]
@@ -98,13 +99,17 @@ def _expand(value: Any, file: Path) -> Any:
 
 
 def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
-    """`over` on top of `base`, section by section. A section of another kind takes the place of the old one whole."""
+    """`over` on top of `base`, section by section.
+
+    A section of another kind takes the place of the old one whole, and a named size that of the old sizes.
+    """
     out = dict(base)
     for key, value in over.items():
         old = out.get(key)
         if isinstance(old, dict) and isinstance(value, Mapping):
             same_kind = old.get("kind") in (None, value.get("kind", old.get("kind")))
-            value = merge(old, value) if same_kind else dict(value)
+            kept = {k: v for k, v in old.items() if not (value.get("size") in SIZES and k in SIZES[value["size"]])}
+            value = merge(kept, value) if same_kind else dict(value)
         out[key] = value
     return out
 
@@ -130,11 +135,15 @@ def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
     pairs = overrides.items() if isinstance(overrides, Mapping) else (parse_override(text) for text in overrides)
     changes: Tree = {}
     for key, value in pairs:
-        path = tuple(key.split(".")) if isinstance(key, str) else key
-        nested: Any = value
-        for part in reversed(path):
-            nested = {part: nested}
-        changes = merge(changes, nested)
+        *sections, name = key.split(".") if isinstance(key, str) else key
+        place = changes
+        for section in sections:
+            if not isinstance(place.setdefault(section, {}), dict):
+                place[section] = {}
+            place = place[section]
+        place[name] = (
+            {**place[name], **value} if isinstance(place.get(name), dict) and isinstance(value, Mapping) else value
+        )
     return merge(tree, changes)
 
 
