@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -73,7 +75,14 @@ def test_translate_learns_its_tiny_data(run):
 
 def test_the_folder_holds_all_and_nothing_that_can_execute(run):
     names = {path.name for path in run.folder.iterdir()}
-    assert {"config.yaml", "model.safetensors", "metrics.jsonl", "report.html", "tokenizer.source.json"} <= names
+    assert {
+        "config.yaml",
+        "model.safetensors",
+        "metrics.jsonl",
+        "report.html",
+        "README.md",
+        "tokenizer.source.json",
+    } <= names
     endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
     assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}
 
@@ -220,3 +229,21 @@ def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     changed = cli("train", file, "model.width=64", "-o", tmp_path / "parts")
     assert changed.returncode == 2
     assert "model.width" in changed.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(tmp_path):
+    file = recipe(tmp_path, "transformer", max_steps=100_000, save_every=100_000, log_every=1)
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "regard", "train", str(file), "-o", str(run)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+        deadline = time.monotonic() + 120
+        while not (run / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert out == ""
+    assert "go on" in said
+    assert list((run / "state").iterdir()), "nothing was saved"

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from regard import catalog, config
+from regard import __version__, catalog, config
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
 from regard.settings.recipe import Recipe
@@ -66,6 +66,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         if parallel.main:
             _keep(task, folder)  # anew: limits may have been raised
             _write(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
+            _write(folder / "README.md", _card(task.recipe, folder, _summary(model, result)))
             _report(task, folder)
         with parallel.main_first():
             return load(folder)
@@ -93,6 +94,26 @@ def _report(task: Task, folder: Path) -> None:
     pictures = [Section(*picture) for picture in task.pictures(model.eval())]
     about, tree = task.recipe.about, config.as_tree(task.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
+
+
+def _card(recipe: Recipe, folder: Path, summary: dict[str, Any]) -> str:
+    """What a stranger who finds the folder wants to know."""
+    scores = (summary["best"] or {}).get("scores", {})
+    lines = [
+        f"# {folder.name}",
+        "",
+        recipe.about or f"A model for the job `{recipe.task}`.",
+        "",
+        f"{summary['parameters']:,} parameters; {summary['step']:,} steps in {summary['seconds']:.0f} s, ended by"
+        f" `{summary['stopped_by']}`. Validation: {', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
+        "",
+        f'    regard predict {folder} "..."',
+        f"    regard evaluate {folder} data.test=FILE",
+        "",
+        f"Trained by regard {__version__}. The whole recipe is in `{CONFIG}`, the curves are in `report.html`.",
+        "Weights are safetensors; nothing in this folder can execute.",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _write(file: Path, text: str) -> None:
