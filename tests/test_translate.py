@@ -160,7 +160,7 @@ def test_alignment_error_against_a_gold_file(run, tmp_path):
     gold = tmp_path / "gold.align"
     lengths = [len(line.split("\t")[0].split()) for line in pairs]
     gold.write_text("\n".join(" ".join(f"{i}-{n - 1 - i}" for i in range(n)) for n in lengths) + "\n")
-    scores = run.evaluate([f"data.alignments={gold}"], alignments=True)
+    scores = run.evaluate(alignments=gold)
     assert scores.values["aer"] < scores.values["aer_uniform"]
     heads = scores.details["alignment error by layer and head"]
     assert all(0 <= row["aer"] <= 1 for row in heads)

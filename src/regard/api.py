@@ -182,9 +182,14 @@ class Run:
         found = task.predict(self.model, [inputs] if single else list(inputs), prefix=prefix, attention=attention)
         return found[0] if single else found
 
-    def evaluate(self, overrides: Overrides = (), *, alignments: bool = False, **data: Any) -> Scores:
-        """Scores on the test data of the recipe, or on `test=...`."""
-        return self._with(overrides, {"data": data}).evaluate(self.model, alignments=alignments)
+    def evaluate(self, overrides: Overrides = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
+        """Scores on the test data of the recipe, or on `test=...`.
+
+        `alignments`: alignment error of every layer and head, against the corpus's own gold or that of a file.
+        """
+        if not isinstance(alignments, bool):
+            data["alignments"] = str(alignments)
+        return self._with(overrides, {"data": data}).evaluate(self.model, alignments=bool(alignments))
 
     def summary(self) -> dict[str, Any]:
         """What training left behind: parameters, steps, seconds, the record of every validation."""
