@@ -229,6 +229,11 @@ def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     changed = cli("train", file, "model.width=64", "-o", tmp_path / "parts")
     assert changed.returncode == 2
     assert "model.width" in changed.stderr
+    with (tmp_path / "pairs.tsv").open("a") as pairs:
+        pairs.write("cat\tgato\n")
+    other = cli("train", file, "-o", tmp_path / "parts", "--max-steps", 70)
+    assert other.returncode == 2
+    assert "training data" in other.stderr
 
 
 @pytest.mark.slow

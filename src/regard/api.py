@@ -59,9 +59,10 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         model = task.build()
         if parallel.main and not (folder / CONFIG).exists():
             _keep(task, folder)
+        identity = config.as_tree(recipe) | {"training data": task.fingerprint()}
         result = fit(
             model, task.batches(), recipe.training, folder,
-            evaluate=task.validate, sample=task.sample, config=config.as_tree(recipe), parallel=parallel,
+            evaluate=task.validate, sample=task.sample, config=identity, parallel=parallel,
         )  # fmt: skip
         if parallel.main:
             _keep(task, folder)  # anew: limits may have been raised

@@ -19,7 +19,6 @@ from regard.errors import CallError
 from regard.metrics.alignment import AlignmentScore, Gold, Link, alignment_score, score_of_counts
 
 Weights = Float[np.ndarray, "T S"]
-Heads = Float[np.ndarray, "H T S"]
 Span = tuple[int, int]
 
 
@@ -82,7 +81,9 @@ class ReportRow:
 
 
 def alignment_report(
-    weights: Sequence[Mapping[str, Heads]], gold: Sequence[Gold], reading: Callable[[Weights], set[Link]] = argmax_links
+    weights: Sequence[Mapping[str, np.ndarray]],
+    gold: Sequence[Gold],
+    reading: Callable[[Weights], set[Link]] = argmax_links,
 ) -> list[ReportRow]:
     """Every layer and head against gold. `weights[n]` has for sentence n, by the layer's name, heads × words × words.
 

@@ -137,6 +137,10 @@ class Task(Protocol):
         """The training data, for `training.fit`."""
         ...
 
+    def fingerprint(self) -> str:
+        """Changes if the training data does: a run does not go on with other data under the old name."""
+        ...
+
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Quick scores while training."""
         ...

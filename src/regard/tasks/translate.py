@@ -66,6 +66,9 @@ class Translate:
         training = self.recipe.training
         return TokenBatches(self.data.train, training.max_tokens, seed=training.seed)
 
+    def fingerprint(self) -> str:
+        return self.data.train.digest()
+
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Loss and accuracy a token of all validation pairs; BLEU, greedily, of the first few."""
         assert isinstance(model, Seq2Seq)

@@ -3,7 +3,7 @@
 from typing import Any
 
 FREE = {
-    *("about", "needs", "expected"),
+    *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
     *(f"training.{name}" for name in ("log_every", "tensorboard", "device", "threads", "shard")),
 }
