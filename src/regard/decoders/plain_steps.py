@@ -25,6 +25,7 @@ from regard.decoders.decoder import share
 from regard.layers.transformer import Block
 
 ROOM = 16  # steps by which a full buffer grows
+FEW_KEYS = 12  # up to which a product and a sum beat `bmm`, which has no fast kernel for matrices that small
 
 
 def plain(block: Block) -> bool:
@@ -121,11 +122,9 @@ def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tup
             cache = state.with_own_place(query, 2 * len(blocks))
         assert cache is not None
         cache[length, 2 * number : 2 * number + 2] = now.unflatten(1, (2, -1)).transpose(0, 1)
-        key, value = (
-            cache[: length + 1, part].unflatten(2, (state.heads, -1)).flatten(1, 2).transpose(0, 1)
-            for part in (2 * number, 2 * number + 1)
+        context = _attend_to_past(
+            query, cache[: length + 1, 2 * number], cache[: length + 1, 2 * number + 1], state.heads
         )
-        context = _attend(query.reshape(-1, 1, key.shape[2]), key, value, None).view(x.shape)
         x = _add(block, block.attention_norm, x, block.attention.out(context))
         if block.cross is not None and block.cross_norm is not None and memory is not None:
             y = block.cross_norm(x) if block.norm_first else x
@@ -144,6 +143,20 @@ def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tup
 
 def _add(block: Block, norm: torch.nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return x + y if block.norm_first else norm(x + y)
+
+
+def _attend_to_past(
+    query: Float[Tensor, "N D"], key: Float[Tensor, "K N D"], value: Float[Tensor, "K N D"], heads: int
+) -> Float[Tensor, "N D"]:
+    """One query a row to its own keys."""
+    query = query.reshape(-1, query.shape[1] // heads)
+    key, value = (x.unflatten(2, (heads, -1)).flatten(1, 2) for x in (key, value))
+    if len(key) <= FEW_KEYS:
+        weights = (key * (query * query.shape[1] ** -0.5)).sum(2).softmax(0)
+        context = (weights.unsqueeze(2) * value).sum(0)
+    else:
+        context = _attend(query.unsqueeze(1), key.transpose(0, 1), value.transpose(0, 1), None)
+    return context.view(key.shape[1] // heads, -1)
 
 
 def _attend(
