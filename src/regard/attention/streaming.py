@@ -13,8 +13,7 @@ for dot products; here it is for tanh. With t = tanh(q_i + k_j) and g the gradie
 
 Where we differ: blocks of queries see all their keys before the softmax (a block of rows × K scores is small), so
 that no running maximum is needed; only the tile of tanh values, queries × keys × D, is cut along the keys too. The
-tile is sized to stay in the cache of a core, which is what makes this faster than the direct form and not only
-smaller.
+tile is sized to stay in cache, which is what makes this faster than the direct form and not only smaller.
 """
 
 import math
@@ -28,9 +27,9 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.score import TanhForm, at_least_float32, no_autocast
 
-# Numbers in a tile of tanh values. On a CPU: four megabytes of float32, shared out among the caches of the cores; smaller
-# tiles are no faster on one thread, and cost several threads more in waiting for each other. Elsewhere: enough work for
-# one launch of a kernel.
+# Numbers in a tile of tanh values. On a CPU: four megabytes of float32, shared out among the caches of the cores.
+# Smaller tiles are no faster on one thread, and make several threads wait for each other more often. Elsewhere: enough
+# work for one launch of a kernel.
 TILE_ON_CPU, TILE_ELSEWHERE = 2**20, 2**25
 
 
