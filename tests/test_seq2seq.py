@@ -347,3 +347,29 @@ def test_each_model_learns_to_reverse(name):
     with torch.no_grad():
         found = greedy(model, model.start(model.encode(source)), Constraints(9))
     assert [h[0].tokens for h in found] == source.flip(1).tolist()
+
+
+@torch.no_grad()
+def test_a_decoder_without_memory_is_a_language_model():
+    torch.manual_seed(2)
+    decoder = TransformerDecoder(
+        Embedding(TARGET_WORDS, 12, positions=Sinusoidal(12)), [Block(12, HEADS, 15) for _ in range(2)]
+    ).eval()
+    tokens = some_tokens(5, 20)  # longer than the first buffer of the cache
+    whole = decoder(tokens)
+    one_by_one, _ = stepped(decoder, tokens, decoder.start(copies=5))
+    torch.testing.assert_close(one_by_one, whole, rtol=1e-4, atol=1e-5)
+    _, state = stepped(decoder, tokens[:, :17], decoder.start(copies=5))
+    rows = torch.tensor([4, 0, 0])
+    rest, _ = stepped(decoder, tokens[rows, 17:], state.select(rows))
+    torch.testing.assert_close(rest, whole[rows, 17:], rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_row_with_nothing_to_attend_to_is_the_same_in_steps():
+    torch.manual_seed(2)
+    decoder, memory, tokens = DECODERS["transformer"]().double().eval(), some_memory(), some_tokens(5, 4)
+    mask = memory.mask & (torch.arange(5) != 2)[:, None]
+    empty = Memory(memory.vectors.double(), mask, memory.summary.double())
+    one_by_one, _ = stepped(decoder, tokens, decoder.start(empty))
+    torch.testing.assert_close(one_by_one, decoder(tokens, empty))

@@ -95,17 +95,18 @@ def _with_room(cache: Tensor, length: int, rows: int) -> Tensor:
 def start(blocks: list[Block], memory: Memory | None, copies: int, device: torch.device) -> PlainState:
     heads = blocks[0].attention.heads
     hidden, projected = None, []
-    if memory is not None and memory.mask is not None:
-        low = torch.finfo(memory.vectors.dtype).min / 2
-        hidden = memory.vectors.new_zeros(memory.mask.shape).masked_fill_(~memory.mask, low)
-        hidden = hidden.repeat_interleave(heads, 0).unsqueeze(1)
     for block in blocks:
         if memory is None or block.cross is None:
             projected.append(None)
             continue
         key, value = block.cross.project_memory(memory.vectors)
-        if memory.mask is not None:  # a row with nothing to attend to gives zeros: an average of zeros
+        if memory.mask is not None:
+            # A row with nothing to attend to gives zeros: the scores are finite, and the values are zeros.
             value = value.masked_fill(~memory.mask[:, None, :, None], 0.0)
+            if hidden is None:
+                low = torch.finfo(key.dtype).min / 2
+                hidden = key.new_zeros(memory.mask.shape).masked_fill_(~memory.mask, low)
+                hidden = hidden.repeat_interleave(heads, 0).unsqueeze(1)
         projected.append((key.flatten(0, 1), value.flatten(0, 1)))
     rows = copies if memory is None else len(memory.vectors) * copies
     return PlainState(None, [0], tuple(projected), hidden, heads, 0, rows, copies, device)
