@@ -29,7 +29,8 @@ class RecurrentEncoder(nn.Module):
     The summary is the last state of each direction: the forward one at the last token, the backward one at the first.
 
     Padding stands at the end, where the forward direction meets it after all that is real. For the backward direction
-    each row is turned round within its own length. Packed sequences give the same, but train 1.6 times slower on a CPU.
+    each row is turned round within its own length. Packed sequences give the same, but train more slowly on a CPU (a
+    layer of width 256, one measurement: GRU 1.6 times, LSTM 1.3 times).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Dropout that costs a quarter of torch's on a CPU.
+"""Dropout that costs a third of torch's on a CPU.
 
     y = x · m / (1 − p),     m = 1 with probability 1 − p, else 0      Srivastava et al. 2014, section 4 (JMLR 15)
 
