@@ -33,7 +33,7 @@ class KeyValue(NamedTuple):
 
     def select(self, rows: Int[Tensor, "M"]) -> "KeyValue":
         """Keep, drop, repeat or reorder rows."""
-        return KeyValue(self.key[rows], self.value[rows])
+        return KeyValue(self.key.index_select(0, rows), self.value.index_select(0, rows))
 
 
 class MultiHead(nn.Module):

@@ -10,13 +10,13 @@ from regard.look import matrix
 
 RECIPE = "translate-recurrent"
 
-#: What the lectures look at: an adjective that changes place, two words that become one, a clitic that jumps to the
-#: front, and one English word with two translations.
+#: What the lectures look at, none of it in the training data: two words that become one, a clitic that jumps to the
+#: front, one English word with two translations, an adjective that changes place.
 SENTENCES = (
-    "The black hats were newer than the red car.",
     "We are eating bread.",
     "I am writing a letter to her.",
-    "The first letter of the alphabet is beautiful.",
+    "The girl is writing the letter B.",
+    "The woman bought the red house and the man painted it.",
 )
 
 

@@ -80,7 +80,7 @@ class Scores:
 
         main = Table(box=None, show_header=False)
         for name, value in self.values.items():
-            main.add_row(name, f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}")
+            main.add_row(name, f"{value:.4g}" if abs(value) < 1 or value == int(value) else f"{value:.2f}")
         for name, text in self.notes.items():
             main.add_row(name, text)
         return Group(main, *(_rows(name, rows) for name, rows in self.details.items() if rows))
