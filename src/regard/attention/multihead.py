@@ -31,7 +31,7 @@ class KeyValue(NamedTuple):
     key: Float[Tensor, "N Hkv K d"]
     value: Float[Tensor, "N Hkv K dv"]
 
-    def select(self, rows: Int[Tensor, "M"]) -> "KeyValue":
+    def select(self, rows: Int[Tensor, " M"]) -> "KeyValue":
         """Keep, drop, repeat or reorder rows."""
         return KeyValue(self.key.index_select(0, rows), self.value.index_select(0, rows))
 

@@ -54,7 +54,7 @@ class TanhForm(NamedTuple):
 
     query: Float[Tensor, "*#b Q D"]
     key: Float[Tensor, "*#b K D"]
-    weight: Float[Tensor, "D"]
+    weight: Float[Tensor, " D"]
 
     def table(self) -> Float[Tensor, "*b Q K"]:
         """All Q×K scores, a few queries at a time: outside of training never a tensor of Q×K×D."""

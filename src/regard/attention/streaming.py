@@ -137,7 +137,7 @@ class _StreamingAttention(torch.autograd.Function):
         ctx,
         query: Float[Tensor, "B Q D"],
         key: Float[Tensor, "B K D"],
-        weight: Float[Tensor, "D"],
+        weight: Float[Tensor, " D"],
         value: Float[Tensor, "B K Dv"],
         bias: Float[Tensor, "#B Q K"] | None,
         mask: Bool[Tensor, "#B #Q K"] | None,
