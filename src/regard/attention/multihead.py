@@ -227,3 +227,5 @@ class MultiHead(nn.Module):
     def _require_width(self, name: str, x: Tensor, width: int) -> None:
         if x.dim() != 3 or x.shape[-1] != width:
             raise ValueError(f"{name} has shape {tuple(x.shape)}, but must be batch × length × {width}")
+        if not x.is_floating_point():
+            raise ValueError(f"{name} is {str(x.dtype).removeprefix('torch.')}, but attention needs floating point")

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rich.table import Table
 from torch import nn
 
+from regard.look import AttentionRecord
+from regard.look.records import Head
+from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
 
 
@@ -79,6 +82,8 @@ class Scores:
         from rich.console import Group
 
         main = Table(box=None, show_header=False)
+        main.add_column()
+        main.add_column(overflow="fold")
         for name, value in self.values.items():
             main.add_row(name, f"{value:.4g}" if abs(value) < 1 or value == int(value) else f"{value:.2f}")
         for name, text in self.notes.items():
@@ -156,3 +161,21 @@ class Task(Protocol):
     def predict(self, model: nn.Module, inputs: Sequence[str], *, prefix: str, attention: bool) -> list[Prediction]: ...
 
     def evaluate(self, model: nn.Module, *, alignments: bool) -> Scores: ...
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """A job whose model can be asked where it looked."""
+
+    def look(
+        self,
+        model: nn.Module,
+        text: str,
+        *,
+        output: str | None,
+        method: str,
+        gold: Gold | None,
+        layer: int | None,
+        head: Head,
+        name: str,
+    ) -> AttentionRecord: ...
