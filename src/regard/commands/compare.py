@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from regard.errors import CallError, RegardError
 from regard.settings.recipe import Recipe, Variant
 from regard.training.charts import Line, line_chart
 from regard.training.report import Section, page, table
+
+COLOURS = 10  # that the page's style sheet has for lines
 
 
 @dataclass(frozen=True)
@@ -125,14 +128,24 @@ def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
 def _page(comparison: Comparison) -> str:
     heads = ["variant", *comparison.columns(), "parameters", "seconds", "memory MB"]
     rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
-    curves = [
-        Line(row.name, [r["step"] for r in row.history], [r["scores"]["loss"] for r in row.history], f"line{number}")
-        for number, row in enumerate(comparison.rows)
+    named = list(enumerate(comparison.rows))
+    key = "".join(f'<li><span class="swatch s{n % COLOURS}"></span>{escape(row.name)}</li>' for n, row in named)
+    charts = [
+        line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in ("loss", "bleu")
     ]
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
     sections = [
-        Section("Scores", table(heads, rows), "The same data, budget and seed for all."),
-        Section("Validation loss", line_chart("loss", curves)),
+        Section("Scores on the test data", table(heads, rows), "The same data, budget and seed for all."),
+        Section("Curves", f'<ul class="key">{key}</ul><div class="charts">{"".join(charts)}</div>'),
         Section("One sentence", table(["variant", "source, output, reference"], samples)),
     ]
     return page(f"{comparison.recipe}: {len(comparison.rows)} variants", "", sections)
+
+
+def _curves(rows: list[Row], score: str) -> list[Line]:
+    return [
+        Line(
+            row.name, [r["step"] for r in row.history], [r["scores"].get(score) for r in row.history], f"s{n % COLOURS}"
+        )
+        for n, row in enumerate(rows)
+    ]

@@ -55,7 +55,9 @@ def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) ->
     return [sum(x) / len(x) for x, _ in parts], [sum(y) / len(y) for _, y in parts]
 
 
-def line_chart(title: str, lines: Sequence[Line], *, x_label: str = "step", zero: bool = False) -> str:
+def line_chart(
+    title: str, lines: Sequence[Line], *, x_label: str = "step", zero: bool = False, legend: bool = True
+) -> str:
     """An SVG figure. Points that are not numbers are left out; `zero` lets the vertical axis start there."""
     drawn = [(line, xs, ys) for line, (xs, ys) in ((line, _points(line)) for line in lines) if xs]
     if not drawn:
@@ -83,7 +85,7 @@ def line_chart(title: str, lines: Sequence[Line], *, x_label: str = "step", zero
         parts.append(f'<text class="tick middle" x="{at_x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}">{number(tick)}</text>')
     parts.append(f'<text class="tick end" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}">{escape(x_label)}</text>')
     parts += [_draw(line, xs, ys, at_x, at_y) for line, xs, ys in drawn]
-    if len(drawn) > 1:
+    if legend and len(drawn) > 1:
         parts.append(_legend([line for line, _, _ in drawn]))
     return "".join([*parts, "</svg>"])
 

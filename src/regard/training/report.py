@@ -201,6 +201,18 @@ footer { margin-top: 3.5rem; font-size: .85rem }
 .line.validation { stroke: var(--validation) }
 .dot { fill: var(--train) } .dot.validation { fill: var(--validation) }
 .mark { fill: var(--card); stroke: var(--train); stroke-width: 2.5 } .mark.validation { stroke: var(--validation) }
+.line.s0 { stroke: #1d4e89 } .dot.s0 { fill: #1d4e89 } .swatch.s0 { background: #1d4e89 }
+.line.s1 { stroke: #c2410c } .dot.s1 { fill: #c2410c } .swatch.s1 { background: #c2410c }
+.line.s2 { stroke: #2f855a } .dot.s2 { fill: #2f855a } .swatch.s2 { background: #2f855a }
+.line.s3 { stroke: #9f3f8f } .dot.s3 { fill: #9f3f8f } .swatch.s3 { background: #9f3f8f }
+.line.s4 { stroke: #b7791f } .dot.s4 { fill: #b7791f } .swatch.s4 { background: #b7791f }
+.line.s5 { stroke: #0e7490 } .dot.s5 { fill: #0e7490 } .swatch.s5 { background: #0e7490 }
+.line.s6 { stroke: #7c3aed } .dot.s6 { fill: #7c3aed } .swatch.s6 { background: #7c3aed }
+.line.s7 { stroke: #be123c } .dot.s7 { fill: #be123c } .swatch.s7 { background: #be123c }
+.line.s8 { stroke: #4d7c0f } .dot.s8 { fill: #4d7c0f } .swatch.s8 { background: #4d7c0f }
+.line.s9 { stroke: #64748b } .dot.s9 { fill: #64748b } .swatch.s9 { background: #64748b }
+.key { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; list-style: none; padding: 0; font-size: .9rem }
+.swatch { display: inline-block; width: 1rem; height: .25rem; margin-right: .45rem; vertical-align: middle }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; font-size: .92rem }
 th { text-align: left; color: var(--soft); font-weight: 500 }
