@@ -14,9 +14,10 @@ import torch
 
 from regard.attention import Trace
 from regard.corpora import PREFIX, load
-from regard.data.kinds import UNK
+from regard.data.kinds import SPECIALS, UNK
 from regard.data.pairs import Pair
 from regard.data.tokens import Span, Tokenizer
+from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
 from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
 from regard.metrics.reading import alignment_report, argmax_links, merge_subwords, two_way_links
@@ -80,16 +81,12 @@ def labelled(weights: Weights, source: Tokenizer, target: Tokenizer, text: str, 
 
 def replacements(alignment: Alignment, source: Tokenizer, text: str, tokens: Ids) -> list[str]:
     """For each unknown token of the output, the source word most attended to (PosUnk: arXiv:1410.8206)."""
-    spans, mean = source.spans(text), alignment.mean
-    if not spans:
-        return []
+    spans = source.spans(text)
     words = _words(spans)
-    found = []
-    for row, token in enumerate(tokens):
-        if token == UNK:
-            start, stop = words[spans[int(mean[row, : len(spans)].argmax())].word]
-            found.append(text[spans[start].start : spans[stop - 1].end])
-    return found
+    whole = [text[spans[words[span.word][0]].start : spans[words[span.word][1] - 1].end] for span in spans]
+    marked = [SPECIALS[UNK] if token == UNK else "" for token in tokens]
+    found = replace_unknown(marked, torch.from_numpy(alignment.mean), whole)
+    return [word for word, token in zip(found, tokens, strict=True) if token == UNK]
 
 
 # ---------------------------------------------------------------------------------------------------- against gold
