@@ -43,6 +43,7 @@ def test_compare_trains_every_variant_and_writes_one_page(tmp_path):
     assert all(row["peak_memory"] > 2**20 and row["seconds"] > 0 and len(row["history"]) == 2 for row in rows)
     page = (tmp_path / "out/compare.html").read_text(encoding="utf-8")
     assert "context=initial" in page
+    assert "BLEU by words of the source" in page
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
 

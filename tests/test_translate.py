@@ -18,6 +18,7 @@ from regard.settings.decoding import DecodingSettings
 from regard.tasks import aligning
 from regard.tasks.search import search
 from regard.tasks.translate import Translate
+from regard.training.metrics import read_metrics
 
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "red": "rojo", "blue": "azul", "cat": "gato", "dog": "perro"}
 TINY = {
@@ -253,3 +254,21 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(tmp_path):
     assert out == ""
     assert "the same command goes on" in said
     assert list((run / "state").iterdir()), "nothing was saved"
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path):
+    """`torchrun --nproc-per-node 2 -m regard train`: batches are shared out, losses are those of one."""
+    file = recipe(tmp_path, "transformer", max_steps=30, validate_every=30, log_every=1)
+    alone = cli("train", file, "-o", tmp_path / "alone")
+    assert alone.returncode == 0, alone.stderr
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
+    command = [*launcher, "train", str(file), "-o", str(tmp_path / "both")]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    both = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
+    assert both.returncode == 0, both.stderr
+    one, two = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("alone", "both"))
+    losses = [[line["loss"] for line in lines if line["kind"] == "train"] for lines in (one, two)]
+    assert len(losses[0]) == 30
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    assert both.stderr.count("validation loss") == 1, "only one process speaks"

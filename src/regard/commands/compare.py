@@ -38,6 +38,7 @@ class Row:
     seconds: float
     peak_memory: int
     history: list[dict[str, Any]]
+    by_length: list[dict[str, Any]]  # BLEU by the length of the source
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,10 @@ def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
     if code := os.waitstatus_to_exitcode(status):
         raise RegardError(f"the variant {variant.name!r} ended with exit code {code}")
     run = api.load(folder)
-    summary = run.summary()
+    summary, scores = run.summary(), run.evaluate()
     return Row(
-        variant.name, variant.set, str(folder), run.evaluate().values, summary["parameters"], summary["seconds"],
-        usage.ru_maxrss * 1024, summary["history"],
+        variant.name, variant.set, str(folder), scores.values, summary["parameters"], summary["seconds"],
+        usage.ru_maxrss * 1024, summary["history"], scores.details["bleu by source length"],
     )  # fmt: skip
 
 
@@ -130,7 +131,8 @@ def _page(comparison: Comparison) -> str:
     rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
     named = list(enumerate(comparison.rows))
     key = "".join(f'<li><span class="swatch s{n % COLOURS}"></span>{escape(row.name)}</li>' for n, row in named)
-    charts = [
+    charts = [line_chart("BLEU by words of the source", _by_length(comparison.rows), x_label="words", legend=False)]
+    charts += [
         line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in ("loss", "bleu")
     ]
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
@@ -140,6 +142,20 @@ def _page(comparison: Comparison) -> str:
         Section("One sentence", table(["variant", "source, output, reference"], samples)),
     ]
     return page(f"{comparison.recipe}: {len(comparison.rows)} variants", "", sections)
+
+
+def _by_length(rows: list[Row]) -> list[Line]:
+    """The plot that made attention's case: Bahdanau et al. 2014, figure 2 (arXiv:1409.0473)."""
+    return [
+        Line(
+            row.name,
+            [int(re.match(r"\d+", part["words"])[0]) for part in row.by_length],  # pyright: ignore[reportOptionalSubscript]
+            [part["bleu"] for part in row.by_length],
+            f"s{n % COLOURS}",
+            dots=True,
+        )
+        for n, row in enumerate(rows)
+    ]
 
 
 def _curves(rows: list[Row], score: str) -> list[Line]:
