@@ -6,6 +6,7 @@ run = regard.train("translate-recurrent", data="pairs.tsv", output="runs/mine")
 run = regard.load("runs/mine")
 run.predict("we are eating bread").text
 run.predict(["one", "two"], beam=1, attention=True)
+run.look("we are eating bread").matrix().weights
 run.evaluate(test="test.tsv").values["bleu"]
 """
 
@@ -26,8 +27,11 @@ from torch import nn
 from regard import __version__, catalog, config
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
+from regard.look import AttentionRecord
+from regard.look.records import Head
+from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
-from regard.tasks.task import Prediction, Scores, Task
+from regard.tasks.task import Looks, Prediction, Scores, Task
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
@@ -182,6 +186,30 @@ class Run:
         task = self._with(overrides, {"decoding": decoding})
         found = task.predict(self.model, [inputs] if single else list(inputs), prefix=prefix, attention=attention)
         return found[0] if single else found
+
+    def look(
+        self,
+        text: str,
+        overrides: Overrides = (),
+        *,
+        output: str | None = None,
+        method: str = "raw",
+        gold: Gold | None = None,
+        layer: int | None = None,
+        head: Head = "mean",
+        **decoding: Any,
+    ) -> AttentionRecord:
+        """Where the model looks when it writes its output for a text, or `output`, if that is given.
+
+        `method`: one of `regard.look.methods.METHODS`. `layer` and `head` choose the weights that the record's
+        evidence is about. `n_best=3` brings the other hypotheses as `record.beams`.
+        """
+        task = self._with(overrides, {"decoding": decoding})
+        if not isinstance(task, Looks):
+            raise CallError(f"the job {self.recipe.task!r} cannot be looked at yet")
+        return task.look(
+            self.model, text, output=output, method=method, gold=gold, layer=layer, head=head, name=self.folder.name
+        )
 
     def evaluate(self, overrides: Overrides = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
         """Scores on the test data of the recipe, or on `test=...`.

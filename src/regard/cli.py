@@ -184,6 +184,35 @@ def predict(
 
 
 @cli.command()
+@run_argument
+@click.argument("inputs", nargs=-1, metavar="[INPUT] [KEY=VALUE]...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw into FILE.png, .svg, .pdf, .html or .npz.")
+@click.option(
+    "--view", type=click.Choice(["matrix", "lines", "grid", "text", "beams"]), default="matrix", help="How to draw it."
+)
+@click.option("--kind", type=click.Choice(["cross", "encoder", "decoder"]), help="Attention over the source, or self.")
+@click.option("--layer", type=int, help="One layer, from 0; -1 is the last. All of them, if not given.")
+@click.option("--head", default="mean", help="A head, from 0; or the mean or max of them.")
+@click.option("--method", default="raw", help="raw, rollout, norm, gradient, input-gradient, leave-one-out.")
+@click.option("--words", is_flag=True, help="Merge sub-words into words.")
+@click.option("--no-specials", is_flag=True, help="Hide begin, end and padding.")
+@click.option("--log", is_flag=True, help="Colours on a logarithmic scale.")
+@click.option("--target", help="Force this output, instead of the model's own.")
+@click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
+@click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
+@click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
+@click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
+@json_option
+def look(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool, positions: bool, **wish: Any) -> None:
+    """See where a model looks: in the terminal, or as a picture."""
+    from regard.commands import look as command
+
+    if positions or (str(run) == command.POSITIONS and not run.exists()):
+        return command.look_at_positions(run, output, as_json)
+    command.look(run, inputs, output, command.Wish(**wish), as_json)
+
+
+@cli.command()
 @recipe_argument
 @overrides_argument
 @click.option("--vary", multiple=True, metavar="KEY=A,B", help="Train once for each value; repeat for a grid.")

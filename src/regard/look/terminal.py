@@ -1,38 +1,204 @@
-"""An alignment matrix in the terminal: one row a word that was written, one column a word that was read.
+"""Pictures of attention in the terminal: one row a word that was written, one column a word that was read.
 
 Colour cells where the terminal has colours, shades of ASCII where it has not (NO_COLOR, a pipe, a dumb terminal). Where
-the matrix is wider than the terminal, each row lists the words most attended to instead.
+the matrix is wider than the terminal, each row lists the words most attended to instead. Small maps without labels
+have two rows in a line, the upper and the lower half of a block character.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
+
+from regard.look.card import Figure
+from regard.look.records import Matrix
+from regard.look.tree import Node, beam_tree
+from regard.look.views import Shown, head_line, joint_labels, strength
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
+LARGEST = 32  # rows and columns of a small map; larger tables are shown by the largest weight of each block
+DARK, BRIGHT, COLD = (38, 38, 50), (255, 200, 60), (90, 160, 255)
 
 
-def matrix(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], console: Console) -> Text:
-    """Draw weights (rows × columns, each row a distribution) for this console."""
+def picture(shown: Shown, console: Console) -> RenderableType:
+    """One view of a record, with its caption and its card."""
+    head = Group(Text(shown.title, style="bold"), Text(shown.caption, style="dim"), "")
+    if shown.view == "grid":
+        return Group(head, grid(shown, console))
+    if shown.view == "beams":
+        return Group(head, beams(shown), "", *_each_hypothesis(shown, console))
+    body = comparison(shown, console) if shown.against is not None else _one(shown, console)
+    return Group(head, body, "", figures(shown.figures, shown.matrix.title))
+
+
+def _one(shown: Shown, console: Console) -> RenderableType:
+    table = shown.matrix
+    if shown.view == "lines":
+        return _lists(table.weights, table.rows.labels, table.columns.labels, 3)
+    if shown.view == "text":
+        return highlighted(table, console, log=shown.log)
+    top = float(table.weights.max())
+    return matrix(table.weights, table.rows.labels, table.columns.labels, console, top=top, log=shown.log)
+
+
+def matrix(
+    weights: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    console: Console,
+    *,
+    top: float = 1.0,
+    log: bool = False,
+) -> Text:
+    """Draw weights (rows × columns) for this console; `top` is painted strongest."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")
     label = max((cell_len(row) for row in rows), default=0)
     if label + 1 + CELL * len(columns) > console.width:
-        return _lists(weights, rows, columns, label)
+        return _lists(weights, rows, columns, 3)
     text = Text(no_wrap=True)
     for line in _upright(columns):
         text.append(" " * (label + 1) + line + "\n", style="dim")
-    for row, values in zip(rows, weights, strict=True):
+    for row, values in zip(rows, strength(np.abs(weights), top, log) * np.sign(weights), strict=True):
         text.append(" " * (label - cell_len(row)) + row + " ")
         for value in values:
-            _cell(text, float(value), coloured=console.color_system is not None and not console.no_color)
+            _cell(text, float(value), coloured=_coloured(console))
         text.append("\n")
     text.right_crop()  # the last line's end is the printer's
     return text
+
+
+def grid(shown: Shown, console: Console) -> RenderableType:
+    """A small map of every layer and head, with its entropy."""
+    parts: list[RenderableType] = []
+    for attention in shown.layers:
+        maps = []
+        for number, table in enumerate(attention.weights):
+            name = Text(f"head {number}  {head_line(shown.record, attention, number)}", style="dim")
+            maps.append(Group(name, small_map(table, console, log=shown.log), ""))
+        parts += [Text(f"layer {attention.layer}", style="bold"), Columns(maps, padding=(0, 3))]
+    return Group(*parts)
+
+
+def small_map(weights: np.ndarray, console: Console, *, log: bool = False, most: int = LARGEST) -> Text:
+    """No labels; two rows in a line where there are colours."""
+    return _half_blocks(strength(_blocks(weights, most), float(weights.max()), log), console)
+
+
+def signed_map(table: np.ndarray, console: Console, *, most: int) -> Text:
+    """The same of numbers with a sign, every n-th of them where there are too many: yellow above zero, blue below."""
+    rows, columns = (1 + (size - 1) // most for size in table.shape)
+    return _half_blocks(table[::rows, ::columns] / (np.abs(table).max() or 1.0), console)
+
+
+def _half_blocks(values: np.ndarray, console: Console) -> Text:
+    text = Text(no_wrap=True)
+    if not _coloured(console):
+        for row in values:
+            text.append("".join(_shade(abs(float(value))) for value in row) + "\n")
+    else:
+        for upper in range(0, len(values), 2):
+            lower = values[upper + 1] if upper + 1 < len(values) else [None] * values.shape[1]
+            for above, below in zip(values[upper], lower, strict=True):
+                under = "" if below is None else f" on {_rgb(float(below))}"
+                text.append("▀", style=_rgb(float(above)) + under)
+            text.append("\n")
+    text.right_crop()
+    return text
+
+
+def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
+    """One line a row: the text that it looked at, painted by its weights."""
+    values = strength(table.weights, float(table.weights.max()), log)
+    label = max(cell_len(row) for row in table.rows.labels)
+    text = Text()
+    for row, *weights in zip(table.rows.labels, values, table.weights, strict=True):
+        text.append(" " * (label - cell_len(row)) + row + " │ ", style="bold")
+        for token, painted, weight in zip(table.columns.labels, *weights, strict=True):
+            if _coloured(console):
+                ink = "black" if painted > 0.3 else "white"
+                text.append(token, style=f"{ink} on {_rgb(float(painted))}")
+            else:
+                text.append(token + (f"[{weight:.2f}]" if weight >= 0.05 else ""))
+            text.append(" ")
+        text.append("\n")
+    text.right_crop()
+    return text
+
+
+def comparison(shown: Shown, console: Console) -> RenderableType:
+    """Two tables, one under the other, and the difference."""
+    mine, other = shown.matrix, shown.other
+    assert other is not None
+    assert shown.against is not None
+    rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)
+    top = float(max(mine.weights.max(), other.weights.max()))
+    parts: list[RenderableType] = []
+    tables = (
+        (_name(shown.record.model, mine, "first"), mine.weights),
+        (_name(shown.against.model, other, "second"), other.weights),
+        ("difference: first minus second (yellow more, blue less)", mine.weights - other.weights),
+    )
+    for name, weights in tables:
+        parts += [Text(name, style="bold"), matrix(weights, rows, columns, console, top=top, log=False), ""]
+    return Group(*parts)
+
+
+def beams(shown: Shown) -> RenderableType:
+    """The tree of hypotheses; under each leaf its score."""
+    tree = Tree("", hide_root=True)
+    hypotheses = [shown.record, *shown.record.beams]
+
+    def add(branch: Tree, node: Node) -> None:
+        words = escape(" ".join(node.tokens))
+        label = f"[bold]{words}[/]" if 0 in node.hypotheses else words
+        label += f"  [dim]log p {node.log_probability:.2f}[/]"
+        if not node.children:
+            best = node.hypotheses[0]
+            score = hypotheses[best].score
+            label += f"  [cyan]#{best + 1}[/]" + ("" if score is None else f" [cyan]score {score:.3f}[/]")
+        twig = branch.add(label)
+        for child in node.children:
+            add(twig, child)
+
+    for node in beam_tree(shown.record):
+        add(tree, node)
+    return tree
+
+
+def _each_hypothesis(shown: Shown, console: Console) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for number, one in enumerate((shown.record, *shown.record.beams), 1):
+        own = replace(shown, record=one, view="matrix")
+        parts += [Text(f"#{number} {one.output}", style="bold"), _one(own, console), ""]
+    return parts
+
+
+def figures(card: Sequence[Figure], title: str) -> Table:
+    """`title` is the picture's: a figure that was measured on other weights says so."""
+    table = Table(title="Whether to believe it", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("", "here", "uniform", "shuffled", ""):
+        table.add_column(name, justify="right" if name else "left")
+    wish = {"low": "lower is better", "high": "higher is better", "": ""}
+    for figure in card:
+        numbers = ("" if value is None else f"{value:.3f}" for value in (figure.value, figure.uniform, figure.shuffled))
+        notes = [wish[figure.better], f"measured on: {figure.about}" if figure.about not in ("", title) else ""]
+        table.add_row(figure.name, *numbers, Text("; ".join(filter(None, notes)), style="dim"))
+    return table
+
+
+# ---------------------------------------------------------------------------------------------------------------- cells
+def _coloured(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color
 
 
 def _upright(columns: Sequence[str]) -> list[str]:
@@ -44,21 +210,42 @@ def _upright(columns: Sequence[str]) -> list[str]:
 
 
 def _cell(text: Text, value: float, *, coloured: bool) -> None:
-    value = min(max(value, 0.0), 1.0)
-    if not coloured:
-        shade = SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)]
-        text.append(shade * (CELL - 1) + " ")
-        return
-    # From the terminal's own dark to a warm yellow: square root, so that small weights can be told from none.
-    strength = value**0.5
-    red, green, blue = (int(a + (b - a) * strength) for a, b in ((38, 255), (38, 200), (50, 60)))
-    text.append(" " * CELL, style=f"on rgb({red},{green},{blue})")
+    if coloured:
+        text.append(" " * CELL, style=f"on {_rgb(value)}")
+    else:
+        text.append(_shade(abs(value)) * (CELL - 1) + ("-" if value < -0.1 else " "))
 
 
-def _lists(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], label: int, most: int = 3) -> Text:
+def _shade(value: float) -> str:
+    return SHADES[min(int(value * len(SHADES)), len(SHADES) - 1)]
+
+
+def _rgb(value: float) -> str:
+    """From the terminal's own dark to a warm yellow (below zero: blue): square root, so that small weights show."""
+    part = abs(value) ** 0.5
+    return "rgb({},{},{})".format(
+        *(int(dark + (far - dark) * part) for dark, far in zip(DARK, COLD if value < 0 else BRIGHT, strict=True))
+    )
+
+
+def _blocks(weights: np.ndarray, most: int) -> np.ndarray:
+    """The largest of each block, so that no more than `most` rows and columns are left."""
+    for axis in (0, 1):
+        size = weights.shape[axis]
+        starts = np.arange(min(most, size)) * size // min(most, size)
+        weights = np.maximum.reduceat(weights, starts, axis=axis)
+    return weights
+
+
+def _name(model: str, table: Matrix, rank: str) -> str:
+    return f"{rank}: " + ", ".join(filter(None, (model, table.title[0].lower() + table.title[1:], table.method)))
+
+
+def _lists(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], most: int) -> Text:
+    label = max((cell_len(row) for row in rows), default=0)
     text = Text()
     for row, values in zip(rows, weights, strict=True):
-        best = [i for i in np.argsort(-values)[:most] if values[i] >= 0.05]
+        best = [i for i in np.argsort(-np.abs(values), kind="stable")[:most] if abs(values[i]) >= 0.05]
         seen = ", ".join(f"{columns[i]} {values[i]:.2f}" for i in best)
         text.append(" " * (label - cell_len(row)) + row + " ← ")
         text.append(seen + "\n", style="dim")

@@ -6,6 +6,7 @@ text  → token ids → encoder → Memory → search → token ids → text    
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from regard.data.splits import pair_source
 from regard.data.tokens import Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
-from regard.look import heat_map
+from regard.look import AttentionRecord, heat_map
+from regard.look.records import Head
+from regard.metrics.alignment import Gold
 from regard.metrics.text import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.recipe import Recipe, TranslateRecipe
-from regard.tasks import aligning, scoring
+from regard.tasks import aligning, looking, scoring
 from regard.tasks.build import build_seq2seq
 from regard.tasks.search import search
 from regard.tasks.task import Output, Picture, Prediction, Scores
@@ -137,6 +140,30 @@ class Translate:
                     outputs[0] = replace(outputs[0], text=self.target.decode(best[number], words))
             predictions.append(Prediction(text, outputs, alignment if attention else None))
         return predictions
+
+    def look(
+        self,
+        model: nn.Module,
+        text: str,
+        *,
+        output: str | None = None,
+        method: str = "raw",
+        gold: Gold | None = None,
+        layer: int | None = None,
+        head: Head = "mean",
+        name: str = "",
+    ) -> AttentionRecord:
+        """Where the model looks when it writes its own output, or the given one; n-best alternatives with it."""
+        assert isinstance(model, Seq2Seq)
+        look = partial(looking.look, model, self.source, self.target, text, method=method, name=name)
+        if output is not None:
+            tokens, score, others = self.target.encode(output), None, []
+        else:
+            best, *others = self._search(model, [text])[0]
+            tokens, score = best.tokens, best.score
+        record = replace(look(tokens), score=score, gold=gold)
+        record = looking.evidence(model, self.source, tokens, record, layer, head)
+        return replace(record, beams=tuple(replace(look(other.tokens), score=other.score) for other in others))
 
     def _search(
         self, model: nn.Module, texts: Sequence[str], *, prefix: str = "", **how: Any

@@ -1,0 +1,158 @@
+"""`regard look RUN [INPUT]`: where a model looks, in the terminal or as a file."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from rich.console import Console
+
+from regard import look as pictures
+from regard.errors import CallError, nearest
+from regard.look.draw import require_suffix
+from regard.look.files import as_dict
+from regard.look.methods import METHODS
+from regard.look.records import AttentionRecord, Head, Kind
+from regard.look.terminal import picture
+from regard.look.views import Shown, View
+from regard.metrics.alignment import PHARAOH, Gold
+
+POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoids
+
+
+class Wish(NamedTuple):
+    """What the user asked to see, as given on the command line."""
+
+    view: str = "matrix"
+    kind: str | None = None
+    layer: int | None = None
+    head: str = "mean"
+    method: str = "raw"
+    log: bool = False
+    words: bool = False
+    no_specials: bool = False
+    target: str | None = None
+    gold: str | None = None
+    n_best: int | None = None
+    against: Path | None = None
+
+
+def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+    """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
+    if output is not None:
+        require_suffix(output)
+    record = taken(run, inputs, wish)
+    against = None
+    if wish.against is not None:
+        again = wish._replace(target=record.output or None, n_best=None)
+        against = taken(wish.against, (record.input,), again)
+    record, against = (one and read(one, wish) for one in (record, against))
+    assert record is not None
+    view, kind = cast(View, wish.view), cast(Kind | None, wish.kind)
+    shown = Shown(record, view, kind, wish.layer, head_of(wish.head), wish.log, against)
+    if output is not None:
+        with warnings.catch_warnings(record=True) as caught:
+            pictures.save(
+                record, output, view=shown.view, kind=shown.kind, layer=shown.layer, head=shown.head, log=shown.log,
+                against=against,
+            )  # fmt: skip
+        for warning in caught:
+            print(f"regard: {warning.message}", file=sys.stderr)
+        print(f"written: {output}", file=sys.stderr)
+    if as_json:
+        document = as_dict(record) | {"card": [vars(figure) for figure in shown.figures]}
+        print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+    elif output is None:
+        console = Console()
+        console.print(picture(shown, console))
+
+
+def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
+    """From a saved record, or from a model that is asked now."""
+    if run.suffix == ".npz":
+        return pictures.load(run)
+    if wish.method not in METHODS:
+        raise CallError(f"--method {wish.method} is not known{nearest(wish.method, METHODS)}")
+    overrides = [text for text in inputs if text.startswith("decoding.") and "=" in text]
+    texts = [text for text in inputs if text not in overrides] or _standard_input()
+    if len(texts) != 1:
+        raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
+    from regard import api
+
+    decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
+    if wish.view == "beams" and not wish.n_best:
+        decoding["n_best"] = 3
+    return api.load(run).look(
+        texts[0], overrides, output=wish.target, method=wish.method, layer=wish.layer, head=head_of(wish.head),
+        gold=None if wish.gold is None else gold_of(wish.gold), **decoding,
+    )  # fmt: skip
+
+
+def read(record: AttentionRecord, wish: Wish) -> AttentionRecord:
+    record = record.words() if wish.words else record
+    return record.without_specials() if wish.no_specials else record
+
+
+def head_of(text: str) -> Head:
+    if text in ("mean", "max"):
+        return cast(Head, text)
+    if text.removeprefix("-").isdecimal():
+        return int(text)
+    raise CallError(f"--head {text} is not a number, mean or max")
+
+
+def gold_of(text: str) -> Gold:
+    """Links as in a line of Pharaoh format: source word - target word, from 0; with ? for - a possible one."""
+    found = [(link, PHARAOH.fullmatch(link)) for link in text.split()]
+    wrong = [link for link, match in found if match is None]
+    if wrong:
+        raise CallError(f"--gold: {wrong[0]!r} is no link; write 0-0 1-2 (sure) and 1?3 (possible)")
+    links = [(match[2] == "-", (int(match[1]), int(match[3]))) for _, match in found if match is not None]
+    return Gold(frozenset(link for sure, link in links if sure), frozenset(link for sure, link in links if not sure))
+
+
+def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
+    """The table of positions of a run's encoder, or the classic one: 50 positions, 128 dimensions."""
+    from regard.look.positions import draw_positions, similarity_by_distance, write_positions
+
+    table, title = _classic() if str(run) == POSITIONS else _of_run(run)
+    if output is not None:
+        require_suffix(output)
+        if output.suffix in (".html", ".npz"):
+            raise CallError(f"{output}: positions are drawn as .png, .svg or .pdf")
+        write_positions(table, title, output)
+        print(f"written: {output}", file=sys.stderr)
+    if as_json:
+        alike = similarity_by_distance(table)
+        print(json.dumps({"title": title, "table": table.tolist(), "similarity_by_distance": alike.tolist()}))
+    elif output is None:
+        console = Console()
+        console.print(draw_positions(table, title, console))
+
+
+def _classic() -> tuple[np.ndarray, str]:
+    from regard.attention.positions import sinusoids
+
+    return sinusoids(50, 128).numpy(), "Sinusoidal positions: PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos"
+
+
+def _of_run(run: Path) -> tuple[np.ndarray, str]:
+    from regard import api
+
+    for name, part in api.load(run).model.named_modules():
+        table = getattr(part, "table", None)
+        if name.endswith(".positions") and table is not None:
+            table = table.detach().float().cpu().numpy()
+            return table[:50], f"{run.name}: {type(part).__name__.lower()} positions ({name})"
+    raise CallError(
+        f"{run}: this model adds no positions to its tokens (recurrent models need none; rotary and relative positions "
+        "live inside attention). `regard look positions` shows sinusoids"
+    )
+
+
+def _standard_input() -> list[str]:
+    if sys.stdin.isatty():
+        raise CallError('give an INPUT to look at: regard look RUN "a sentence"')
+    return [line.rstrip("\r\n") for line in sys.stdin if line.strip()]

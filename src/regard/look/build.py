@@ -1,0 +1,98 @@
+"""A record from the arrays of any library: `regard.look.record(weights=..., rows=..., columns=...)`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.errors import CallError
+from regard.look.axis import Axis, axis
+from regard.look.records import KINDS, Attention, AttentionRecord, Kind
+
+Labels = Sequence[str] | Axis
+
+
+def record(
+    weights: Any,
+    rows: Labels,
+    columns: Labels | None = None,
+    *,
+    kind: Kind | None = None,
+    method: str = "raw",
+    model: str = "",
+    input: str = "",
+    output: str = "",
+    scores: Sequence[float] = (),
+) -> AttentionRecord:
+    """What any model looked at. Nothing is asked of it but its weights and the tokens on both sides.
+
+    weights   T × S or heads × T × S, of numpy, torch or lists; a batch of one in front is taken off. A list or tuple
+              of such tables has one for each layer, a mapping one for each name
+    rows      who looks: labels, or an `axis(...)` that also knows words, a grid or times
+    columns   what is looked at; left out, the rows look at themselves
+    kind      "cross", "encoder" or "decoder"; by default cross if there are columns, else encoder
+    method    what the numbers are, for the caption; "raw" is attention as the model computed it
+    """
+    if kind is not None and kind not in KINDS:
+        raise CallError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
+    kind = kind or ("encoder" if columns is None else "cross")
+    row_axis, column_axis = _axis("rows", rows), None if columns is None else _axis("columns", columns)
+    axes = {"source": row_axis} if column_axis is None else {"target": row_axis, "source": column_axis}
+    side = "source" if column_axis is None else "target"
+    if scores and len(scores) != len(row_axis):
+        raise CallError(f"{len(scores)} scores do not fit {len(row_axis)} rows")
+    if scores and column_axis is None:
+        raise CallError("scores belong to rows that were written: give columns, too")
+    attentions = [
+        Attention(name, kind, number, _table(name, table), side, "source")
+        for number, (name, table) in enumerate(_named(weights).items())
+    ]
+    return AttentionRecord(
+        tuple(attentions), axes, method=method, model=model, input=input, output=output, scores=tuple(scores)
+    )
+
+
+def _axis(name: str, labels: Labels) -> Axis:
+    if isinstance(labels, Axis):
+        return labels
+    if isinstance(labels, str):
+        raise CallError(f"{name} must be a list of tokens, not one text: {name}=text.split() for words")
+    return axis(labels)
+
+
+def _named(weights: Any) -> dict[str, Any]:
+    if isinstance(weights, Mapping):
+        found = {str(name): table for name, table in weights.items()}
+    elif isinstance(weights, tuple | list) and any(one is None or np.ndim(_array(one)) >= 2 for one in weights):
+        found = {f"layer {number}": table for number, table in enumerate(weights)}
+    else:
+        found = {"attention": weights}
+    if not found:
+        raise CallError("no weights were given: a model may have to be asked for them (output_attentions=True)")
+    return found
+
+
+def _table(name: str, table: Any) -> np.ndarray:
+    """Heads × rows × columns, as float32."""
+    if table is None:
+        raise CallError(f"{name} has no weights: a fused kernel returns none, ask the model for them")
+    try:
+        array = np.asarray(_array(table), dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise CallError(f"{name} is no table of numbers: {error}") from None
+    if array.ndim == 4:
+        if len(array) != 1:
+            raise CallError(f"{name} has the weights of {len(array)} sentences: give those of one, weights[i]")
+        array = array[0]
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3:
+        raise CallError(f"{name} has {array.ndim} dimensions; weights are rows × columns or heads × rows × columns")
+    return array
+
+
+def _array(table: Any) -> Any:
+    """A torch tensor may need a gradient, be half precision or live on a GPU; numpy takes none of these."""
+    if hasattr(table, "detach"):
+        return table.detach().float().cpu().numpy()
+    return table

@@ -1,0 +1,101 @@
+"""Whether to believe a picture: a few figures beside it, and what weights that know nothing would get.
+
+    entropy          H(a) = −Σ_i a_i log₂ a_i, the mean over rows, in bits: 0 looks at one token, log₂ K at all alike
+    on specials      mass on begin, end and padding: where a head looks that has nothing to look for
+                     (Clark et al. 2019, section 3.2, arXiv:1906.04341)
+    alignment error  against gold word links (see `regard.metrics.alignment`), by the reading that serves best
+
+Baselines: *uniform* weights are alike for all columns; *shuffled* are the picture's own rows in a wrong, seeded order:
+what is gained by looking at the right places at the wrong time. Rows are scaled to sum to one first.
+
+Comprehensiveness and sufficiency need the model; see `regard.look.methods.erasure`. Attention that passes none of
+these may still be of use to the model, and says little to its reader (Jain and Wallace 2019, arXiv:1902.10186;
+Wiegreffe and Pinter 2019, arXiv:1908.04626).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.look.records import AttentionRecord, Matrix
+from regard.metrics.alignment import Gold, Link, alignment_score, score_of_counts
+from regard.metrics.reading import argmax_links, two_way_links
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the card. `better`: "low", "high", or "" where neither is."""
+
+    name: str
+    value: float
+    uniform: float | None = None
+    shuffled: float | None = None
+    better: str = ""
+    about: str = ""  # which weights it was measured on, if not those of the picture
+
+
+def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
+    """All figures for this table of the record, the model's own evidence included."""
+    weights = normalised(matrix.weights)
+    shuffled = weights[wrong_order(len(weights))]
+    flat = np.full_like(weights, 1 / weights.shape[1])
+    figures = [Figure("entropy (bits)", entropy(weights), entropy(flat))]
+    special = np.array([token.special for token in matrix.columns.tokens])
+    if special.any():
+        mass, even = (float(table[:, special].sum(axis=1).mean()) for table in (weights, flat))
+        figures.append(Figure("mass on special tokens", mass, even))
+    if record.gold is not None and linked(matrix):
+        own, other = (alignment_error(matrix, table, record.gold) for table in (weights, shuffled))
+        figures.append(Figure("alignment error", own, _uniform_error(matrix, record.gold), other, better="low"))
+    return [*figures, *record.evidence]
+
+
+def entropy(weights: Float[np.ndarray, "*b Q K"]) -> float:
+    """Mean over rows, in bits. A row without any weight has none."""
+    safe = np.where(weights > 0, weights, 1.0)
+    return float(-(safe * np.log2(safe)).sum(axis=-1).mean())
+
+
+def normalised(weights: Float[np.ndarray, "*b Q K"]) -> Float[np.ndarray, "*b Q K"]:
+    """Rows that sum to one; a row of zeros stays."""
+    weights = np.clip(np.asarray(weights, dtype=np.float64), 0, None)
+    total = weights.sum(axis=-1, keepdims=True)
+    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+
+
+def wrong_order(rows: int) -> np.ndarray:
+    """A seeded order in which no row keeps its place (if there are two or more)."""
+    order = np.random.default_rng(0).permutation(rows)
+    turned = np.empty_like(order)
+    turned[order] = np.roll(order, 1)  # one cycle through all rows
+    return turned
+
+
+def linked(matrix: Matrix) -> bool:
+    """Is this a table between words that gold could link?"""
+    sides = (matrix.rows, matrix.columns)
+    known = all(token.word is not None or token.special for side in sides for token in side.tokens)
+    return matrix.kind == "cross" and known and all(side.real() for side in sides)
+
+
+def alignment_error(matrix: Matrix, weights: np.ndarray, gold: Gold) -> float:
+    """Of the better of two readings (argmax; and completed, so that no source word is left alone)."""
+    rows, columns = matrix.rows.real(), matrix.columns.real()
+    table = weights[np.ix_(rows, columns)]
+    return min(
+        alignment_score([_words(links, matrix, rows, columns)], [gold]).aer
+        for links in (argmax_links(table), two_way_links(table))
+    )
+
+
+def _uniform_error(matrix: Matrix, gold: Gold) -> float:
+    """Expected, with one random link a target word: each gold link is found with probability 1 / source words."""
+    targets, sources = (len({t.word for t in axis.tokens if not t.special}) for axis in (matrix.rows, matrix.columns))
+    return score_of_counts(len(gold.sure) / sources, len(gold.possible) / sources, targets, len(gold.sure)).aer
+
+
+def _words(links: set[Link], matrix: Matrix, rows: list[int], columns: list[int]) -> set[Link]:
+    """Links between tokens → between words."""
+    pairs = ((matrix.columns.tokens[columns[s]].word, matrix.rows.tokens[rows[t]].word) for s, t in links)
+    return {(source, target) for source, target in pairs if source is not None and target is not None}

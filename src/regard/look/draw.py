@@ -1,0 +1,75 @@
+"""Records to pictures: in the terminal, as a file of the kind that its name says, in a notebook."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from regard.errors import CallError, nearest
+from regard.look.records import AttentionRecord, Head, Kind
+from regard.look.terminal import picture
+from regard.look.views import Shown, View
+
+SUFFIXES = (".png", ".svg", ".pdf", ".html", ".npz")
+
+
+def show(
+    record: AttentionRecord,
+    *,
+    view: View = "matrix",
+    kind: Kind | None = None,
+    layer: int | None = None,
+    head: Head = "mean",
+    log: bool = False,
+    against: AttentionRecord | None = None,
+    console: Console | None = None,
+) -> None:
+    """Draw in the terminal."""
+    console = console or Console()
+    console.print(picture(Shown(record, view, kind, layer, head, log, against), console))
+
+
+def save(
+    record: AttentionRecord,
+    path: str | Path,
+    *,
+    view: View = "matrix",
+    kind: Kind | None = None,
+    layer: int | None = None,
+    head: Head = "mean",
+    log: bool = False,
+    against: AttentionRecord | None = None,
+) -> Path:
+    """Draw into a .png, .svg, .pdf or .html file, or keep the record itself as .npz.
+
+    An HTML file holds the whole record: view, kind, layer and head are where it opens, and can be changed there.
+    """
+    path, shown = Path(path), Shown(record, view, kind, layer, head, log, against)
+    require_suffix(path)
+    if path.suffix == ".npz":
+        return record.save(path)
+    if path.suffix == ".html":
+        from regard.look.html import write_page
+
+        return write_page(shown, path)
+    from regard.look.figure import write_figure
+
+    return write_figure(shown, path)
+
+
+def require_suffix(path: Path) -> None:
+    if path.suffix not in SUFFIXES:
+        raise CallError(f"{path}: a picture's name ends with {', '.join(SUFFIXES)}{_hint(path)}")
+    if not path.parent.is_dir():
+        raise CallError(f"{path}: there is no folder {path.parent}")
+
+
+def _hint(path: Path) -> str:
+    return nearest(path.suffix, SUFFIXES) if path.suffix else ""
+
+
+def widget(record: AttentionRecord, *, view: View = "matrix") -> Any:
+    """The same page as an HTML file, in a notebook. Needs anywidget: pip install "regard[notebook]"."""
+    from regard.look.notebook import LookWidget
+
+    return LookWidget(Shown(record, view))

@@ -1,0 +1,128 @@
+"""Records as files: one .npz with the arrays, and JSON (as bytes) for the rest. Nothing in it can execute.
+
+The same description, with the arrays written in another way, is what `--json` prints and what HTML pages carry.
+"""
+
+import base64
+import json
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import CallError, RegardError
+from regard.look.axis import Axis, Token
+from regard.look.card import Figure
+from regard.look.records import Attention, AttentionRecord
+from regard.metrics.alignment import Gold
+
+VERSION = 1
+Write = Callable[[np.ndarray], Any]
+
+
+def save(record: AttentionRecord, path: Path) -> Path:
+    """Whole or not at all."""
+    arrays: list[np.ndarray] = []
+
+    def keep(array: np.ndarray) -> int:
+        arrays.append(array)
+        return len(arrays) - 1
+
+    text = json.dumps({"version": VERSION, **describe(record, keep)}, ensure_ascii=False)
+    named: dict[str, Any] = {f"weights{number}": array for number, array in enumerate(arrays)}
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, record=np.frombuffer(text.encode(), np.uint8), **named)
+    os.replace(part, path)
+    return path
+
+
+def load(path: str | Path) -> AttentionRecord:
+    """A record from the file that `record.save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            tree = json.loads(arrays["record"].tobytes().decode())
+            if tree.pop("version", None) != VERSION:
+                raise RegardError(f"{path} was written by another version of regard")
+            return _restore(tree, lambda number: arrays[f"weights{number}"])
+    except FileNotFoundError:
+        raise CallError(f"{path} is not there") from None
+    except CallError as error:
+        raise RegardError(f"{path} is damaged: {error}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise RegardError(f"{path} holds no attention record ({type(error).__name__}: {error})") from None
+
+
+def as_dict(record: AttentionRecord) -> dict[str, Any]:
+    """For `--json`: the weights are lists of numbers."""
+    return describe(record, lambda array: array.tolist())
+
+
+def for_page(record: AttentionRecord) -> dict[str, Any]:
+    """For HTML: the weights are float32, little-endian, in base 64: exact, and a fifth of the numbers in decimal."""
+    return describe(record, lambda array: base64.b64encode(array.astype("<f4").tobytes()).decode())
+
+
+def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
+    gold = record.gold
+    return {
+        "method": record.method,
+        "model": record.model,
+        "input": record.input,
+        "output": record.output,
+        "score": record.score,
+        "scores": list(record.scores),
+        "axes": {name: asdict(axis) for name, axis in record.axes.items()},
+        "attentions": [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "layer": one.layer,
+                "rows": one.rows,
+                "columns": one.columns,
+                "shape": list(one.weights.shape),
+                "weights": write(one.weights),
+            }
+            for one in record.attentions
+        ],
+        "gold": None if gold is None else {"sure": sorted(gold.sure), "possible": sorted(gold.possible)},
+        "evidence": [asdict(figure) for figure in record.evidence],
+        "beams": [describe(beam, write) for beam in record.beams],
+    }
+
+
+def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> AttentionRecord:
+    gold = tree["gold"]
+    return AttentionRecord(
+        attentions=tuple(
+            Attention(one["name"], one["kind"], one["layer"], read(one["weights"]), one["rows"], one["columns"])
+            for one in tree["attentions"]
+        ),
+        axes={name: _axis(parts) for name, parts in tree["axes"].items()},
+        method=tree["method"],
+        model=tree["model"],
+        input=tree["input"],
+        output=tree["output"],
+        score=tree["score"],
+        scores=tuple(tree["scores"]),
+        gold=None if gold is None else Gold(_links(gold["sure"]), _links(gold["possible"])),
+        evidence=tuple(Figure(**figure) for figure in tree["evidence"]),
+        beams=tuple(_restore(beam, read) for beam in tree["beams"]),
+    )
+
+
+def _axis(parts: Mapping[str, Any]) -> Axis:
+    tokens = tuple(
+        Token(t["text"], None if t["span"] is None else tuple(t["span"]), t["word"], t["special"])
+        for t in parts["tokens"]
+    )
+    grid, times = parts["grid"], parts["times"]
+    return Axis(tokens, parts["text"], grid and tuple(grid), times if times is None else tuple(times))
+
+
+def _links(pairs: list[list[int]]) -> frozenset[tuple[int, int]]:
+    return frozenset((source, target) for source, target in pairs)

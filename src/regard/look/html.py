@@ -1,0 +1,134 @@
+"""One HTML file that shows a record, in any browser, without a network: data, style and script are all inside.
+
+The record travels in a JSON block in which <, > and & are escaped, so no token can end it or become markup; the script
+puts tokens on the page as text only. The content security policy allows this one script and this one style, by their
+hashes, and no connection to anywhere.
+
+The script is the files of `page/` joined in the order of their imports. A served page can load them as they are.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from regard.look.card import card
+from regard.look.files import for_page
+from regard.look.methods import METHODS
+from regard.look.records import KINDS, AttentionRecord, Head
+from regard.look.tree import beam_tree
+from regard.look.views import Shown, head_line
+
+MODULES = ("data.js", "paint.js", "matrix.js", "lines.js", "views.js", "app.js")
+START = """mount(
+  document.getElementById("regard"), JSON.parse(document.getElementById("regard-data").textContent), { keep: true });
+"""
+
+
+def write_page(shown: Shown, path: Path) -> Path:
+    part = path.with_name(path.name + ".part")
+    part.write_text(page(shown), encoding="utf-8")
+    os.replace(part, path)
+    return path
+
+
+def page(shown: Shown) -> str:
+    """The whole file as text."""
+    look, act = style(), script() + START
+    policy = (
+        f"default-src 'none'; script-src {_hash(act)}; style-src {_hash(look)}; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(shown.title or "attention")}</title>
+<style>{look}</style>
+</head>
+<body>
+<main id="regard"></main>
+<noscript>This page draws its pictures with a script of its own, which this browser does not run.</noscript>
+<script type="application/json" id="regard-data">{harmless(document(shown))}</script>
+<script type="module">{act}</script>
+</body>
+</html>
+"""
+
+
+def document(shown: Shown) -> dict[str, Any]:
+    """All that the page knows: records, where to open, and a card for every table that can be chosen."""
+    record, layer = shown.record, shown.layer
+    if layer is not None:
+        layer = next(one.layer for one in shown.layers if layer in (one.layer, one.layer - len(shown.layers)))
+    view = "compare" if shown.against is not None else shown.view
+    return {
+        "open": {
+            "view": view,
+            "kind": shown.kind or record.kinds[0],
+            "layer": "all" if layer is None else str(layer),
+            "head": str(shown.head),
+            "log": shown.log,
+        },
+        "records": [for_page(one) for one in (record, shown.against) if one is not None],
+        "cards": cards(record),
+        "methods": METHODS,
+        "kinds": KINDS,
+        "tree": [asdict(node) for node in beam_tree(record)] if record.beams else [],
+        "scores": [one.score for one in (record, *record.beams)],
+    }
+
+
+def cards(record: AttentionRecord) -> dict[str, Any]:
+    """By kind/layer/head: the title of the table, its figures and, for a single head, the line above its map."""
+    found = {}
+    for kind in record.kinds:
+        layers = record.of_kind(kind)
+        choices: list[tuple[int | None, Head]] = [(None, "mean"), (None, "max")]
+        if len(layers) == 1:  # then a head needs no layer
+            choices += [(None, head) for head in range(len(layers[0].weights))]
+        for one in layers:
+            heads: list[Head] = ["mean", "max", *range(len(one.weights))]
+            choices.extend((one.layer, head) for head in heads)
+        for layer, head in choices:
+            matrix = record.matrix(kind, layer, head)
+            key = f"{kind}/{'all' if layer is None else layer}/{head}"
+            found[key] = {"title": matrix.title, "figures": [asdict(figure) for figure in card(matrix, record)]}
+        for one in layers:
+            for number in range(len(one.weights)):
+                found[f"{kind}/{one.layer}/{number}"]["line"] = head_line(record, one, number)
+    return found
+
+
+def script() -> str:
+    """The modules as one: imports are dropped, since all is in one scope, and so is `export`."""
+    texts = (_read(name) for name in MODULES)
+    return "\n".join(re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts)
+
+
+def style(*, whole_page: bool = True) -> str:
+    """A notebook takes the part's style and leaves its own page alone."""
+    return (_read("page.css") if whole_page else "") + _read("style.css")
+
+
+def harmless(tree: dict[str, Any]) -> str:
+    """JSON that cannot end its block, whatever the tokens are."""
+    text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _read(name: str) -> str:
+    return (files("regard.look") / "page" / name).read_text(encoding="utf-8")

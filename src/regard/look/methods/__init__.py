@@ -1,0 +1,14 @@
+"""Ways of asking a model where it looked. Each is an equation on arrays; who has the model brings the arrays.
+
+Weights say what was mixed, not what made the difference. The other methods ask closer: what arrives from the input
+(rollout), how much a weight moves (norm), what the output feels of it (gradients), what happens without it (erasure).
+"""
+
+METHODS: dict[str, str] = {
+    "raw": "attention weights as the model computed them",
+    "rollout": "attention followed back through all layers to the input tokens (Abnar and Zuidema 2020)",
+    "norm": "weight times the length of the vector it brings, rows scaled to 1 (Kobayashi et al. 2020)",
+    "gradient": "weight times its gradient, positive part, rows scaled to 1 (Chefer et al. 2021)",
+    "input-gradient": "size of input times gradient, rows scaled to 1 (Denil et al. 2014)",
+    "leave-one-out": "loss of log-probability without the token, positive part, rows scaled to 1 (Li et al. 2016)",
+}

@@ -1,0 +1,29 @@
+"""What the output feels: gradients of log p(y_t | y_<t, x), by the weights or by the input.
+
+    gradient × attention    (α_ti · ∂ log p(y_t) / ∂α_ti)⁺      Chefer et al. 2021, section 3.1 (arXiv:2103.15679), who
+                                                                take the mean over heads and follow it through layers
+    input × gradient        |x_i · ∂ log p(y_t) / ∂x_i|         Denil et al. 2014 (arXiv:1412.6815), Shrikumar et al.
+                                                                2016 (arXiv:1605.01713); x_i: the token's embedding
+
+Where we differ: every layer and head keeps a table of its own, nothing is followed through layers, and rows are scaled
+to sum to one. The first is a first-order guess of what is lost with a weight; the positive part speaks for the output.
+The size in the second loses the sign, and with it whether a token speaks for or against.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.look.card import normalised
+
+
+def gradient_times_attention(
+    weights: Float[np.ndarray, "*b Q K"], gradient: Float[np.ndarray, "*b Q K"]
+) -> Float[np.ndarray, "*b Q K"]:
+    return normalised(np.maximum(weights * gradient, 0.0))
+
+
+def input_times_gradient(
+    vectors: Float[np.ndarray, "K D"], gradients: Float[np.ndarray, "Q K D"]
+) -> Float[np.ndarray, "Q K"]:
+    """`gradients[t, i]` is that of log p(y_t) by vector i."""
+    return normalised(np.abs((vectors * gradients).sum(axis=-1)))

@@ -1,0 +1,100 @@
+// A record as it arrives (JSON, weights in base 64) and the tables that views draw of it.
+
+/** Weights become one Float32Array an attention: heads × rows × columns. */
+export function openRecord(tree) {
+  const attentions = tree.attentions.map((one) => ({ ...one, weights: decode(one.weights) }));
+  return { ...tree, attentions, beams: tree.beams.map(openRecord) };
+}
+
+function decode(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  return Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
+}
+
+export function kindsOf(record) {
+  return [...new Set(record.attentions.map((one) => one.kind))];
+}
+
+export function layersOf(record, kind) {
+  return record.attentions.filter((one) => one.kind === kind).sort((a, b) => a.layer - b.layer);
+}
+
+/** Does a record have the table of this choice? */
+export function has(record, { kind, layer, head }) {
+  const layers = layersOf(record, kind).filter((one) => layer === "all" || one.layer === Number(layer));
+  return layers.length > 0 && (["mean", "max"].includes(head) || Number(head) < layers[0].shape[0]);
+}
+
+/** The key under which the card and the title of a choice are kept. */
+export function keyOf({ kind, layer, head }) {
+  return `${kind}/${layer}/${head}`;
+}
+
+/** One table: of a head, or of the mean or the largest over heads, of a layer or of all of them. */
+export function tableOf(record, { kind, layer, head }) {
+  const layers = layersOf(record, kind).filter((one) => layer === "all" || one.layer === Number(layer));
+  const { rows, columns, shape } = layers[0];
+  const size = shape[1] * shape[2];
+  const values = new Float32Array(size);
+  let count = 0;
+  for (const one of layers) {
+    for (let h = 0; h < one.shape[0]; h++) {
+      if (head !== "mean" && head !== "max" && h !== Number(head)) continue;
+      count += 1;
+      for (let i = 0; i < size; i++) {
+        const value = one.weights[h * size + i];
+        values[i] = head === "max" ? Math.max(values[i], value) : values[i] + value;
+      }
+    }
+  }
+  if (head === "mean") for (let i = 0; i < size; i++) values[i] /= count;
+  return { values, rows: record.axes[rows].tokens, columns: record.axes[columns].tokens };
+}
+
+/** Sub-words as words (sum over columns, mean over rows), and special tokens hidden, if so wished. */
+export function arranged(table, { words, specials }) {
+  const rows = groups(table.rows, words, specials);
+  const columns = groups(table.columns, words, specials);
+  if (!rows.length || !columns.length) return table;
+  const values = new Float32Array(rows.length * columns.length);
+  const width = table.columns.length;
+  rows.forEach((row, i) => columns.forEach((column, j) => {
+    let sum = 0;
+    for (let r = row.start; r < row.stop; r++)
+      for (let c = column.start; c < column.stop; c++) sum += table.values[r * width + c];
+    values[i * columns.length + j] = sum / (row.stop - row.start);
+  }));
+  return { values, rows: rows.map((one) => one.token), columns: columns.map((one) => one.token) };
+}
+
+function groups(tokens, words, specials) {
+  const found = [];
+  tokens.forEach((token, i) => {
+    if (token.special && !specials) return;
+    const last = found[found.length - 1];
+    const same = words && last && !token.special && !last.token.special && token.word !== null
+      && token.word === last.token.word && last.stop === i;
+    if (same) {
+      last.stop = i + 1;
+      last.token = { ...last.token, text: last.token.text + token.text };
+    } else found.push({ start: i, stop: i + 1, token });
+  });
+  return found;
+}
+
+export function hasWords(record) {
+  return Object.values(record.axes).every((axis) => axis.tokens.every((t) => t.special || t.word !== null));
+}
+
+export function largest(values) {
+  let top = 0;
+  for (const value of values) top = Math.max(top, Math.abs(value));
+  return top || 1;
+}
+
+/** How strongly to paint, 0 to 1: in proportion, or by four decades below the largest. */
+export function strength(value, top, log) {
+  const share = Math.min(1, Math.abs(value) / top);
+  return log ? Math.max(0, 1 + Math.log10(share) / 4) : share;
+}

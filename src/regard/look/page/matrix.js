@@ -1,0 +1,161 @@
+// The labelled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
+// A second canvas above it carries the crosshair; moving the pointer never paints the cells again.
+import { largest, strength } from "./data.js";
+import { css, element, ramp } from "./paint.js";
+
+const FONT = '13px system-ui, "Noto Sans", sans-serif';
+
+/** `signed` tables (differences) have a colour for each sign; `top` is painted strongest. */
+export function drawMatrix(place, table, { log = false, signed = false, top, label = "attention" } = {}) {
+  const [q, k] = [table.rows.length, table.columns.length];
+  const strongest = top ?? largest(table.values);
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = FONT;
+  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(token.text).width)));
+  const left = Math.ceil(widest(table.rows)) + 14;
+  const head = Math.ceil(widest(table.columns) * 0.77) + 20;
+  const room = Math.max(240, place.clientWidth - left - head * 0.7 - 8);
+  const cell = Math.max(1, Math.min(34, Math.floor(room / k)));
+  const width = left + cell * k + Math.ceil(head * 0.75);
+  const height = head + cell * q + 4;
+
+  const readout = element("output", { className: "readout" });
+  const base = canvas(width, height);
+  const over = canvas(width, height);
+  over.className = "over";
+  over.tabIndex = 0;
+  over.setAttribute("role", "img");
+  over.setAttribute("aria-label", `${label}: ${q} rows, ${k} columns. Arrow keys read the cells.`);
+  const sheet = element("div", { className: "sheet" }, base, over);
+  const scroll = element("div", { className: "scroll" }, sheet);
+  place.append(readout, scroll);
+
+  paint();
+  let at = null;
+  show(null);
+
+  function canvas(w, h) {
+    const scale = window.devicePixelRatio || 1;
+    const made = element("canvas", { width: Math.round(w * scale), height: Math.round(h * scale) });
+    made.style.width = `${w}px`;
+    made.style.height = `${h}px`;
+    made.getContext("2d").scale(scale, scale);
+    return made;
+  }
+
+  function paint() {
+    const colours = ramp(signed);
+    const cells = element("canvas", { width: k, height: q });
+    const image = new ImageData(k, q);
+    for (let i = 0; i < q * k; i++) {
+      const value = table.values[i];
+      const share = strength(value, strongest, log);
+      const index = signed ? 127.5 + 127.5 * Math.sign(value) * share : 255 * share;
+      image.data.set([...colours[Math.round(index)], 255], 4 * i);
+    }
+    cells.getContext("2d").putImageData(image, 0, 0);
+    const pen = base.getContext("2d");
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(cells, left, head, cell * k, cell * q);
+    const style = getComputedStyle(place);
+    if (cell >= 8) {
+      pen.strokeStyle = style.getPropertyValue("--paper") || "#ffffff";
+      pen.lineWidth = 1;
+      pen.beginPath();
+      for (let j = 0; j <= k; j++) { pen.moveTo(left + j * cell, head); pen.lineTo(left + j * cell, head + q * cell); }
+      for (let i = 0; i <= q; i++) { pen.moveTo(left, head + i * cell); pen.lineTo(left + k * cell, head + i * cell); }
+      pen.stroke();
+    }
+    pen.font = FONT;
+    pen.fillStyle = style.color;
+    pen.textBaseline = "middle";
+    const every = Math.ceil(14 / cell);
+    pen.textAlign = "right";
+    table.rows.forEach((token, i) => {
+      if (i % every === 0) pen.fillText(token.text, left - 7, head + (i + 0.5) * cell, left - 8);
+    });
+    pen.textAlign = "left";
+    table.columns.forEach((token, j) => {
+      if (j % every) return;
+      pen.save();
+      pen.translate(left + (j + 0.5) * cell, head - 8);
+      pen.rotate(-Math.PI / 3.6);
+      pen.fillText(token.text, 0, 0, 150);
+      pen.restore();
+    });
+  }
+
+  function show(next) {
+    at = next;
+    const pen = over.getContext("2d");
+    pen.clearRect(0, 0, width, height);
+    if (!at) {
+      readout.replaceChildren("Point at a cell, or use the arrow keys, to read its value.");
+      return;
+    }
+    const [i, j] = at;
+    const value = table.values[i * k + j];
+    readout.replaceChildren(
+      element("bdi", { textContent: table.rows[i].text }), " ← ", element("bdi", { textContent: table.columns[j].text }),
+      ": ", element("b", { textContent: (signed && value > 0 ? "+" : "") + value.toFixed(4) }),
+    );
+    const accent = getComputedStyle(place).getPropertyValue("--accent") || "#3b53cf";
+    pen.strokeStyle = accent;
+    pen.globalAlpha = 0.55;
+    pen.strokeRect(left, head + i * cell, k * cell, cell);
+    pen.strokeRect(left + j * cell, head, cell, q * cell);
+    pen.globalAlpha = 1;
+    pen.lineWidth = 2;
+    pen.strokeRect(left + j * cell, head + i * cell, cell, cell);
+    pen.lineWidth = 1;
+  }
+
+  function cellAt(event) {
+    const box = over.getBoundingClientRect();
+    const j = Math.floor((event.clientX - box.left - left) / cell);
+    const i = Math.floor((event.clientY - box.top - head) / cell);
+    return i >= 0 && i < q && j >= 0 && j < k ? [i, j] : null;
+  }
+
+  over.addEventListener("pointermove", (event) => show(cellAt(event)));
+  over.addEventListener("pointerleave", () => show(null));
+  over.addEventListener("focus", () => at || show([0, 0]));
+  over.addEventListener("blur", () => show(null));
+  over.addEventListener("keydown", (event) => {
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const [i, j] = at ?? [0, 0];
+    const ends = { Home: [i, 0], End: [i, k - 1] };
+    const move = moves[event.key];
+    const next = ends[event.key] ?? (move && [i + move[0], j + move[1]]);
+    if (!next) return;
+    event.preventDefault();
+    show([Math.min(q - 1, Math.max(0, next[0])), Math.min(k - 1, Math.max(0, next[1]))]);
+  });
+}
+
+/** A small map without labels, for the grid of heads. */
+export function smallMap(values, q, k, log, size = 112) {
+  const colours = ramp();
+  const top = largest(values);
+  const cells = element("canvas", { width: k, height: q });
+  const image = new ImageData(k, q);
+  for (let i = 0; i < q * k; i++) {
+    image.data.set([...colours[Math.round(255 * strength(values[i], top, log))], 255], 4 * i);
+  }
+  cells.getContext("2d").putImageData(image, 0, 0);
+  const scale = size / Math.max(q, k);
+  const made = element("canvas", { width: Math.max(8, Math.round(k * scale)), height: Math.max(8, Math.round(q * scale)) });
+  const pen = made.getContext("2d");
+  pen.imageSmoothingEnabled = scale < 1;
+  pen.drawImage(cells, 0, 0, made.width, made.height);
+  return made;
+}
+
+/** The colours from least to most, with the value at either end. */
+export function scaleBar(top, signed = false) {
+  const colours = ramp(signed);
+  const stops = [0, 64, 128, 192, 255].map((i) => css(colours[i])).join(", ");
+  const bar = element("span");
+  bar.style.cssText = `display:inline-block;width:8em;height:.6em;border-radius:3px;background:linear-gradient(to right, ${stops})`;
+  return element("p", { className: "caption" }, signed ? `−${top.toFixed(2)} ` : "0 ", bar, ` ${top.toFixed(2)}`);
+}

@@ -1,0 +1,49 @@
+// Colours: one ramp for weights and one for differences, each for light and for dark pages.
+
+const RAMPS = {
+  light: ["#f3f5fb", "#c5d0f7", "#7c97f0", "#3b53cf", "#171c6b"],
+  dark: ["#1b1e2a", "#2c3c86", "#4f69e0", "#9db0ff", "#f4f6ff"],
+};
+const SIGNED = {
+  light: ["#a3460b", "#f0b27a", "#f5f5f7", "#8fa6f2", "#26329e"],
+  dark: ["#ffb066", "#99551c", "#1b1e2a", "#3f57c4", "#a9baff"],
+};
+export const HEADS = ["#3b53cf", "#d1495b", "#2a9d5c", "#c9790c", "#8a5bd0", "#1795a8", "#b5541a", "#6b7386"];
+const HEADS_DARK = ["#93a7ff", "#ff8b97", "#66d394", "#f5b352", "#c7a4ff", "#5fd0e0", "#ff9d63", "#aab1c4"];
+
+export function isDark() {
+  return window.matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+export function headColour(number) {
+  return (isDark() ? HEADS_DARK : HEADS)[number % HEADS.length];
+}
+
+/** 256 colours as [red, green, blue]; of a signed ramp the middle is zero. */
+export function ramp(signed = false) {
+  const stops = (signed ? SIGNED : RAMPS)[isDark() ? "dark" : "light"].map(rgb);
+  return Array.from({ length: 256 }, (_, i) => {
+    const at = (i / 255) * (stops.length - 1);
+    const low = Math.min(Math.floor(at), stops.length - 2);
+    return stops[low].map((part, c) => Math.round(part + (stops[low + 1][c] - part) * (at - low)));
+  });
+}
+
+function rgb(hex) {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+}
+
+export function css(colour) {
+  return `rgb(${colour.join(" ")})`;
+}
+
+/** Black or white, whichever can be read on a colour. */
+export function inkOn([red, green, blue]) {
+  return 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "#14161f" : "#ffffff";
+}
+
+export function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}

@@ -1,0 +1,198 @@
+"""`AttentionRecord`: where a model looked, with all that pictures of it need, and nothing of the model itself.
+
+A record is taken once and drawn in many ways: terminal, PNG, SVG, PDF, HTML, notebook. It can be saved (one .npz with
+JSON inside, no pickle) and loaded anywhere, and `record` makes one from the arrays of any other library.
+
+    H heads   Q rows (queries: who looks)   K columns (keys: what is looked at)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from regard.errors import CallError
+from regard.look.axis import Axis, Group
+from regard.metrics.alignment import Gold
+from regard.metrics.reading import merge_subwords
+
+if TYPE_CHECKING:
+    from regard.look.card import Figure
+
+Kind = Literal["cross", "encoder", "decoder"]  # over the source; over itself, both ways; over itself, backwards
+KINDS: dict[Kind, str] = {
+    "cross": "over the source",
+    "encoder": "of the encoder over the source",
+    "decoder": "of the decoder over what it has written",
+}
+Head = int | Literal["mean", "max"]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights of one attention: heads × rows × columns. `rows` and `columns` name axes of the record."""
+
+    name: str
+    kind: Kind
+    layer: int
+    weights: np.ndarray
+    rows: str
+    columns: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One table to draw: rows × columns, what it shows, and by which method."""
+
+    weights: np.ndarray
+    rows: Axis
+    columns: Axis
+    title: str
+    method: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class AttentionRecord:
+    attentions: tuple[Attention, ...]
+    axes: Mapping[str, Axis]
+    method: str = "raw"
+    model: str = ""
+    input: str = ""
+    output: str = ""
+    score: float | None = None  # what hypotheses are ranked by
+    scores: tuple[float, ...] = ()  # log-probability of each token that was written
+    gold: Gold | None = None  # links (source word, target word)
+    beams: "tuple[AttentionRecord, ...]" = ()  # the other hypotheses of the search, best first
+    evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
+
+    def __post_init__(self) -> None:
+        if not self.attentions:
+            raise CallError("a record without any attention: there is nothing to look at")
+        for attention in self.attentions:
+            _require_fit(attention, self.axes)
+
+    # --------------------------------------------------------------------------------------------------- what is there
+    @property
+    def kinds(self) -> list[Kind]:
+        return list(dict.fromkeys(attention.kind for attention in self.attentions))
+
+    def of_kind(self, kind: Kind | None = None) -> list[Attention]:
+        """The attentions of one kind, layer by layer; by default of the first kind that there is."""
+        kind = kind or self.kinds[0]
+        found = [attention for attention in self.attentions if attention.kind == kind]
+        if not found:
+            raise CallError(f"kind={kind!r} is not in this record; it has: {', '.join(self.kinds)}")
+        return sorted(found, key=lambda attention: attention.layer)
+
+    def matrix(self, kind: Kind | None = None, layer: int | None = None, head: Head = "mean") -> Matrix:
+        """One table: of a head, or of the mean or the largest over heads; of a layer, or of all of them."""
+        layers = self.of_kind(kind)
+        where = f"Attention {KINDS[layers[0].kind]}"
+        if layer is not None:
+            layers = [_layer(layers, layer)]
+            where += f", layer {layers[0].layer}"
+        heads = np.concatenate([attention.weights for attention in layers])
+        if head == "mean" or head == "max":
+            weights = heads.mean(axis=0) if head == "mean" else heads.max(axis=0)
+            if len(heads) > 1:
+                where += f", {'mean' if head == 'mean' else 'largest'} of {_count(layers)}"
+        else:
+            if layer is None and len(layers) > 1:
+                raise CallError(f"head={head} of which layer? say layer=0 to {layers[-1].layer}")
+            if not isinstance(head, int) or not -len(heads) <= head < len(heads):
+                raise CallError(f"head={head} is not one of 0 to {len(heads) - 1}, mean or max")
+            weights = heads[head]
+            where += f", head {head % len(heads)}"
+        rows, columns = self.axes[layers[0].rows], self.axes[layers[0].columns]
+        return Matrix(weights, rows, columns, where, self.method, layers[0].kind)
+
+    # ------------------------------------------------------------------------------------------------- another reading
+    def words(self) -> "AttentionRecord":
+        """Sub-words merged into words: a column is the sum of its pieces, a row their mean."""
+        return self._merged(Axis.words)
+
+    def characters(self) -> "AttentionRecord":
+        """Bytes merged into characters."""
+        return self._merged(Axis.characters)
+
+    def without_specials(self) -> "AttentionRecord":
+        """Begin, end and padding left out. The weights stay as they are: rows may then sum to less than one."""
+        kept = {name: axis.real() for name, axis in self.axes.items()}
+        for attention in self.attentions:
+            if not kept[attention.rows] or not kept[attention.columns]:
+                raise CallError(f"{attention.name}: without its special tokens there is nothing left to look at")
+        return replace(
+            self,
+            attentions=tuple(
+                replace(a, weights=a.weights[:, kept[a.rows]][:, :, kept[a.columns]]) for a in self.attentions
+            ),
+            axes={name: axis.taken(kept[name]) for name, axis in self.axes.items()},
+            scores=tuple(self.scores[place] for place in kept["target"]) if self.scores else (),
+            beams=tuple(beam.without_specials() for beam in self.beams),
+        )
+
+    def _merged(self, groups_of: Callable[[Axis], list[Group]]) -> "AttentionRecord":
+        groups = {name: groups_of(axis) for name, axis in self.axes.items()}
+        return replace(
+            self,
+            attentions=tuple(
+                replace(a, weights=merge_subwords(a.weights, groups[a.columns], groups[a.rows]))
+                for a in self.attentions
+            ),
+            axes={name: axis.merged(groups[name]) for name, axis in self.axes.items()},
+            # A word is as probable as all of its pieces together.
+            scores=tuple(sum(self.scores[slice(*group)]) for group in groups["target"]) if self.scores else (),
+            beams=tuple(beam._merged(groups_of) for beam in self.beams),
+        )
+
+    # ------------------------------------------------------------------------------------------------------ the folder
+    def save(self, path: str | Path) -> Path:
+        """One .npz file: arrays, and JSON for the rest. `regard.look.load` reads it."""
+        from regard.look.files import save
+
+        return save(self, Path(path))
+
+
+def _layer(layers: Sequence[Attention], number: int) -> Attention:
+    numbers = [attention.layer for attention in layers]
+    if -len(layers) <= number < 0:
+        return layers[number]
+    if number not in numbers:
+        raise CallError(f"layer={number} is not one of {', '.join(map(str, numbers))} ({layers[0].kind})")
+    return layers[numbers.index(number)]
+
+
+def _count(layers: Sequence[Attention]) -> str:
+    heads = [len(attention.weights) for attention in layers]
+    if len(layers) == 1:
+        return f"{heads[0]} heads"
+    return f"{len(layers)} layers" if sum(heads) == len(layers) else f"{sum(heads)} heads in {len(layers)} layers"
+
+
+def _require_fit(attention: Attention, axes: Mapping[str, Axis]) -> None:
+    """Shapes that fit the tokens, and numbers that can be drawn."""
+    name, weights = attention.name, attention.weights
+    for side in (attention.rows, attention.columns):
+        if side not in axes:
+            raise CallError(f"{name}: there are no tokens for its {side!r} axis; there are: {', '.join(axes)}")
+    rows, columns = len(axes[attention.rows]), len(axes[attention.columns])
+    if weights.ndim != 3 or weights.shape[1:] != (rows, columns):
+        raise CallError(
+            f"{name}: weights of shape {weights.shape} do not fit {rows} rows and {columns} columns; "
+            f"they must be heads × {rows} × {columns}"
+        )
+    if not weights.size:
+        raise CallError(f"{name}: weights of shape {weights.shape} have nothing to show")
+    if not np.isfinite(weights).all():
+        head, row, column = (int(where[0]) for where in np.nonzero(~np.isfinite(weights)))
+        raise CallError(
+            f"{name}: the weight of head {head}, row {row}, column {column} is {weights[head, row, column]}"
+        )
+    if weights.min() < -1e-6:
+        raise CallError(
+            f"{name}: some weights are below zero (the least is {weights.min():.4g}); attributions with a sign need "
+            "their positive part or their size taken first, and `method` should say which"
+        )

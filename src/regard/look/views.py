@@ -1,0 +1,119 @@
+"""What is drawn of a record: which view, of which weights, beside what. The renderers only draw."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from regard.errors import CallError, nearest
+from regard.look.axis import Axis
+from regard.look.card import Figure, alignment_error, card, entropy, linked, normalised
+from regard.look.methods import METHODS
+from regard.look.records import KINDS, Attention, AttentionRecord, Head, Kind, Matrix
+
+View = Literal["matrix", "lines", "grid", "text", "beams"]
+VIEWS: tuple[View, ...] = get_args(View)
+DECADES = 4  # of a logarithmic scale, below the largest weight
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One picture of a record."""
+
+    record: AttentionRecord
+    view: View = "matrix"
+    kind: Kind | None = None
+    layer: int | None = None
+    head: Head = "mean"
+    log: bool = False
+    against: AttentionRecord | None = None
+
+    def __post_init__(self) -> None:
+        if self.view not in VIEWS:
+            raise CallError(f"view={self.view!r} is not known{nearest(self.view, VIEWS)}")
+        if self.view == "beams" and not self.record.beams:
+            raise CallError("this record has one hypothesis only: look with n_best=3, say, to see the others")
+        if self.against is not None and self.view != "matrix":
+            raise CallError(f"two records are compared as matrices, not as {self.view!r}")
+
+    @property
+    def matrix(self) -> Matrix:
+        return self.record.matrix(self.kind, self.layer, self.head)
+
+    @property
+    def other(self) -> Matrix | None:
+        """The same of the record it is held against."""
+        if self.against is None:
+            return None
+        mine, other = self.matrix, self.against.matrix(self.kind, self.layer, self.head)
+        if mine.weights.shape != other.weights.shape:
+            raise CallError(
+                f"tables of {_size(mine)} and of {_size(other)} cannot be subtracted from each other; "
+                "the second model should be shown the first one's output, and both be merged into words"
+            )
+        return other
+
+    @property
+    def layers(self) -> list[Attention]:
+        return self.record.of_kind(self.kind)
+
+    @property
+    def heads(self) -> list[tuple[str, np.ndarray]]:
+        """What the view of lines draws in colours of their own: every head of a layer; else the one table."""
+        layers = self.layers
+        if self.layer is not None:
+            layers = [one for one in layers if one.layer == self.layer % (layers[-1].layer + 1)]
+        if self.head == "mean" and len(layers) == 1:
+            return [(f"head {number}", table) for number, table in enumerate(layers[0].weights)]
+        return [(self.matrix.title, self.matrix.weights)]
+
+    @property
+    def title(self) -> str:
+        return f"{self.record.input} → {self.record.output}" if self.record.output else self.record.input
+
+    @property
+    def caption(self) -> str:
+        """Which weights, and by which method: no picture is without it."""
+        subject = self.matrix.title
+        if self.view == "grid":
+            subject = f"Attention {KINDS[self.layers[0].kind]}, every layer and head, with its entropy"
+        elif self.view == "lines" and len(self.heads) > 1:
+            subject = f"Attention {KINDS[self.layers[0].kind]}, every head"
+            subject += "" if self.layer is None else f" of layer {self.layer}"
+        return f"{subject}. {method_line(self.record.method)}"
+
+    @property
+    def figures(self) -> list[Figure]:
+        return card(self.matrix, self.record)
+
+
+def method_line(method: str) -> str:
+    told = METHODS.get(method)
+    return f"Method: {method}, {told}." if told else f"Method: {method}."
+
+
+def strength(weights: np.ndarray, top: float, log: bool) -> np.ndarray:
+    """How strongly to paint, 0 to 1: in proportion, or by decades below the largest."""
+    share = np.clip(np.asarray(weights, dtype=np.float64) / (top or 1.0), 0.0, 1.0)
+    if not log:
+        return share
+    with np.errstate(divide="ignore"):
+        return np.clip(1 + np.log10(share) / DECADES, 0.0, 1.0)
+
+
+def head_line(record: AttentionRecord, attention: Attention, number: int) -> str:
+    """What the grid writes above a head: its entropy and, where gold is known, its alignment error."""
+    table = record.matrix(attention.kind, attention.layer, number)
+    line = f"{entropy(normalised(table.weights)):.2f} bits"
+    if record.gold is not None and linked(table):
+        line += f", AER {alignment_error(table, normalised(table.weights), record.gold):.2f}"
+    return line
+
+
+def joint_labels(one: Axis, other: Axis) -> list[str]:
+    """For two records on one axis: the label, or both where they differ."""
+    return [a if a == b else f"{a} | {b}" for a, b in zip(one.labels, other.labels, strict=True)]
+
+
+def _size(matrix: Matrix) -> str:
+    return " × ".join(map(str, matrix.weights.shape))

@@ -1,0 +1,93 @@
+"""Methods by hand-worked numbers and by what must hold."""
+
+import numpy as np
+import pytest
+
+from regard.look.card import wrong_order
+from regard.look.methods.erasure import faithfulness, leave_one_out
+from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
+from regard.look.methods.norms import norm_weighted
+from regard.look.methods.rollout import decoder_rollout, rollout
+
+
+def random_weights(*shape, seed=0):
+    table = np.random.default_rng(seed).random(shape)
+    return table / table.sum(-1, keepdims=True)
+
+
+def test_rollout_by_hand():
+    """Two positions; layer 1 looks only at the other one, layer 2 only at itself."""
+    swap, stay = np.array([[[0.0, 1.0], [1.0, 0.0]]]), np.eye(2)[None]
+    np.testing.assert_allclose(rollout([swap, stay]), [[0.5, 0.5], [0.5, 0.5]])
+    np.testing.assert_allclose(rollout([stay, stay]), np.eye(2))
+    first = np.array([[[1.0, 0.0], [1.0, 0.0]]])
+    np.testing.assert_allclose(rollout([first, swap]), [[0.75, 0.25], [0.75, 0.25]])
+
+
+def test_rollout_rows_sum_to_one_also_through_a_decoder():
+    S, T = 7, 5
+    encoder = rollout([random_weights(3, S, S, seed=n) for n in range(4)])
+    np.testing.assert_allclose(encoder.sum(-1), 1)
+    own = [np.tril(random_weights(2, T, T, seed=n)) for n in range(3)]
+    own = [table / table.sum(-1, keepdims=True) for table in own]
+    written, source = decoder_rollout(own, [random_weights(2, T, S, seed=9 + n) for n in range(3)], encoder)
+    assert (written.shape, source.shape) == ((T, T), (T, S))
+    np.testing.assert_allclose(written.sum(-1) + source.sum(-1), 1)
+    assert np.triu(written, 1).max() == 0  # nothing comes from the future
+
+
+def test_a_vector_of_no_length_brings_nothing():
+    weights = np.array([[[0.9, 0.1]]])
+    values = np.array([[[0.0, 0.0], [3.0, 4.0]]])
+    np.testing.assert_allclose(norm_weighted(weights, values), [[[0.0, 1.0]]])
+    equal = np.array([[[0.0, 5.0], [3.0, 4.0]]])
+    np.testing.assert_allclose(norm_weighted(weights, equal), weights)
+    # The output matrix of the head decides what of a value goes on: here the first number only.
+    output = np.array([[[1.0], [0.0]]])
+    np.testing.assert_allclose(norm_weighted(np.array([[[0.5, 0.5]]]), equal, output), [[[0.0, 1.0]]])
+
+
+def test_gradient_times_attention_keeps_what_speaks_for_the_output():
+    weights, gradient = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]), np.array([[2.0, -8.0, 4.0], [-1.0, 3.0, 5.0]])
+    np.testing.assert_allclose(gradient_times_attention(weights, gradient), [[0.5, 0.0, 0.5], [0, 0, 0]])
+
+
+def test_input_times_gradient_by_hand():
+    vectors = np.array([[1.0, 2.0], [0.0, 1.0]])
+    gradients = np.array([[[1.0, 1.0], [5.0, -1.0]]])  # 1 + 2 = 3, and −1
+    np.testing.assert_allclose(input_times_gradient(vectors, gradients), [[0.75, 0.25]])
+
+
+def bag(tokens_needed):
+    """A model whose step t loses one nat for each token of `tokens_needed[t]` that is missing."""
+
+    def ask(sources):
+        return np.array([[-float(len(set(needed) - set(source))) for needed in tokens_needed] for source in sources])
+
+    return ask
+
+
+def test_leave_one_out_finds_what_is_needed():
+    found = leave_one_out([11, 12, 13], bag([[11], [12, 13], []]))
+    np.testing.assert_allclose(found, [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 0]])
+
+
+def test_faithful_weights_beat_both_baselines():
+    source = list(range(10, 20))
+    order = wrong_order(len(source))
+    weights = np.eye(len(source)) * 0.9 + 0.01
+    needed, enough = faithfulness(weights, source, bag([[token] for token in source]), "mean")
+    assert (needed.value, enough.value) == (1.0, 0.0)  # always missed when taken away, and enough alone
+    assert needed.shuffled < 0.4 < needed.value
+    assert enough.shuffled > 0.6 > enough.value
+    assert needed.uniform < needed.value
+    assert needed.about == "mean"
+    assert sorted(order) == list(range(len(source)))
+    assert all(order[i] != i for i in range(len(source)))
+
+
+@pytest.mark.parametrize("size", [2, 3, 11])
+def test_the_wrong_order_leaves_no_row_in_place(size):
+    order = wrong_order(size)
+    assert sorted(order) == list(range(size))
+    assert all(order != np.arange(size))
