@@ -113,6 +113,17 @@ def test_prefixes_and_sampling(run):
     assert len(drawn.n_best) == 3
 
 
+def test_given_outputs_are_scored_as_decoding_scores_them(run):
+    texts = ["one red cat", "blue dog three", "two"]
+    found = run.predict(texts)
+    scored = run.score(texts, [prediction.text for prediction in found])
+    for prediction, score in zip(found, scored, strict=True):
+        assert score.score == pytest.approx(prediction.n_best[0].log_probability, abs=1e-4)
+    assert run.score(["one"], ["uno"])[0].score > run.score(["one"], ["perro"])[0].score
+    with pytest.raises(CallError, match="2 inputs and 1 outputs"):
+        run.score(["one", "two"], ["uno"])
+
+
 def test_a_wrong_decoding_setting_is_named(run):
     with pytest.raises(CallError, match=r"decoding\.baem: unknown key; did you mean 'beam'"):
         run.predict("one", baem=3)
@@ -202,6 +213,8 @@ def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
     done = cli("predict", run.folder, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt")
     assert done.stdout == ""
     assert (tmp_path / "out.txt").read_text().splitlines() == expected
+    again = cli("predict", run.folder, "--input", tmp_path / "in.txt", "--targets", tmp_path / "out.txt")
+    assert [line.split("\t")[1] for line in again.stdout.splitlines()] == expected
     piped = cli("predict", run.folder, "decoding.beam=1", "--json", input="one red cat\n")
     document = json.loads(piped.stdout)
     assert document[0]["input"] == "one red cat"

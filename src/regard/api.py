@@ -187,6 +187,12 @@ class Run:
         found = task.predict(self.model, [inputs] if single else list(inputs), prefix=prefix, attention=attention)
         return found[0] if single else found
 
+    def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
+        """How probable the model finds given outputs: each comes back with its log-probability as its score."""
+        if len(inputs) != len(outputs):
+            raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
+        return self.task.score(self.model, inputs, outputs)
+
     def look(
         self,
         text: str,

@@ -137,7 +137,7 @@ def train(
     from regard import api
 
     run = api.train(settings, output=output)
-    if as_json:
+    if as_json and os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
         emit(run.summary())
 
 
@@ -165,6 +165,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--output", "output_file", type=click.Path(path_type=Path), help="Write outputs to a file, one a line.")
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
 @click.option("--prefix", default="", help="Text that every output has to begin with.")
+@click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")
 @click.option("--scores", is_flag=True, help="Print the score before each output.")
 @json_option
 def predict(
@@ -174,13 +175,14 @@ def predict(
     output_file: Path | None,
     n_best: int | None,
     prefix: str,
+    targets: Path | None,
     scores: bool,
     as_json: bool,
 ) -> None:
     """Predict for the given inputs, a file, or standard input."""
     from regard.commands.predict import predict as run_predict
 
-    run_predict(run, inputs, input_file, output_file, n_best, prefix, scores, as_json)
+    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json)
 
 
 @cli.command()

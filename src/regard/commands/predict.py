@@ -18,10 +18,14 @@ def predict(
     output_file: Path | None,
     n_best: int | None,
     prefix: str,
+    targets: Path | None,
     scores: bool,
     as_json: bool,
 ) -> None:
-    """One output a line, in the order of the inputs; with several hypotheses, a line each, tab-separated by rank."""
+    """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
+
+    With `targets`, nothing is decoded: the given outputs are scored, and come back with their log-probability.
+    """
     overrides = tuple(text for text in inputs if text.startswith("decoding.") and "=" in text)
     texts = [text for text in inputs if text not in overrides]
     if texts and input_file is not None:
@@ -30,7 +34,10 @@ def predict(
         overrides += (f"decoding.n_best={n_best}",)
     loaded = api.load(run)
     lines = texts or list(_lines(input_file))
-    predictions = loaded.predict(lines, overrides, prefix=prefix)
+    if targets is not None:
+        predictions, scores = loaded.score(lines, list(_lines(targets))), True
+    else:
+        predictions = loaded.predict(lines, overrides, prefix=prefix)
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
         return _write(output_file, [document])
@@ -47,9 +54,9 @@ def _lines(file: Path | None) -> Iterator[str]:
         with file.open(encoding="utf-8") as handle:
             yield from (line.rstrip("\r\n") for line in handle)
     except FileNotFoundError:
-        raise CallError(f"--input {file}: no such file") from None
+        raise CallError(f"{file}: no such file") from None
     except UnicodeDecodeError as error:
-        raise CallError(f"--input {file} is not UTF-8 text (byte {error.start})") from None
+        raise CallError(f"{file} is not UTF-8 text (byte {error.start})") from None
 
 
 def _plain(predictions: Iterable[Any], scores: bool) -> Iterator[str]:

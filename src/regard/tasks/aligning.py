@@ -23,12 +23,10 @@ from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
 from regard.metrics.reading import alignment_report, argmax_links, merge_subwords, two_way_links
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.data import PairDataSettings
-from regard.tasks.search import Ids, in_groups, to_tensor
+from regard.tasks.search import GROUP, Ids, in_groups, to_tensor
 from regard.tasks.task import Alignment
 
 Weights = dict[str, np.ndarray]  # name of the attention → heads × target tokens × source tokens, end symbols included
-
-GROUP = 4096  # tokens that are forced together
 
 #: How links are read off weights; a decoder may look at a word's source one step late (`shifted`).
 READINGS: dict[str, tuple[Callable[..., Any], bool]] = {

@@ -5,7 +5,8 @@ are the tokens it wrote; what it looked at are the source (`cross`) and the toke
 begin with <s>.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -47,8 +48,6 @@ def look(
         "source": _axis(source, [*ids, END], text, [*source.spans(text), None]),
         "read": _axis(target, [START, *tokens], target.decode(tokens), target.decoded_spans([START, *tokens])),
     }
-    training = model.training
-    model.eval()
     ways: dict[str, Callable[[], list[Attention]]] = {
         "raw": lambda: raw(model, ids, tokens),
         "rollout": lambda: _rollout(raw(model, ids, tokens)),
@@ -57,11 +56,9 @@ def look(
         "input-gradient": lambda: [_one(input_times_gradient(*gradients.by_input(model, ids, tokens)), method)],
         "leave-one-out": lambda: [_one(_leave_one_out(model, ids, tokens), method)],
     }
-    try:
+    with evaluating(model):
         attentions = [replace(a, weights=np.ascontiguousarray(a.weights, np.float32)) for a in ways[method]()]
         scores = log_probabilities(model, tokens, [ids])[0]
-    finally:
-        model.train(training)
     return AttentionRecord(
         tuple(attentions), axes, method=method, model=name, input=text, output=target.decode(tokens),
         scores=tuple(scores.tolist()),
@@ -76,7 +73,20 @@ def evidence(
         return record
     ids, matrix = source.encode(record.input), record.matrix("cross", layer, head)
     ask = partial(log_probabilities, model, tokens)
-    return replace(record, evidence=tuple(faithfulness(matrix.weights[:, : len(ids)], ids, ask, matrix.title)))
+    with evaluating(model):
+        figures = faithfulness(matrix.weights[:, : len(ids)], ids, ask, matrix.title)
+    return replace(record, evidence=tuple(figures))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Dropout off, and then as it was."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def _axis(tokenizer: Tokenizer, ids: Ids, text: str, spans: Sequence[Span | None]) -> Axis:

@@ -18,6 +18,8 @@ from regard.settings.decoding import DecodingSettings
 Ids = Sequence[int]
 T = TypeVar("T")
 
+GROUP = 4096  # tokens that are forced through a model together
+
 
 @torch.inference_mode()
 def search(model: Seq2Seq, sources: Sequence[Ids], how: DecodingSettings, prefix: Ids = ()) -> list[list[Hypothesis]]:
@@ -51,6 +53,21 @@ def search(model: Seq2Seq, sources: Sequence[Ids], how: DecodingSettings, prefix
     for number, hypotheses in in_groups(filled, [len(ids) for ids in sources], how.batch_tokens, decode):
         results[number] = hypotheses
     return results
+
+
+@torch.inference_mode()
+def log_probabilities(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[float]:
+    """log p(target | source) of each pair, the end symbol included."""
+    device = next(model.parameters()).device
+
+    def score(numbers: list[int]) -> list[float]:
+        source = to_tensor([sources[number] for number in numbers], device)
+        target = to_tensor([targets[number] for number in numbers], device)
+        return model.score(source, target).sum(1).tolist()
+
+    lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    found = dict(in_groups(range(len(sources)), lengths, GROUP, score))
+    return [found[number] for number in range(len(sources))]
 
 
 def in_groups(

@@ -29,7 +29,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.settings.recipe import Recipe, TranslateRecipe
 from regard.tasks import aligning, looking, scoring
 from regard.tasks.build import build_seq2seq
-from regard.tasks.search import search
+from regard.tasks.search import log_probabilities, search
 from regard.tasks.task import Output, Picture, Prediction, Scores
 
 PICTURES, WIDEST = 6, 40  # alignments in the report, and the most columns one may have
@@ -159,7 +159,8 @@ class Translate:
         if output is not None:
             tokens, score, others = self.target.encode(output), None, []
         else:
-            best, *others = self._search(model, [text])[0]
+            with looking.evaluating(model):
+                best, *others = self._search(model, [text])[0]
             tokens, score = best.tokens, best.score
         record = replace(look(tokens), score=score, gold=gold)
         record = looking.evidence(model, self.source, tokens, record, layer, head)
@@ -172,6 +173,16 @@ class Translate:
         decoding = self.recipe.decoding.model_copy(update=how)
         sources = [self.source.encode(text) for text in texts]
         return search(model, sources, decoding, self.target.encode(prefix))
+
+    def score(self, model: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
+        """log p(output | input), the end symbol included: what decoding calls the log-probability of a hypothesis."""
+        assert isinstance(model, Seq2Seq)
+        sources, targets = map(self.source.encode, inputs), map(self.target.encode, outputs)
+        totals = log_probabilities(model, list(sources), list(targets))
+        return [
+            Prediction(text, [Output(said, total, total)])
+            for text, said, total in zip(inputs, outputs, totals, strict=True)
+        ]
 
     # ---------------------------------------------------------------------------------------------------- evaluation
     def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:
