@@ -12,12 +12,6 @@ from regard.errors import CallError
 from test_translate import recipe
 
 
-def cli(*words):
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "regard", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
-
-
 def test_a_grid_is_every_combination():
     variants = grid(("model.context=initial,attention", "training.seed=1,2,3"))
     assert len(variants) == 6
