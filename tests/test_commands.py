@@ -1,15 +1,12 @@
 """compare and verify, on a small file, through the command line."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from regard.commands.compare import grid
 from regard.errors import CallError
-from test_translate import recipe
+from test_translate import cli, recipe
 
 
 def test_a_grid_is_every_combination():

@@ -12,6 +12,7 @@ from regard.attention.memory import Memory
 from regard.attention.positions import Learned, Sinusoidal
 from regard.attention.rotary import Rotary
 from regard.attention.trace import Trace
+from regard.data.batches import PairBatch
 from regard.decoders.decoder import share
 from regard.decoders.recurrent import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -22,9 +23,13 @@ from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
-from regard.models.seq2seq import Batch, Seq2Seq
+from regard.models.seq2seq import Seq2Seq
 
 SOURCE_WORDS, TARGET_WORDS, EMBEDDED, WIDTH, MEMORY, HEADS = 13, 11, 9, 10, 14, 2
+
+
+def pairs(source, target):
+    return PairBatch(source, target, rows=torch.arange(len(source)))
 
 
 def recurrent_decoder(context, cell="gru", depth=1, feeding=False, score=Additive):
@@ -221,7 +226,7 @@ def test_recurrent_encoder_is_torch_bidirectional_gru():
 def test_an_empty_source_is_no_reason_to_fail():
     for encoder, decoder in itertools.product(ENCODERS.values(), DECODERS.values()):
         model = Seq2Seq(encoder(), decoder(), tie="none")
-        loss = model(Batch(torch.zeros(2, 3, dtype=torch.long), some_tokens(2, 4)))
+        loss = model(pairs(torch.zeros(2, 3, dtype=torch.long), some_tokens(2, 4)))
         assert loss.total.isfinite()
 
 
@@ -293,7 +298,7 @@ def test_score_is_the_loss_token_by_token():
     model = toy_model("previous")
     source, target = some_tokens(3, 5, SOURCE_WORDS), some_tokens(3, 4)
     target[1, 2:] = 0
-    scores, loss = model.score(source, target), model(Batch(source, target))
+    scores, loss = model.score(source, target), model(pairs(source, target))
     torch.testing.assert_close(-scores.sum(), loss.total, rtol=1e-4, atol=1e-4)
     assert loss.count == 10
     assert (scores[1, 2:] == 0).all()
@@ -337,7 +342,7 @@ def test_each_model_learns_to_reverse(name):
     model = Seq2Seq(RecurrentEncoder(Embedding(TARGET_WORDS, EMBEDDED), MEMORY), DECODERS[name](), tie="none")
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(200):
-        loss = model(Batch(source, target))
+        loss = model(pairs(source, target))
         optimiser.zero_grad()
         (loss.total / loss.count).backward()
         optimiser.step()

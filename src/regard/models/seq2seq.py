@@ -5,7 +5,6 @@
 Sutskever et al. 2014 (arXiv:1409.3215). Whatever encodes into a `Memory` and decodes by the step protocol fits.
 """
 
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -25,23 +24,15 @@ Tie = Literal["none", "output", "all"]
 
 @runtime_checkable
 class SourceTarget(Protocol):
-    """What the model is trained on: any batch with a source, and target ids padded with 0."""
+    """What the model is trained on: any batch with these two.
+
+    Targets are ids with </s> at the end, no <s> at the start, and 0 for padding; the source is whatever the encoder reads.
+    """
 
     @property
     def source(self) -> Tensor: ...
     @property
     def target(self) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Token ids, 0 for padding at the end. Targets have no <s> at the start and do have </s> at the end."""
-
-    source: Tensor  # B S tokens, or whatever else the encoder reads
-    target: Int[Tensor, "B T"]
-
-    def to(self, device: torch.device | str) -> "Batch":
-        return Batch(self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True))
 
 
 class Seq2Seq(nn.Module):
