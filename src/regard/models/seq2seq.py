@@ -26,7 +26,7 @@ Tie = Literal["none", "output", "all"]
 class SourceTarget(Protocol):
     """What the model is trained on: any batch with these two.
 
-    Targets are ids with </s> at the end, no <s> at the start, and 0 for padding; the source is whatever the encoder reads.
+    Targets are ids with </s> at the end, no <s> at the start, and 0 for padding. The source is what the encoder reads.
     """
 
     @property
