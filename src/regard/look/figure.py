@@ -2,8 +2,6 @@
 
 import io
 import os
-import re
-import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,30 +10,17 @@ from typing import Any, cast
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
-from matplotlib.font_manager import fontManager
+from matplotlib.ticker import FormatStrFormatter
 
-from regard.look.card import Figure
 from regard.look.figure_beams import draw_tree
+from regard.look.figure_layout import APART, BLUES, FAINT, HEADS, INK, families, inches, tell_missing, titles, with_card
 from regard.look.tree import beam_tree
 from regard.look.views import DECADES, Shown, head_line, joint_labels, strength
 
-CELL, SMALL_CELL, WIDEST = 0.34, 0.1, 18.0  # inches
+SMALL_CELL = 0.1  # inches, in the grid of heads
 MOST_LABELS = 90  # on a side; of more, every second, third, ... is written
-INK, FAINT = "#1c1f2b", "#6b7080"
-BLUES = LinearSegmentedColormap.from_list("regard", ["#f6f7fb", "#c5d0f7", "#7c97f0", "#3b53cf", "#171c6b"])
-APART = LinearSegmentedColormap.from_list("regard-apart", ["#a3460b", "#f0b27a", "#f7f7f8", "#8fa6f2", "#26329e"])
-HEADS = ["#3b53cf", "#d1495b", "#2a9d5c", "#e08e1b", "#7b4bb7", "#1795a8", "#a3460b", "#5c6470"]
-
-#: Families that have what DejaVu lacks. The first that has a character is used for it.
-FALLBACKS = (
-    "DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC",
-    "Source Han Sans", "IPAexGothic", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Hiragino Sans", "PingFang SC",
-    "Yu Gothic",
-    "Microsoft YaHei", "Malgun Gothic", "Noto Sans Arabic", "Noto Naskh Arabic", "Noto Sans Hebrew",
-    "Noto Sans Devanagari", "Noto Sans Thai", "Noto Emoji", "Segoe UI Symbol", "Symbola", "Unifont",
-)  # fmt: skip
 
 
 def write_figure(shown: Shown, path: Path) -> Path:
@@ -49,7 +34,7 @@ def write_figure(shown: Shown, path: Path) -> Path:
 def figure_bytes(shown: Shown, form: str) -> bytes:
     """The picture as PNG, SVG or PDF. Characters that no installed font has are named in one warning."""
     style: dict[Any, Any] = {
-        "font.family": _families(), "text.parse_math": False,
+        "font.family": families(), "text.parse_math": False,
         "svg.fonttype": "path", "svg.hashsalt": "regard",  # readable without our fonts, and the same every time
     }  # fmt: skip
     file = io.BytesIO()
@@ -57,7 +42,7 @@ def figure_bytes(shown: Shown, form: str) -> bytes:
         warnings.simplefilter("always")
         date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
         draw(shown).savefig(file, format=form, dpi=160, facecolor="white", metadata=date)
-    _tell(caught)
+    tell_missing(caught)
     return file.getvalue()
 
 
@@ -71,13 +56,13 @@ def draw(shown: Shown) -> Canvas:
     table = shown.matrix
     rows, columns = table.weights.shape
     if shown.view == "lines":
-        canvas, axes = _with_card(shown, 5.2, max(2.4, 0.3 * max(rows, columns)))
+        canvas, axes = with_card(shown, 5.2, max(2.4, 0.3 * max(rows, columns)))
         _lines(axes, shown)
     elif shown.view == "text":
-        canvas, axes = _with_card(shown, 9.0, _text_lines(shown, 9.0) * 0.3 + 0.2)
+        canvas, axes = with_card(shown, 9.0, _text_lines(shown, 9.0) * 0.3 + 0.2)
         _text(axes, shown, 9.0)
     else:
-        canvas, axes = _with_card(shown, _inches(columns) + 1.6, _inches(rows) + 1.2)
+        canvas, axes = with_card(shown, inches(columns) + 1.6, inches(rows) + 1.2)
         _matrix(axes, table.weights, table.rows.labels, table.columns.labels, top=None, log=shown.log)
     return canvas
 
@@ -120,7 +105,9 @@ def _matrix(
     if bar and axes.figure is not None:
         rod = axes.figure.colorbar(image, ax=axes, fraction=0.035, pad=0.02, aspect=30)
         rod.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
-        rod.ax.tick_params(length=0, labelsize=8, colors=FAINT)
+        rod.ax.tick_params(which="both", length=0, labelsize=8, colors=FAINT)
+        if log:  # 0.01, not 10 with an exponent: tokens may have $ in them, so formulas are off
+            rod.ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
 
 
 def _lines(axes: Axes, shown: Shown) -> None:
@@ -186,7 +173,7 @@ def _grid(shown: Shown) -> Canvas:
     wide, high = (min(2.2, max(1.3, SMALL_CELL * size)) for size in (columns, rows))
     size = (max(6.5, heads * (wide + 0.25) + 0.6), len(layers) * (high + 0.45) + 1.1)
     canvas = Canvas(figsize=size, layout="constrained")
-    _titles(canvas, shown, shown.caption)
+    titles(canvas, shown, shown.caption)
     table = canvas.subplots(len(layers), heads, squeeze=False)
     for layer, line in zip(layers, table, strict=True):
         for axes in line:
@@ -204,9 +191,9 @@ def _comparison(shown: Shown) -> Canvas:
     assert shown.against is not None
     rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)
     top = float(max(mine.weights.max(), other.weights.max()))
-    wide, high = _inches(len(columns)) + 1.5, _inches(len(rows)) + 1.9
+    wide, high = inches(len(columns)) + 1.5, inches(len(rows)) + 1.9
     canvas = Canvas(figsize=(min(3 * wide, 26), high), layout="constrained")
-    _titles(canvas, shown, mine.title + ".")
+    titles(canvas, shown, mine.title + ".")
     panels = canvas.subplots(1, 3)
     for axes, weights, name in (
         (panels[0], mine.weights, f"{shown.record.model or 'first'} ({mine.method})"),
@@ -224,11 +211,11 @@ def _beams(shown: Shown) -> Canvas:
     hypotheses = [shown.record, *shown.record.beams]
     tables = [one.matrix(shown.kind, shown.layer, shown.head) for one in hypotheses]
     rows, columns = (max(table.weights.shape[side] for table in tables) for side in (0, 1))
-    width = min(26.0, max(10.0, len(tables) * (_inches(columns) * 0.8 + 1.3)))
+    width = min(26.0, max(10.0, len(tables) * (inches(columns) * 0.8 + 1.3)))
     tree_height = 0.45 * len(hypotheses) + 0.4
-    canvas = Canvas(figsize=(width, tree_height + _inches(rows) * 0.8 + 2.2), layout="constrained")
-    _titles(canvas, shown, f"The hypotheses of the search, and what each looked at. {shown.caption}")
-    ratios = [tree_height, _inches(rows) * 0.8 + 1.3]
+    canvas = Canvas(figsize=(width, tree_height + inches(rows) * 0.8 + 2.2), layout="constrained")
+    titles(canvas, shown, f"The hypotheses of the search, and what each looked at. {shown.caption}")
+    ratios = [tree_height, inches(rows) * 0.8 + 1.3]
     upper, lower = cast(Sequence[Canvas], canvas.subfigures(2, 1, height_ratios=ratios))
     draw_tree(upper.subplots(), beam_tree(shown.record), [one.score for one in hypotheses], width)
     top = float(max(table.weights.max() for table in tables))
@@ -237,71 +224,3 @@ def _beams(shown: Shown) -> Canvas:
         _matrix(axes, table.weights, table.rows.labels, table.columns.labels, top=top, log=shown.log, bar=False)
         axes.set_xlabel(f"#{number + 1}", fontsize=11, color=INK)
     return canvas
-
-
-# -------------------------------------------------------------------------------------------------------------- layout
-def _inches(cells: int) -> float:
-    return min(WIDEST, max(1.2, cells * (CELL if cells <= 40 else CELL / 2 if cells <= 90 else 0.02)))
-
-
-def _with_card(shown: Shown, width: float, height: float) -> tuple[Canvas, Axes]:
-    """A figure with the picture at the left and the card at the right."""
-    side = 3.7
-    canvas = Canvas(figsize=(width + side, max(height, 2.6) + 1.0), layout="constrained")
-    _titles(canvas, shown, shown.caption)
-    axes, beside = canvas.subplots(1, 2, width_ratios=[width, side])
-    _card(beside, shown.figures, shown.matrix.title, max(height, 2.6))
-    return canvas, axes
-
-
-def _titles(canvas: Canvas, shown: Shown, caption: str) -> None:
-    wide = int(canvas.get_figwidth() * 13)
-    lines = [*_wrapped(shown.title, wide), *_wrapped(caption, wide)]
-    canvas.suptitle("\n".join(lines), fontsize=10, color=INK, x=0.01, ha="left", linespacing=1.4)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, max(30, width)) or [""]
-
-
-def _card(axes: Axes, card: Sequence[Figure], title: str, height: float) -> None:
-    axes.set_axis_off()
-    axes.set_xlim(0, 1)
-    axes.set_ylim(height, 0)
-    axes.text(0.0, 0.15, "Whether to believe it", fontsize=10, weight="bold", color=INK, va="center")
-    for x, name in ((0.62, "here"), (0.81, "uniform"), (1.0, "shuffled")):
-        axes.text(x, 0.45, name, fontsize=8, color=FAINT, ha="right", va="center")
-    wish = {"low": " ↓", "high": " ↑", "": ""}
-    for line, figure in enumerate(card):
-        y = 0.72 + 0.27 * line
-        other = "*" if figure.about not in ("", title) else ""
-        axes.text(0.0, y, figure.name + wish[figure.better] + other, fontsize=8.5, color=INK, va="center")
-        for x, value in ((0.62, figure.value), (0.81, figure.uniform), (1.0, figure.shuffled)):
-            if value is not None:
-                axes.text(x, y, f"{value:.2f}", fontsize=8.5, color=INK, ha="right", va="center")
-    others = dict.fromkeys(figure.about for figure in card if figure.about not in ("", title))
-    if others:
-        note = "\n".join(textwrap.wrap(f"* measured on: {'; '.join(others)}", 60))
-        axes.text(0.0, 0.7 + 0.27 * len(card), note, fontsize=7.5, color=FAINT, va="top")
-
-
-# --------------------------------------------------------------------------------------------------------------- fonts
-def _families() -> list[str]:
-    installed = {font.name for font in fontManager.ttflist}
-    return [name for name in FALLBACKS if name in installed] or ["DejaVu Sans"]
-
-
-def _tell(caught: Sequence[warnings.WarningMessage]) -> None:
-    missing = {}
-    for warning in caught:
-        found = re.match(r"Glyph (\d+) ", str(warning.message))
-        if found:
-            missing[chr(int(found[1]))] = None
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if missing:
-        warnings.warn(
-            f"no installed font has {' '.join(missing)}; boxes stand for them. Install a font that does "
-            "(Noto Sans covers most), or write .html, which uses the browser's",
-            stacklevel=4,
-        )

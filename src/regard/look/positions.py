@@ -18,7 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from regard.errors import CallError
-from regard.look.figure import APART, FAINT, INK
+from regard.look.figure_layout import APART, FAINT, INK
 from regard.look.terminal import signed_map
 
 Table = Float[np.ndarray, "T D"]

@@ -146,7 +146,7 @@ def comparison(shown: Shown, console: Console) -> RenderableType:
     tables = (
         (_name(shown.record.model, mine, "first"), mine.weights),
         (_name(shown.against.model, other, "second"), other.weights),
-        ("difference: first minus second (yellow more, blue less)", mine.weights - other.weights),
+        ("difference: first minus second (less is blue, or marked by -)", mine.weights - other.weights),
     )
     for name, weights in tables:
         parts += [Text(name, style="bold"), matrix(weights, rows, columns, console, top=top, log=False), ""]

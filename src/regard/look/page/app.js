@@ -1,5 +1,5 @@
 // The page: controls, caption, picture and card. `mount` serves an HTML file, a notebook and a served page alike.
-import { arranged, has, hasWords, keyOf, kindsOf, largest, layersOf, openRecord, tableOf } from "./data.js";
+import { has, hasWords, keyOf, kindsOf, largest, layersOf, openRecord, tableOf } from "./data.js";
 import { drawLines } from "./lines.js";
 import { drawMatrix, scaleBar } from "./matrix.js";
 import { element } from "./paint.js";
@@ -98,7 +98,7 @@ export function mount(root, page, { keep = false } = {}) {
 
   function view(layers, label, apart) {
     const shown = hypotheses[state.hypothesis];
-    const table = arranged(tableOf(state.view === "beams" ? shown : record, state), state);
+    const table = tableOf(state.view === "beams" ? shown : record, state);
     const { log } = state;
     if (state.view === "grid") {
       drawGrid(picture, layers, log, (layer, head) => page.cards[keyOf({ kind: state.kind, layer, head })].line,
@@ -108,7 +108,7 @@ export function mount(root, page, { keep = false } = {}) {
     if (state.view === "compare") return compare(table);
     if (state.view === "lines") {
       const tables = !apart ? [table]
-        : Array.from({ length: layers[0].shape[0] }, (_, head) => arranged(tableOf(record, { ...state, head }), state));
+        : Array.from({ length: layers[0].shape[0] }, (_, head) => tableOf(record, { ...state, head }));
       drawLines(picture, tables, apart ? tables.map((_, head) => `head ${head}`) : [label], log);
     } else if (state.view === "text") drawText(picture, table, log);
     else {
@@ -121,7 +121,7 @@ export function mount(root, page, { keep = false } = {}) {
 
   function compare(table) {
     const there = has(against, state);
-    const other = there && arranged(tableOf(against, state), state);
+    const other = there && tableOf(against, state);
     if (!there || other.values.length !== table.values.length) {
       picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
       return;
@@ -135,11 +135,9 @@ export function mount(root, page, { keep = false } = {}) {
       [`${against.model || "second"} (${against.method})`, other, { log: state.log, top }],
       ["first minus second", apart, { signed: true }],
     ];
-    for (const [name, one, how] of panels) {
-      const figure = element("figure", {}, element("figcaption", { textContent: name }));
-      trio.append(figure);
-      drawMatrix(figure, one, { ...how, label: name });
-    }
+    const figures = panels.map(([name]) => element("figure", {}, element("figcaption", { textContent: name })));
+    trio.append(...figures); // all of them, before any is drawn: they share the room
+    panels.forEach(([name, one, how], number) => drawMatrix(figures[number], one, { ...how, label: name }));
     picture.append(numbersTable(apart));
   }
 

@@ -32,28 +32,29 @@ export function keyOf({ kind, layer, head }) {
 }
 
 /** One table: of a head, or of the mean or the largest over heads, of a layer or of all of them. */
-export function tableOf(record, { kind, layer, head }) {
+export function tableOf(record, choice) {
+  const { kind, layer, head } = choice;
   const layers = layersOf(record, kind).filter((one) => layer === "all" || one.layer === Number(layer));
-  const { rows, columns, shape } = layers[0];
-  const size = shape[1] * shape[2];
-  const values = new Float32Array(size);
-  let count = 0;
-  for (const one of layers) {
-    for (let h = 0; h < one.shape[0]; h++) {
-      if (head !== "mean" && head !== "max" && h !== Number(head)) continue;
-      count += 1;
-      for (let i = 0; i < size; i++) {
-        const value = one.weights[h * size + i];
-        values[i] = head === "max" ? Math.max(values[i], value) : values[i] + value;
-      }
+  const several = head === "mean" || head === "max";
+  const tables = layers.flatMap((one) => {
+    const size = one.shape[1] * one.shape[2];
+    const heads = several ? Array.from({ length: one.shape[0] }, (_, h) => h) : [Number(head)];
+    const [rows, columns] = [record.axes[one.rows].tokens, record.axes[one.columns].tokens];
+    return heads.map((h) => arranged({ values: one.weights.subarray(h * size, (h + 1) * size), rows, columns }, choice));
+  });
+  if (tables.length === 1) return tables[0];
+  const values = new Float32Array(tables[0].values.length);
+  for (const table of tables) {
+    for (let i = 0; i < values.length; i++) {
+      values[i] = head === "max" ? Math.max(values[i], table.values[i]) : values[i] + table.values[i] / tables.length;
     }
   }
-  if (head === "mean") for (let i = 0; i < size; i++) values[i] /= count;
-  return { values, rows: record.axes[rows].tokens, columns: record.axes[columns].tokens };
+  return { ...tables[0], values };
 }
 
 /** Sub-words as words (sum over columns, mean over rows), and special tokens hidden, if so wished. */
-export function arranged(table, { words, specials }) {
+function arranged(table, { words = false, specials = true }) {
+  if (!words && specials) return table;
   const rows = groups(table.rows, words, specials);
   const columns = groups(table.columns, words, specials);
   if (!rows.length || !columns.length) return table;
@@ -77,10 +78,15 @@ function groups(tokens, words, specials) {
       && token.word === last.token.word && last.stop === i;
     if (same) {
       last.stop = i + 1;
-      last.token = { ...last.token, text: last.token.text + token.text };
-    } else found.push({ start: i, stop: i + 1, token });
+      last.token = { ...last.token, text: last.token.text + visible(token) };
+    } else found.push({ start: i, stop: i + 1, token: words ? { ...token, text: visible(token) } : token });
   });
   return found;
+}
+
+/** The first bytes of a character bring nothing; its last byte brings it. */
+function visible({ text, span }) {
+  return span && span[0] === span[1] ? "" : text;
 }
 
 export function hasWords(record) {

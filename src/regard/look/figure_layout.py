@@ -1,0 +1,95 @@
+"""What all figures share: colours, the titles above, the card beside, and fonts that have the characters."""
+
+import re
+import textwrap
+import warnings
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import fontManager
+
+from regard.look.card import Figure
+from regard.look.views import Shown
+
+CELL, WIDEST = 0.34, 18.0  # inches
+INK, FAINT = "#1c1f2b", "#6b7080"
+BLUES = LinearSegmentedColormap.from_list("regard", ["#f6f7fb", "#c5d0f7", "#7c97f0", "#3b53cf", "#171c6b"])
+APART = LinearSegmentedColormap.from_list("regard-apart", ["#a3460b", "#f0b27a", "#f7f7f8", "#8fa6f2", "#26329e"])
+HEADS = ["#3b53cf", "#d1495b", "#2a9d5c", "#e08e1b", "#7b4bb7", "#1795a8", "#a3460b", "#5c6470"]
+
+#: Families that have what DejaVu lacks. The first that has a character is used for it.
+FALLBACKS = (
+    "DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC",
+    "Source Han Sans", "IPAexGothic", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Hiragino Sans", "PingFang SC",
+    "Yu Gothic",
+    "Microsoft YaHei", "Malgun Gothic", "Noto Sans Arabic", "Noto Naskh Arabic", "Noto Sans Hebrew",
+    "Noto Sans Devanagari", "Noto Sans Thai", "Noto Emoji", "Segoe UI Symbol", "Symbola", "Unifont",
+)  # fmt: skip
+
+
+def inches(cells: int) -> float:
+    return min(WIDEST, max(1.2, cells * (CELL if cells <= 40 else CELL / 2 if cells <= 90 else 0.02)))
+
+
+def with_card(shown: Shown, width: float, height: float) -> tuple[Canvas, Axes]:
+    """A figure with the picture at the left and the card at the right."""
+    side = 3.7
+    canvas = Canvas(figsize=(width + side, max(height, 2.6) + 1.0), layout="constrained")
+    titles(canvas, shown, shown.caption)
+    axes, beside = canvas.subplots(1, 2, width_ratios=[width, side])
+    _card(beside, shown.figures, shown.matrix.title, max(height, 2.6))
+    return canvas, axes
+
+
+def titles(canvas: Canvas, shown: Shown, caption: str) -> None:
+    wide = int(canvas.get_figwidth() * 13)
+    lines = [*_wrapped(shown.title, wide), *_wrapped(caption, wide)]
+    canvas.suptitle("\n".join(lines), fontsize=10, color=INK, x=0.01, ha="left", linespacing=1.4)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(30, width)) or [""]
+
+
+def _card(axes: Axes, card: Sequence[Figure], title: str, height: float) -> None:
+    axes.set_axis_off()
+    axes.set_xlim(0, 1)
+    axes.set_ylim(height, 0)
+    axes.text(0.0, 0.15, "Whether to believe it", fontsize=10, weight="bold", color=INK, va="center")
+    for x, name in ((0.62, "here"), (0.81, "uniform"), (1.0, "shuffled")):
+        axes.text(x, 0.45, name, fontsize=8, color=FAINT, ha="right", va="center")
+    wish = {"low": " ↓", "high": " ↑", "": ""}
+    for line, figure in enumerate(card):
+        y = 0.72 + 0.27 * line
+        other = "*" if figure.about not in ("", title) else ""
+        axes.text(0.0, y, figure.name + wish[figure.better] + other, fontsize=8.5, color=INK, va="center")
+        for x, value in ((0.62, figure.value), (0.81, figure.uniform), (1.0, figure.shuffled)):
+            if value is not None:
+                axes.text(x, y, f"{value:.2f}", fontsize=8.5, color=INK, ha="right", va="center")
+    others = dict.fromkeys(figure.about for figure in card if figure.about not in ("", title))
+    if others:
+        note = "\n".join(textwrap.wrap(f"* measured on: {'; '.join(others)}", 60))
+        axes.text(0.0, 0.7 + 0.27 * len(card), note, fontsize=7.5, color=FAINT, va="top")
+
+
+def families() -> list[str]:
+    installed = {font.name for font in fontManager.ttflist}
+    return [name for name in FALLBACKS if name in installed] or ["DejaVu Sans"]
+
+
+def tell_missing(caught: Sequence[warnings.WarningMessage]) -> None:
+    missing = {}
+    for warning in caught:
+        found = re.match(r"Glyph (\d+) ", str(warning.message))
+        if found:
+            missing[chr(int(found[1]))] = None
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        warnings.warn(
+            f"no installed font has {' '.join(missing)}; boxes stand for them. Install a font that does "
+            "(Noto Sans covers most), or write .html, which uses the browser's",
+            stacklevel=4,
+        )
