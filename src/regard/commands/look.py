@@ -43,6 +43,8 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
     if output is not None:
         require_suffix(output)
+    if run.suffix == ".npz" and (inputs or wish.method != "raw"):
+        raise CallError(f"{run} is a record that was taken before: it has its input and method already")
     record = taken(run, inputs, wish)
     against = None
     if wish.against is not None:
@@ -54,6 +56,7 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     shown = Shown(record, view, kind, wish.layer, head_of(wish.head), wish.log, against)
     if output is not None:
         with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             pictures.save(
                 record, output, view=shown.view, kind=shown.kind, layer=shown.layer, head=shown.head, log=shown.log,
                 against=against,
@@ -84,9 +87,11 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
         decoding["n_best"] = 3
+    of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     return api.load(run).look(
-        texts[0], overrides, output=wish.target, method=wish.method, layer=wish.layer, head=head_of(wish.head),
-        gold=None if wish.gold is None else gold_of(wish.gold), **decoding,
+        texts[0], overrides, output=wish.target, method=wish.method, layer=wish.layer if of_source else None,
+        head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
+        **decoding,
     )  # fmt: skip
 
 

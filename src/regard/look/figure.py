@@ -15,11 +15,26 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FormatStrFormatter
 
 from regard.look.figure_beams import draw_tree
-from regard.look.figure_layout import APART, BLUES, FAINT, HEADS, INK, families, inches, tell_missing, titles, with_card
+from regard.look.figure_layout import (
+    APART,
+    BLUES,
+    FAINT,
+    HEADS,
+    INK,
+    LOWEST,
+    families,
+    inches,
+    length,
+    short,
+    tell_missing,
+    titles,
+    with_card,
+)  # fmt: skip
 from regard.look.tree import beam_tree
 from regard.look.views import DECADES, Shown, head_line, joint_labels, strength
 
 SMALL_CELL = 0.1  # inches, in the grid of heads
+MOST_LINES = 1500  # of a head, in the view of lines; the faintest are left out
 MOST_LABELS = 90  # on a side; of more, every second, third, ... is written
 
 
@@ -62,7 +77,8 @@ def draw(shown: Shown) -> Canvas:
         canvas, axes = with_card(shown, 9.0, _text_lines(shown, 9.0) * 0.3 + 0.2)
         _text(axes, shown, 9.0)
     else:
-        canvas, axes = with_card(shown, inches(columns) + 1.6, inches(rows) + 1.2)
+        beside = max(map(length, short(table.rows.labels)))
+        canvas, axes = with_card(shown, inches(columns) + beside + 0.8, inches(rows) + 1.2)
         _matrix(axes, table.weights, table.rows.labels, table.columns.labels, top=None, log=shown.log)
     return canvas
 
@@ -86,6 +102,7 @@ def _matrix(
         scale = LogNorm((top or 1) * 10.0**-DECADES, top or 1, clip=True)
     else:
         scale = Normalize(0, top or 1)
+    rows, columns = short(rows), short(columns)
     image = axes.imshow(weights, cmap=APART if apart else BLUES, norm=scale, aspect="auto", interpolation="nearest")
     size = 10 if max(len(rows), len(columns)) <= 40 else 6
     every = [1 + len(labels) // MOST_LABELS for labels in (rows, columns)]
@@ -112,13 +129,14 @@ def _matrix(
 
 def _lines(axes: Axes, shown: Shown) -> None:
     table = shown.matrix
-    rows, columns = table.rows.labels, table.columns.labels
+    rows, columns = short(table.rows.labels), short(table.columns.labels)
     longest = max(len(rows), len(columns))
     left, right = (np.linspace(0, longest - 1, 2 * n + 1)[1::2] for n in (len(rows), len(columns)))
     for number, (name, weights) in enumerate(shown.heads):
         painted = strength(weights, float(weights.max()), shown.log)
         ink = HEADS[number % len(HEADS)]
-        for i, j in np.argwhere(painted > 0.03):
+        faintest = np.partition(painted, -MOST_LINES, axis=None)[-MOST_LINES] if painted.size > MOST_LINES else 0.0
+        for i, j in np.argwhere(painted > max(0.03, faintest)):
             curve = np.linspace(0, 1, 24)
             bend = curve * curve * (3 - 2 * curve)  # leaves and arrives level
             height = left[i] + (right[j] - left[i]) * bend + 0.06 * (number - len(shown.heads) / 2)
@@ -139,30 +157,29 @@ def _text(axes: Axes, shown: Shown, width: float) -> None:
     table = shown.matrix
     painted = strength(table.weights, float(table.weights.max()), shown.log)
     axes.set_xlim(0, width)
-    axes.set_ylim(_text_lines(shown, width), 0)
+    axes.set_ylim(max(_text_lines(shown, width), LOWEST / 0.3), 0)
     axes.set_axis_off()
-    y = 0.0
-    for row, values in zip(table.rows.labels, painted, strict=True):
-        x = 1.5
+    y, left = 0.0, _text_left(shown)
+    for row, values in zip(short(table.rows.labels), painted, strict=True):
+        x = left
         axes.text(x - 0.15, y + 0.5, row, ha="right", va="center", fontsize=10, weight="bold", color=INK)
-        for token, value in zip(table.columns.labels, values, strict=True):
-            if x + _length(token) > width:
-                x, y = 1.5, y + 1
+        for token, value in zip(short(table.columns.labels), values, strict=True):
+            if x + length(token) > width:
+                x, y = left, y + 1
             box = {"boxstyle": "round,pad=0.18", "facecolor": BLUES(value), "edgecolor": "none"}
             ink = "white" if value > 0.55 else INK
             axes.text(x, y + 0.5, token, va="center", fontsize=10, color=ink, bbox=box)
-            x += _length(token)
+            x += length(token)
         y += 1
 
 
+def _text_left(shown: Shown) -> float:
+    return 0.3 + 1.1 * max(map(length, short(shown.matrix.rows.labels)))  # bold is wider
+
+
 def _text_lines(shown: Shown, width: float) -> int:
-    needed = sum(_length(token) for token in shown.matrix.columns.labels)
-    return len(shown.matrix.rows) * (1 + int(needed / (width - 2.2)))
-
-
-def _length(token: str) -> float:
-    """About how many inches a word takes; characters of East Asia take two places."""
-    return 0.16 + 0.088 * sum(1.9 if ord(character) > 0x2E7F else 1.0 for character in token)
+    needed = sum(map(length, short(shown.matrix.columns.labels)))
+    return len(shown.matrix.rows) * (1 + int(needed / (width - _text_left(shown) - 0.6)))
 
 
 def _grid(shown: Shown) -> Canvas:

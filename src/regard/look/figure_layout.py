@@ -13,7 +13,8 @@ from matplotlib.font_manager import fontManager
 from regard.look.card import Figure
 from regard.look.views import Shown
 
-CELL, WIDEST = 0.34, 18.0  # inches
+CELL, WIDEST, LOWEST = 0.34, 18.0, 2.6  # inches
+LONGEST = 22  # characters of a label; of longer ones the beginning is written
 INK, FAINT = "#1c1f2b", "#6b7080"
 BLUES = LinearSegmentedColormap.from_list("regard", ["#f6f7fb", "#c5d0f7", "#7c97f0", "#3b53cf", "#171c6b"])
 APART = LinearSegmentedColormap.from_list("regard-apart", ["#a3460b", "#f0b27a", "#f7f7f8", "#8fa6f2", "#26329e"])
@@ -33,19 +34,30 @@ def inches(cells: int) -> float:
     return min(WIDEST, max(1.2, cells * (CELL if cells <= 40 else CELL / 2 if cells <= 90 else 0.02)))
 
 
+def short(labels: Sequence[str]) -> list[str]:
+    return [label if len(label) <= LONGEST else label[: LONGEST - 1] + "…" for label in labels]
+
+
+def length(token: str) -> float:
+    """About how many inches a word takes; characters of East Asia take two places."""
+    return 0.16 + 0.088 * sum(1.9 if ord(character) > 0x2E7F else 1.0 for character in token)
+
+
 def with_card(shown: Shown, width: float, height: float) -> tuple[Canvas, Axes]:
     """A figure with the picture at the left and the card at the right."""
-    side = 3.7
-    canvas = Canvas(figsize=(width + side, max(height, 2.6) + 1.0), layout="constrained")
+    side, height = 4.0, max(height, LOWEST)
+    canvas = Canvas(figsize=(width + side, height + 1.0), layout="constrained")
     titles(canvas, shown, shown.caption)
     axes, beside = canvas.subplots(1, 2, width_ratios=[width, side])
-    _card(beside, shown.figures, shown.matrix.title, max(height, 2.6))
+    _card(beside, shown.figures, shown.matrix.title, height)
     return canvas, axes
 
 
 def titles(canvas: Canvas, shown: Shown, caption: str) -> None:
     wide = int(canvas.get_figwidth() * 13)
-    lines = [*_wrapped(shown.title, wide), *_wrapped(caption, wide)]
+    # Left-to-right marks: the arrow points from input to output also where both are written from right to left.
+    title = shown.title.replace(" → ", "\u200e → \u200e")
+    lines = [*("\u200e" + line for line in _wrapped(title, wide)), *_wrapped(caption, wide)]
     canvas.suptitle("\n".join(lines), fontsize=10, color=INK, x=0.01, ha="left", linespacing=1.4)
 
 
@@ -58,14 +70,14 @@ def _card(axes: Axes, card: Sequence[Figure], title: str, height: float) -> None
     axes.set_xlim(0, 1)
     axes.set_ylim(height, 0)
     axes.text(0.0, 0.15, "Whether to believe it", fontsize=10, weight="bold", color=INK, va="center")
-    for x, name in ((0.62, "here"), (0.81, "uniform"), (1.0, "shuffled")):
+    for x, name in ((0.66, "here"), (0.83, "uniform"), (1.0, "shuffled")):
         axes.text(x, 0.45, name, fontsize=8, color=FAINT, ha="right", va="center")
     wish = {"low": " ↓", "high": " ↑", "": ""}
     for line, figure in enumerate(card):
         y = 0.72 + 0.27 * line
         other = "*" if figure.about not in ("", title) else ""
         axes.text(0.0, y, figure.name + wish[figure.better] + other, fontsize=8.5, color=INK, va="center")
-        for x, value in ((0.62, figure.value), (0.81, figure.uniform), (1.0, figure.shuffled)):
+        for x, value in ((0.66, figure.value), (0.83, figure.uniform), (1.0, figure.shuffled)):
             if value is not None:
                 axes.text(x, y, f"{value:.2f}", fontsize=8.5, color=INK, ha="right", va="center")
     others = dict.fromkeys(figure.about for figure in card if figure.about not in ("", title))

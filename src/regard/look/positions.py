@@ -40,6 +40,8 @@ def draw_positions(table: Table, title: str, console: Console) -> RenderableType
     line = "alike at distance  " + "   ".join(f"{k}: {alike[k]:.2f}" for k in steps)
     told = f"{len(table)} positions (down) × {table.shape[1]} dimensions (across)"
     most = max(8, min(console.width, 160))
+    if table.shape[1] > most:
+        told += f", one of {1 + (table.shape[1] - 1) // most} drawn"
     return Group(Text(title, style="bold"), Text(told, style="dim"), signed_map(table, console, most=most), Text(line))
 
 

@@ -125,7 +125,7 @@ def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
         text.append(" " * (label - cell_len(row)) + row + " │ ", style="bold")
         for token, painted, weight in zip(table.columns.labels, *weights, strict=True):
             if _coloured(console):
-                ink = "black" if painted > 0.3 else "white"
+                ink = "rgb(0,0,0)" if painted > 0.2 else "rgb(255,255,255)"
                 text.append(token, style=f"{ink} on {_rgb(float(painted))}")
             else:
                 text.append(token + (f"[{weight:.2f}]" if weight >= 0.05 else ""))

@@ -1,6 +1,6 @@
 // Lines between words: who looks stands at the left, what is looked at at the right, each head in a colour of its own.
 import { largest, strength } from "./data.js";
-import { element, headColour } from "./paint.js";
+import { element, headColour, short } from "./paint.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const STEP = 27;
@@ -35,7 +35,7 @@ export function drawLines(place, tables, names, log) {
   });
   const side = (tokens, x, anchor, key) => tokens.forEach((token, index) => {
     const text = make("text", { class: "word", x, y: y(index, tokens.length) + 5, "text-anchor": anchor, tabindex: 0, direction: "ltr" });
-    text.textContent = token.text;
+    text.textContent = short(token.text);
     const only = (on) => paths.forEach((one) => one.path.classList.toggle("away", on && one[key] !== index));
     for (const event of ["pointerenter", "focus"]) text.addEventListener(event, () => only(true));
     for (const event of ["pointerleave", "blur"]) text.addEventListener(event, () => only(false));

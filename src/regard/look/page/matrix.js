@@ -1,7 +1,7 @@
 // The labelled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; moving the pointer never paints the cells again.
 import { largest, strength } from "./data.js";
-import { css, element, ramp } from "./paint.js";
+import { css, element, ramp, short } from "./paint.js";
 
 const FONT = '13px system-ui, "Noto Sans", sans-serif';
 
@@ -11,7 +11,7 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   const strongest = top ?? largest(table.values);
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = FONT;
-  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(token.text).width)));
+  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text)).width)));
   const left = Math.ceil(widest(table.rows)) + 14;
   const head = Math.ceil(widest(table.columns) * 0.77) + 20;
   const room = Math.max(240, place.clientWidth - left - head * 0.7 - 8);
@@ -72,7 +72,7 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
     const every = Math.ceil(14 / cell);
     pen.textAlign = "right";
     table.rows.forEach((token, i) => {
-      if (i % every === 0) pen.fillText(token.text, left - 7, head + (i + 0.5) * cell, left - 8);
+      if (i % every === 0) pen.fillText(short(token.text), left - 7, head + (i + 0.5) * cell, left - 8);
     });
     pen.textAlign = "left";
     table.columns.forEach((token, j) => {
@@ -80,7 +80,7 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
       pen.save();
       pen.translate(left + (j + 0.5) * cell, head - 8);
       pen.rotate(-Math.PI / 3.6);
-      pen.fillText(token.text, 0, 0, 150);
+      pen.fillText(short(token.text), 0, 0, 150);
       pen.restore();
     });
   }

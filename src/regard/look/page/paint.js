@@ -42,6 +42,12 @@ export function inkOn([red, green, blue]) {
   return 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "#14161f" : "#ffffff";
 }
 
+/** Long tokens are cut in pictures; tables and readings have them whole. */
+export function short(text, most = 22) {
+  const characters = [...text];
+  return characters.length <= most ? text : `${characters.slice(0, most - 1).join("")}…`;
+}
+
 export function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);

@@ -1,0 +1,134 @@
+"""`regard look`, as users and scripts call it."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import regard
+from regard import look
+from regard.cli import cli
+from regard.errors import CallError
+from regard.look.files import as_dict
+
+TEXT = "the red house"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A Transformer that has seen next to nothing, with three layers on one side and two on the other."""
+    folder = tmp_path_factory.mktemp("look")
+    pairs = folder / "pairs.tsv"
+    words = ["the", "red", "blue", "house", "cat", "sleeps"]
+    lines = [f"the {a} {b}\tla {b[::-1]} {a[::-1]}" for a in words for b in words]
+    pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return regard.train(
+        "translate-transformer",
+        data={"train": str(pairs), "valid": str(pairs), "test": str(pairs), "tokenizer": {"kind": "bpe", "size": 60}},
+        model={"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 3, "decoder_layers": 2},
+        training={"max_steps": 2, "max_tokens": 200, "validate_every": 2},
+        decoding={"max_length": 6, "beam": 3},
+        output=folder / "run",
+    )
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(cli, ["look", *map(str, words)], catch_exceptions=True)
+    if code:
+        assert isinstance(result.exception, CallError) or result.exit_code == 2, result.output
+        return str(result.exception) if isinstance(result.exception, CallError) else result.output
+    assert result.exception is None, result.output
+    return result.stdout
+
+
+def test_the_terminal_shows_matrix_method_and_card(run):
+    text = call(run.folder, TEXT)
+    assert f"{TEXT} → {run.predict(TEXT).text}" in text.replace("\n", " ")
+    assert "Method: raw" in text
+    for figure in ("entropy (bits)", "mass on special tokens", "comprehensiveness", "sufficiency"):
+        assert figure in text
+
+
+def test_json_is_one_document_with_the_numbers_of_python(run):
+    document = json.loads(call(run.folder, TEXT, "--json", "--words", "--method", "norm"))
+    card = document.pop("card")
+    expected = json.loads(json.dumps(as_dict(run.look(TEXT, method="norm").words())))
+    assert document == expected
+    assert {"name", "value", "uniform", "shuffled", "better", "about"} == set(card[0])
+    shapes = [np.shape(one["weights"]) for one in document["attentions"]]
+    assert shapes == [tuple(one["shape"]) for one in document["attentions"]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--kind", "encoder", "--layer", 2, "--head", 1],  # deeper than the decoder
+        ["--kind", "decoder", "--head", "max", "--log"],
+        ["--view", "grid"],
+        ["--view", "lines", "--layer", -1],
+        ["--view", "text", "--no-specials"],
+        ["--view", "beams"],
+        ["--method", "rollout"],
+        ["--target", "la esuoh der", "--gold", "0-0 1-2 2-1", "--words"],
+        ["decoding.beam=2"],
+    ],
+    ids=lambda options: " ".join(map(str, options)),
+)
+def test_every_wish_is_heard(run, options):
+    text = call(run.folder, TEXT, *options)
+    assert "Method: " in text
+    if "--gold" in options:
+        assert "alignment error" in text
+
+
+def test_files_records_and_comparisons(run, tmp_path):
+    call(run.folder, TEXT, "-o", tmp_path / "seen.npz", "--method", "gradient")
+    kept = look.load(tmp_path / "seen.npz")
+    assert (kept.method, kept.input, kept.model) == ("gradient", TEXT, "run")
+    assert "Method: gradient" in call(tmp_path / "seen.npz", "--layer", 1)
+    text = call(run.folder, TEXT, "--against", tmp_path / "seen.npz")
+    assert "first: run" in text
+    assert "second: run" in text
+    call(run.folder, TEXT, "-o", tmp_path / "both.html", "--against", run.folder)
+    call(run.folder, TEXT, "-o", tmp_path / "x.svg", "--view", "lines")
+    assert {file.name for file in tmp_path.iterdir()} == {"seen.npz", "both.html", "x.svg"}
+
+
+def test_standard_input_is_looked_at_where_no_input_is_given(run):
+    result = CliRunner().invoke(cli, ["look", str(run.folder), "--json"], input=f"{TEXT}\n")
+    assert json.loads(result.stdout)["input"] == TEXT
+
+
+def test_positions(run, tmp_path):
+    classic = json.loads(call("positions", "--json"))
+    assert np.shape(classic["table"]) == (50, 128)
+    assert classic["table"][0][:4] == [0, 1, 0, 1]
+    call("positions", "-o", tmp_path / "pe.png")
+    assert (tmp_path / "pe.png").read_bytes().startswith(b"\x89PNG")
+    assert "50 positions (down) × 16 dimensions" in call(run.folder, "--positions")
+    assert ".png, .svg or .pdf" in call("positions", "-o", tmp_path / "pe.html", code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([TEXT, "--method", "rolout"], "did you mean 'rollout'"),
+        ([TEXT, "--head", "first"], "--head first is not a number, mean or max"),
+        ([TEXT, "--head", "7", "--layer", "0"], "head=7 is not one of 0 to 1"),
+        ([TEXT, "--layer", "9"], "layer=9 is not one of 0, 1 (cross)"),
+        ([TEXT, "--gold", "0:1"], "'0:1' is no link"),
+        ([TEXT, "-o", "x.gif"], "ends with .png"),
+        ([TEXT, "--kind", "corss"], "corss"),
+        ([TEXT, "--view", "beams", "--n-best", "9"], "n_best=9 is more than beam=3"),
+        (["one", "two"], "put a sentence in quotes"),
+        ([""], "has no token"),
+    ],
+)
+def test_wrong_calls_are_named(run, options, told):
+    assert told in call(run.folder, *options, code=2)
+
+
+def test_a_record_has_its_input_already(run, tmp_path):
+    run.look(TEXT).save(tmp_path / "seen.npz")
+    assert "has its input and method already" in call(tmp_path / "seen.npz", "another", code=2)
