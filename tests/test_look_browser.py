@@ -207,3 +207,20 @@ def test_a_thousand_by_a_thousand_stays_fluent(visit):
     )
     assert spent < 16  # milliseconds a move: 60 pictures a second
     assert page.locator("output.readout").inner_text() == f"0 ← 100: {tables[0, 0, 100]:.4f}"
+
+
+def test_the_widget_draws_in_a_page_that_is_not_its_own(visit):
+    pytest.importorskip("anywidget", reason='the widget needs the notebook extra: pip install "regard[notebook]"')
+    record, tables = golden()
+    shown = look.widget(record)
+    page = visit(record)
+    page.goto("about:blank")
+    page.evaluate(
+        """async ([code, text]) => {
+          const module = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+          globalThis.close_ = module.default.render({ model: { get: () => text }, el: document.body });
+        }""",
+        [shown._esm, shown.page],
+    )
+    np.testing.assert_allclose(numbers(page)[0], tables.mean((0, 1)), atol=5.1e-5)
+    page.evaluate("close_()")

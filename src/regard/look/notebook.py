@@ -19,7 +19,7 @@ export default {
   render({ model, el }) {
     const place = document.createElement("div");
     el.append(place);
-    mount(place, JSON.parse(model.get("page")));
+    return mount(place, JSON.parse(model.get("page"))).close;
   },
 };
 """

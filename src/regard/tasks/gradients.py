@@ -55,8 +55,8 @@ def by_weights(model: Seq2Seq, ids: Ids, tokens: Ids, whole: Mapping[str, bool])
             if whole[name]:
                 kept[name].append(gradient.sum(0).float().cpu().numpy())
             else:
-                row = torch.arange(len(steps), device=gradient.device)
-                kept[name].append(gradient[row, :, steps].transpose(0, 1).float().cpu().numpy())  # H steps K
+                row, step = torch.arange(len(steps), device=gradient.device), steps.to(gradient.device)
+                kept[name].append(gradient[row, :, step].transpose(0, 1).float().cpu().numpy())  # H steps K
     return {
         name: np.sum(parts, axis=0) if whole[name] else np.concatenate(parts, axis=1) for name, parts in kept.items()
     }

@@ -5,7 +5,10 @@ import { drawMatrix, scaleBar } from "./matrix.js";
 import { element } from "./paint.js";
 import { drawCard, drawGrid, drawText, drawTree, numbersTable } from "./views.js";
 
-/** `page`: {open, records: [record, against?], cards, methods, tree, scores}. `keep` keeps the state in the URL. */
+/**
+ * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores}; `keep` keeps the state in the URL.
+ * Returns {change, close, state}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
+ */
 export function mount(root, page, { keep = false } = {}) {
   const [record, against] = page.records.map(openRecord);
   const hypotheses = [record, ...record.beams];
@@ -80,8 +83,10 @@ export function mount(root, page, { keep = false } = {}) {
       parts.push(choose("head", "head", [["mean", "mean"], ["max", "max"], ...numbers]));
     }
     parts.push(tick("log scale", "log"));
-    if (hasWords(record)) parts.push(tick("words", "words"));
-    parts.push(tick("special tokens", "specials"));
+    if (state.view !== "grid") {
+      if (hasWords(record)) parts.push(tick("words", "words"));
+      parts.push(tick("special tokens", "specials"));
+    }
     controls.replaceChildren(...parts);
 
     const told = page.cards[keyOf(state)];
@@ -142,14 +147,20 @@ export function mount(root, page, { keep = false } = {}) {
   }
 
   draw();
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  const scheme = window.matchMedia("(prefers-color-scheme: dark)");
+  scheme.addEventListener("change", draw);
   let waiting = 0;
   let width = root.clientWidth;
-  new ResizeObserver(() => {
+  const sizes = new ResizeObserver(() => {
     if (root.clientWidth === width) return;
     width = root.clientWidth;
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(draw);
-  }).observe(root);
-  return { change, state };
+  });
+  sizes.observe(root);
+  const close = () => {
+    scheme.removeEventListener("change", draw);
+    sizes.disconnect();
+  };
+  return { change, close, state };
 }
