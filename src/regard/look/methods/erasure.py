@@ -7,8 +7,8 @@
 
 The last two: DeYoung et al. 2020, section 4 (arXiv:1911.03429), means over several k and over the steps t. Where we
 differ: log-probabilities in place of the probability of a class, since what is explained are the tokens of a sentence;
-k is a tenth, a fifth and a half of the tokens, at least one; of a long output 32 steps are taken. Tokens are deleted, as
-in the paper; the end symbol stays.
+k is a tenth, a fifth and a half of the tokens, at least one; of a long output 32 steps are taken. Tokens are deleted,
+as in the paper; the end symbol stays.
 
 Random weights are the baseline (*uniform* has no order to take tokens in: a seeded random one stands for it), and the
 picture's own rows in a wrong order (*shuffled*).
