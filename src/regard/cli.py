@@ -215,6 +215,28 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool,
 
 
 @cli.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN [RUN]...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 is any free one.")
+@click.option("--api-key-file", type=click.Path(path_type=Path), help="Ask clients for the key that is in this file.")
+@click.option("--max-length", type=click.IntRange(min=1), default=1000, show_default=True, help="Characters of a text.")
+@click.option("--queue", type=click.IntRange(min=1), default=256, show_default=True, help="Requests that may wait.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds for an answer."
+)
+def serve(
+    runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | None, max_length: int, queue: int, timeout: float
+) -> None:
+    """Answer over HTTP, with a page to look at."""
+    from regard.serve.command import read_key
+    from regard.serve.command import serve as run_service
+    from regard.serve.limits import Limits
+
+    limits = Limits(max_length=max_length, queue=queue, timeout=timeout, api_key=read_key(api_key_file))
+    run_service(runs, host, port, limits)
+
+
+@cli.command()
 @recipe_argument
 @overrides_argument
 @click.option("--vary", multiple=True, metavar="KEY=A,B", help="Train once for each value; repeat for a grid.")

@@ -1,0 +1,128 @@
+"""The bodies of requests and answers. Types are strict: "3" is not a number, and NaN is none either."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from regard.look.methods import METHODS
+from regard.look.records import Head, Kind
+
+MOST = 32  # hypotheses of an input
+MODEL = Field(None, description="the name of a run, from /api/models; not needed if there is only one")
+
+
+def _whole(text: str) -> str:
+    """JSON can escape half of a character, which no text in UTF-8 can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"character {error.start} is half of a character") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_whole)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Sampling(Body):
+    """How to draw, where `sample` is true."""
+
+    sample: bool | None = Field(None, description="draw from the model's distribution rather than search")
+    temperature: float | None = Field(None, ge=0.01, le=100, description="below 1 sharpens the distribution")
+    top_k: int | None = Field(None, ge=0, le=1_000_000, description="draw from the k most probable tokens; 0 is all")
+    top_p: float | None = Field(None, gt=0, le=1, description="draw from the fewest tokens that hold so much")
+    seed: int | None = Field(None, ge=0, lt=1 << 63, description="of the draws")
+    max_length: int | None = Field(None, ge=1, le=1000, description="most tokens of an output")
+
+
+class Predict(Sampling):
+    """What is not given is as the run's recipe has it."""
+
+    inputs: list[Text] = Field(min_length=1, description="texts")
+    model: str | None = MODEL
+    beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step; 1 is greedy")
+    n_best: int | None = Field(None, ge=1, le=MOST, description="hypotheses given back, at most beam")
+    length_penalty: float | None = Field(None, ge=0, le=100, description="scores are divided by length ** this")
+    prefix: Text = Field("", description="every output has to begin with this")
+    attention: bool = Field(False, description="also say where the best output looked")
+
+    def decoding(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"model", "inputs", "prefix", "attention"}, exclude_none=True)
+
+
+class Stream(Sampling):
+    """Greedy, or drawn if `sample` is true: a beam search does not know its first word before its last."""
+
+    text: Text
+    model: str | None = MODEL
+    prefix: Text = Field("", description="the output has to begin with this")
+
+    def decoding(self) -> dict[str, Any]:
+        given = self.model_dump(exclude={"model", "text", "prefix"}, exclude_none=True)
+        return given | {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
+
+
+class Look(Body):
+    """Without `kind`, `layer` and `head`, all attentions are sent; with them, only what they choose."""
+
+    text: Text
+    model: str | None = MODEL
+    output: Text | None = Field(None, description="look at this output instead of the model's own")
+    method: str = Field("raw", description=f"one of {', '.join(METHODS)}")
+    kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
+    layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
+    head: Head | None = Field(None, description="a head, from 0; or the mean or max of them")
+    n_best: int | None = Field(None, ge=1, le=MOST, description="also other hypotheses, as `beams`")
+    beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step")
+
+    def decoding(self) -> dict[str, Any]:
+        return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
+
+
+class OutputOut(BaseModel):
+    text: str
+    score: float
+    log_probability: float
+
+
+class AlignmentOut(BaseModel):
+    rows: list[str]
+    columns: list[str]
+    weights: dict[str, list[list[list[float]]]] = Field(description="by module: heads × rows × columns")
+
+
+class PredictionOut(BaseModel):
+    input: str
+    text: str
+    score: float
+    n_best: list[OutputOut]
+    alignment: AlignmentOut | None = None
+
+
+class Predictions(BaseModel):
+    model: str
+    predictions: list[PredictionOut]
+
+
+class ModelOut(BaseModel):
+    name: str
+    task: str
+    about: str
+    parameters: int
+    looks: bool = Field(description="whether /api/look works for it")
+
+
+class Models(BaseModel):
+    models: list[ModelOut]
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Error(BaseModel):
+    error: str = Field(description="what is wrong and what would work, as a sentence")
+    field: str | None = Field(description="the field of the request that it is about")

@@ -1,0 +1,30 @@
+"""A part of a record: only what is shown is sent."""
+
+from dataclasses import replace
+
+from regard.look import Attention, AttentionRecord
+from regard.look.records import Head, Kind
+
+
+def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: Head | None) -> AttentionRecord:
+    """The attentions of a kind and a layer, or the one table of a head (or of the mean or the largest of them)."""
+    if kind is None and layer is None and head is None:
+        return record
+    found = record.of_kind(kind)
+    if head is not None:
+        matrix = record.matrix(kind, layer, head)
+        number = 0 if layer is None else layer % len(found) if layer < 0 else layer
+        like = found[0]
+        attentions = [Attention(matrix.title, like.kind, number, matrix.weights[None], like.rows, like.columns)]
+    elif layer is not None:
+        record.matrix(kind, layer)  # says so, if there is no such layer
+        attentions = [one for one in found if one.layer == layer] or [found[layer]]
+    else:
+        attentions = found
+    used = {"target", *(side for one in attentions for side in (one.rows, one.columns))}
+    return replace(
+        record,
+        attentions=tuple(attentions),
+        axes={name: axis for name, axis in record.axes.items() if name in used},
+        beams=tuple(chosen(beam, kind, layer, head) for beam in record.beams),
+    )

@@ -1,0 +1,67 @@
+"""`regard serve RUN [RUN ...]`."""
+
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from regard import api
+from regard.errors import CallError
+from regard.serve.limits import LOOPBACK, Limits
+
+
+def serve(folders: Sequence[Path], host: str, port: int, limits: Limits) -> None:
+    """Until stopped. Bound to an address that others can reach, the service may be called by any name."""
+    try:
+        import uvicorn
+
+        from regard.serve.app import create_app
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette"):
+            raise
+        raise CallError('the service needs the web extra: pip install "regard[web]"') from None
+    logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
+    app = create_app(load_all(folders), replace(limits, hosts=LOOPBACK if host in LOOPBACK else None))
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=int(limits.timeout) + 1,
+    )  # fmt: skip
+    with listen(host, port) as listening:
+        name = f"[{host}]" if ":" in host else host
+        print(f"regard: http://{name}:{listening.getsockname()[1]}/  (docs: /docs; Ctrl-C ends)", file=sys.stderr)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise CallError(f"cannot listen on {host} port {port} ({error.strerror}): try another --port") from None
+
+
+def load_all(folders: Sequence[Path]) -> dict[str, api.Run]:
+    """Each run under the name of its folder; folders of one name are told apart by a number."""
+    runs: dict[str, api.Run] = {}
+    for folder in folders:
+        name = base = folder.resolve().name
+        number = 1
+        while name in runs:
+            number += 1
+            name = f"{base}-{number}"
+        runs[name] = api.load(folder)
+    return runs
+
+
+def read_key(file: Path | None) -> str | None:
+    """The key stands in a file: on the command line, every user of the machine could read it."""
+    if file is None:
+        return None
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CallError(f"--api-key-file {file} cannot be read ({error})") from None
+    if not key:
+        raise CallError(f"--api-key-file {file} is empty")
+    return key

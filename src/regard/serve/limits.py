@@ -1,0 +1,19 @@
+"""What the service takes on, and from whom. Nothing here needs the web extra."""
+
+from dataclasses import dataclass
+
+#: Names by which a service for this machine alone may be called. Any other name in a Host header is that of a web site
+#: that points its own name here (DNS rebinding) to read from a visitor's machine.
+LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_length: int = 1000  # characters of an input, a prefix or a forced output
+    max_inputs: int = 64  # inputs of a request
+    max_batch: int = 64  # inputs decoded in one call
+    max_body: int = 1 << 20  # bytes of a request
+    queue: int = 256  # requests that may wait for a model
+    timeout: float = 30.0  # seconds until a request that has no answer gets 504
+    api_key: str | None = None  # asked for on /api and /metrics
+    hosts: frozenset[str] | None = LOOPBACK  # None: any

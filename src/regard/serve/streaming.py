@@ -1,0 +1,42 @@
+"""Tokens as they are generated.
+
+Decoding feeds each token that it has chosen into the next `step` of the model. So a model whose `step` also tells
+what comes in reports every token, one step late, and the output is that of `run.predict` by construction.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from regard.api import Run
+from regard.data.kinds import START
+from regard.errors import CallError
+from regard.tasks.task import Prediction
+from regard.tasks.translate import Translate
+
+
+def stream(run: Run, text: str, prefix: str, decoding: dict[str, Any], tell: Callable[[str, str], None]) -> Prediction:
+    """`tell(token, text so far)` for every token. It may raise, which ends the work."""
+    task = run.task
+    if not isinstance(task, Translate):
+        raise CallError(f"the job {run.recipe.task!r} writes nothing that could be streamed")
+    ids: list[int] = []
+
+    def step(tokens: Tensor, state: Any) -> Any:
+        token = int(tokens[0])
+        if token != START:
+            ids.append(token)
+            tell(task.target.labels([token])[0], task.target.decode(ids))
+        return run.model.step(tokens, state)  # pyright: ignore[reportCallIssue]
+
+    model = copy.copy(run.model)  # its parts are shared; only this copy tells
+    object.__setattr__(model, "step", step)
+    return replace(run, model=model).predict(text, prefix=prefix, **decoding)
+
+
+def event(name: str, data: str) -> str:
+    """One server-sent event. JSON has no line breaks in it, so one `data` line is enough."""
+    return f"event: {name}\ndata: {data}\n\n"
