@@ -24,11 +24,11 @@ def draw_tree(axes: Axes, nodes: Sequence[Node], scores: Sequence[float | None],
         _draw(axes, node, 0.5, lines, scores, size)
 
 
-def _reach(node: Node) -> float:
-    return _width(node) + max((_reach(child) for child in node.children), default=0.0)
+def _reach(node: Node) -> int:
+    return _width(node) + max((_reach(child) for child in node.children), default=0)
 
 
-def _width(node: Node) -> float:
+def _width(node: Node) -> int:
     return 4 + sum(1 + len(token) for token in node.tokens)
 
 
