@@ -7,19 +7,21 @@ run = regard.load("runs/mine")
 run.predict("we are eating bread").text
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard import look
     from regard.api import Run, check, load, train
 
 __version__ = "0.1.0"
-__all__ = ["Run", "check", "load", "train"]
+__all__ = ["Run", "check", "load", "look", "train"]
 
 
 def __getattr__(name: str) -> Any:
     """`import regard` is instant; torch is loaded with the first use of one of these names."""
+    if name == "look":
+        return import_module("regard.look")
     if name in __all__:
-        from regard import api
-
-        return getattr(api, name)
+        return getattr(import_module("regard.api"), name)
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
