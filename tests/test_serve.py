@@ -143,6 +143,13 @@ def test_a_stream_ends_where_predict_does(client, run, how):
     assert not hasattr(run.model, "__dict__") or "step" not in run.model.__dict__  # the model itself tells nobody
 
 
+def test_answers_are_sent_at_once(client):
+    started = time.perf_counter()
+    for _ in range(10):
+        client.get("/health")
+    assert time.perf_counter() - started < 0.3  # each would take 40 ms if its body waited for an acknowledgement
+
+
 def test_health_models_and_description(client, run):
     assert client.get("/health").json() == {"status": "ok"}
     models = client.get("/api/models").json()["models"]
