@@ -6,6 +6,7 @@ of a file: models are looked up by name among those that were given, and the fil
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -20,8 +21,10 @@ from starlette.exceptions import HTTPException
 from regard import __version__
 from regard.api import Run
 from regard.errors import CallError, nearest
+from regard.look import AttentionRecord
+from regard.look.figure import figure_bytes
 from regard.look.files import as_dict
-from regard.look.html import document
+from regard.look.html import document, page
 from regard.look.views import Shown
 from regard.serve import bodies
 from regard.serve.choosing import chosen
@@ -42,10 +45,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         503: "too many requests wait (see Retry-After)", 504: "the model took too long",
     }.items()
 }  # fmt: skip
-
+PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
+DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
 FIELDS = {
     "/api/predict": list(bodies.Predict.model_fields),
     "/api/look": list(bodies.Look.model_fields),
+    "/api/picture": list(bodies.Picture.model_fields),
     "/api/stream": list(bodies.Stream.model_fields),
 }
 
@@ -109,7 +114,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         _require_short(body.text, limits, "text")
         _require_short(body.output or "", limits, "output")
         over_source = body.kind in (None, "cross")  # what evidence is about
-        about = {"layer": body.layer, "head": body.head or "mean"} if over_source else {}
+        about = {"layer": body.layer, "head": "mean" if body.head is None else body.head} if over_source else {}
         seen = partial(run.look, output=body.output, method=body.method, **about, **body.decoding())
         return name, lambda inputs: [seen(text) for text in inputs]
 
@@ -121,6 +126,19 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
             return [as_dict(chosen(record, body.kind, body.layer, body.head)) for record in work(inputs)]
 
         return (await ask(name, [body.text], choose))[0]
+
+    @app.post(
+        "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
+        response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
+    )  # fmt: skip
+    async def picture(body: bodies.Picture) -> Response:
+        name, work = looking(body)
+
+        def draw(inputs: list[str]) -> list[bytes]:
+            return [_drawn(record, body) for record in work(inputs)]
+
+        content = (await ask(name, [body.text], draw))[0]
+        return Response(content, media_type=PICTURES[body.format])
 
     @app.post("/api/page", include_in_schema=False)
     async def look_for_page(body: bodies.Look) -> dict[str, Any]:
@@ -229,6 +247,14 @@ async def _ask(
             return await asyncio.wrap_future(future)
     except TimeoutError:
         raise _too_slow(limits) from None
+
+
+def _drawn(record: AttentionRecord, how: bodies.Picture) -> bytes:
+    shown = Shown(record, how.view, how.kind, how.layer, "mean" if how.head is None else how.head, how.log)
+    if how.format == "html":
+        return page(shown).encode()
+    with DRAWING:
+        return figure_bytes(shown, how.format)
 
 
 def _too_slow(limits: Limits) -> RefusedError:

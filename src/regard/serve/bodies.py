@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from regard.look.methods import METHODS
 from regard.look.records import Head, Kind
+from regard.look.views import View
 
 MOST = 32  # hypotheses of an input
 MODEL = Field(None, description="the name of a run, from /api/models; not needed if there is only one")
@@ -80,6 +81,14 @@ class Look(Body):
 
     def decoding(self) -> dict[str, Any]:
         return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
+
+
+class Picture(Look):
+    """What `regard look -o FILE` draws."""
+
+    format: Literal["png", "svg", "pdf", "html"] = "png"
+    view: View = Field("matrix", description="how to draw it")
+    log: bool = Field(False, description="colours on a logarithmic scale")
 
 
 class OutputOut(BaseModel):

@@ -5,13 +5,16 @@ const form = document.getElementById("ask");
 const fields = form.elements;
 const say = (text) => { document.getElementById("status").textContent = text; };
 const ASKED = ["model", "against", "method", "text", "prefix", "output"];
-let shown = null;
+let shown = null; // what the picture below is drawn from, the question, and its choice of view
+let asked = null;
+let viewer = null;
 
 /** POST, or GET without a body; an error's sentence becomes an Error. */
 async function call(path, body) {
   const headers = { "content-type": "application/json" };
   if (fields.key.value) headers.authorization = `Bearer ${fields.key.value}`;
   const answer = await fetch(path, body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers });
+  if (answer.ok && !answer.headers.get("content-type").startsWith("application/json")) return answer.blob();
   const told = await answer.json();
   if (answer.status === 401) document.getElementById("key").hidden = false;
   if (!answer.ok) throw new Error(told.field ? `${told.field}: ${told.error}` : told.error);
@@ -46,9 +49,10 @@ async function run() {
 
 function show(page) {
   shown = page;
+  asked = Object.fromEntries(ASKED.map((key) => [key, fields[key].value]));
   const seen = document.createElement("div");
   document.getElementById("seen").replaceChildren(seen);
-  mount(seen, page, { keep: true });
+  viewer = mount(seen, page, { keep: true });
   document.getElementById("save").hidden = false;
 }
 
@@ -84,12 +88,36 @@ fields.text.addEventListener("keydown", (event) => {
   form.requestSubmit();
 });
 document.getElementById("choices").addEventListener("change", (event) => {
+  if (event.target.name === "against") {
+    const view = new URLSearchParams(location.hash.slice(1));
+    view.set("view", fields.against.value ? "compare" : "matrix");
+    history.replaceState(null, "", `#${view}`);
+  }
   if (event.target.name !== "key" && fields.text.value.trim()) form.requestSubmit();
 });
-document.getElementById("save").addEventListener("click", () => {
-  const address = URL.createObjectURL(new Blob([JSON.stringify(shown.records[0])], { type: "application/json" }));
-  const link = Object.assign(document.createElement("a"), { href: address, download: "attention.json" });
-  link.click();
-  URL.revokeObjectURL(address);
+fields.format.addEventListener("change", async () => {
+  const format = fields.format.value;
+  fields.format.value = "";
+  if (!format) return;
+  try {
+    const [{ input, output, model, method }] = shown.records;
+    const view = viewer.state;
+    const layer = view.layer === "all" ? null : Number(view.layer);
+    const head = ["mean", "max"].includes(view.head) ? view.head : Number(view.head);
+    const body = { model: asked.model, text: input, output, method, kind: view.kind, layer, head };
+    const drawn = view.view === "compare" || view.view === "beams" ? "matrix" : view.view;
+    const content = format === "json" ? await call("/api/look", { ...body, layer: null, head: null, kind: null })
+      : await call("/api/picture", { ...body, format, view: drawn, log: view.log });
+    keepFile(content instanceof Blob ? content : new Blob([JSON.stringify(content)], { type: "application/json" }), `${model || "attention"}.${format}`);
+  } catch (error) {
+    say(error.message);
+  }
 });
+
+function keepFile(content, name) {
+  const address = URL.createObjectURL(content);
+  Object.assign(document.createElement("a"), { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser reads it after the click
+}
+
 submit();
