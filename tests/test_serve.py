@@ -117,6 +117,17 @@ def test_look_sends_only_what_was_chosen(client, run):
     assert set(encoder["axes"]) == {"source", "target"}
 
 
+def test_an_answer_that_would_be_too_large_is_refused(client, monkeypatch):
+    monkeypatch.setattr("regard.serve.choosing.MOST_NUMBERS", 100)
+    body = {"model": "pairs", "text": "one red cat"}
+    refused = client.post("/api/look", json=body)
+    assert refused.status_code == 422
+    assert "choose kind, layer and head" in refused.json()["error"]
+    assert client.post("/api/look", json={**body, "kind": "cross", "layer": 0}).status_code == 200  # 2 × 4 × 4
+    assert ask(client, inputs=["one red cat"] * 3, attention=True).status_code == 422
+    assert ask(client, inputs=["one red cat"] * 3).status_code == 200
+
+
 def test_look_at_a_given_output_by_another_method(client, run):
     body = {"model": "pairs", "text": "one red cat", "output": "azul perro", "method": "leave-one-out"}
     told = client.post("/api/look", json=body).json()

@@ -27,7 +27,7 @@ from regard.look.files import as_dict
 from regard.look.html import document, page
 from regard.look.views import Shown
 from regard.serve import bodies
-from regard.serve.choosing import chosen
+from regard.serve.choosing import chosen, require_sendable
 from regard.serve.guard import Guard, RefusedError, answer
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
@@ -102,6 +102,8 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
         def work(inputs: list[str]) -> list[dict[str, Any]]:
             found = run.predict(inputs, prefix=body.prefix, attention=body.attention, **decoding)
+            tables = (table for one in found if one.alignment for table in one.alignment.weights.values())
+            require_sendable(tables, "send fewer or shorter inputs")
             return [one.as_dict() for one in found]
 
         # What is drawn depends on its place in a batch: by itself, the same seed gives the same output.
@@ -159,7 +161,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         _require_short(body.prefix, limits, "prefix")
         events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
-        left = asyncio.Event()
+        left = threading.Event()
 
         def tell(token: str, text: str) -> None:
             if left.is_set():
@@ -195,7 +197,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
 
 async def _events(
-    first: tuple[str, Any], events: "asyncio.Queue[tuple[str, Any]]", left: asyncio.Event, limits: Limits
+    first: tuple[str, Any], events: "asyncio.Queue[tuple[str, Any]]", left: threading.Event, limits: Limits
 ) -> AsyncIterator[str]:
     """Until the end, an error, or nothing for too long. If the client leaves, generation ends at its next token."""
     name, data = first

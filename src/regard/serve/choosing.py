@@ -1,14 +1,27 @@
 """A part of a record: only what is shown is sent."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
+from regard.errors import CallError
 from regard.look import Attention, AttentionRecord
 from regard.look.records import Head, Kind
+
+MOST_NUMBERS = 4_000_000  # in one answer: as JSON, some 80 MB
+
+
+def require_sendable(tables: Iterable[Any], instead: str) -> None:
+    """An answer that would be too large is refused before it is written."""
+    numbers = sum(table.size for table in tables)
+    if numbers > MOST_NUMBERS:
+        raise CallError(f"the answer would hold {numbers:,} weights, more than {MOST_NUMBERS:,}: {instead}")
 
 
 def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: Head | None) -> AttentionRecord:
     """The attentions of a kind and a layer, or the one table of a head (or of the mean or the largest of them)."""
     if kind is None and layer is None and head is None:
+        require_sendable(_tables(record), "choose kind, layer and head")
         return record
     found = record.of_kind(kind)
     if head is not None:
@@ -22,9 +35,16 @@ def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: 
     else:
         attentions = found
     used = {"target", *(side for one in attentions for side in (one.rows, one.columns))}
-    return replace(
+    part = replace(
         record,
         attentions=tuple(attentions),
         axes={name: axis for name, axis in record.axes.items() if name in used},
         beams=tuple(chosen(beam, kind, layer, head) for beam in record.beams),
     )
+    require_sendable(_tables(part), "choose kind, layer and head, or a smaller n_best")
+    return part
+
+
+def _tables(record: AttentionRecord) -> Iterator[Any]:
+    for one in (record, *record.beams):
+        yield from (attention.weights for attention in one.attentions)
