@@ -2,7 +2,7 @@
 
     python benchmarks/serve.py [--run runs/mine] [--clients 64] [--seconds 60] [--alone 15]
 
-Without --run, `translate-transformer` is trained for a minute first, into runs/benchmark-serve. Every request is one
+Without --run, `translate-transformer` is trained for four minutes first, into runs/benchmark-serve. Every request is one
 sentence of the corpus's test split, with the recipe's own decoding. The clients are coroutines of this process, which
 send their next request when they have the answer to the last; they and the service share the machine's cores. Pass: no
 failed request, and at least four times the throughput of one request at a time.
@@ -68,7 +68,7 @@ def main(run: Path | None, clients: int, seconds: float, alone: float) -> None:
     if run is None:
         run = Path("runs/benchmark-serve")
         if not (run / "summary.json").exists():
-            limit = "training.time_limit=60s"
+            limit = "training.time_limit=4m"
             command = [sys.executable, "-m", "regard", "train", "translate-transformer", limit, "-o", str(run)]
             subprocess.run(command, check=True)
     sentences = [pair.source for pair in corpus("pocket", "test")]

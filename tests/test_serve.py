@@ -14,9 +14,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import regard
 from regard.errors import CallError
+from regard.serve.bodies import Look, Picture, Predict, Stream
 from test_translate import recipe
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need httpx")
@@ -28,6 +31,7 @@ from regard.serve.limits import Limits  # noqa: E402
 from regard.serve.metrics import Metrics  # noqa: E402
 from regard.serve.worker import QueueFullError, Worker  # noqa: E402
 
+BODIES = {"/api/predict": Predict, "/api/look": Look, "/api/picture": Picture, "/api/stream": Stream}
 TEXTS = ["one red cat", "blue dog three", "two", "cat cat dog blue", "three"]
 
 
@@ -384,6 +388,26 @@ def test_hostile_bodies_never_break_it(client, content, statuses):
         answer = client.post(path, content=content, headers={"content-type": "application/json"})
         assert answer.status_code in statuses
         assert isinstance(answer.json()["error"], str)
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(),
+    st.text(max_size=5), st.lists(st.text(max_size=3), max_size=3),
+    st.sampled_from(["pairs", "raw", "cross", "mean", "html", "grid", "beams", 1, 2, 0.5, ["one"]]),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_request_is_a_fault_of_the_service(client, data):
+    """Right fields, most with odd values: an answer or a sentence, never a 500."""
+    path, model = data.draw(st.sampled_from(list(BODIES.items())))
+    fields = data.draw(st.dictionaries(st.sampled_from([*model.model_fields, "nonsense"]), ODD, max_size=4))
+    body = {"model": "pairs", "inputs": ["one"]} if path == "/api/predict" else {"model": "pairs", "text": "one"}
+    answer = client.post(path, content=json.dumps(body | fields), headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 400, 404, 422)
+    assert answer.status_code == 200 or answer.json()["error"]
 
 
 def test_any_text_within_the_limit_is_answered(client):

@@ -13,10 +13,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.api import Run
@@ -28,10 +26,11 @@ from regard.look.html import document, page
 from regard.look.views import Shown
 from regard.serve import bodies
 from regard.serve.choosing import chosen, require_sendable
-from regard.serve.guard import Guard, RefusedError, answer
+from regard.serve.guard import Guard
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.pages import description, page_files
+from regard.serve.refusals import RefusedError, add_handlers
 from regard.serve.streaming import event, stream
 from regard.serve.worker import QueueFullError, Work, Worker
 from regard.settings.recipe import TranslateRecipe
@@ -47,12 +46,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }  # fmt: skip
 PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
 DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
-FIELDS = {
-    "/api/predict": list(bodies.Predict.model_fields),
-    "/api/look": list(bodies.Look.model_fields),
-    "/api/picture": list(bodies.Picture.model_fields),
-    "/api/stream": list(bodies.Stream.model_fields),
-}
 
 
 def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  # noqa: B008  (frozen)
@@ -191,7 +184,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         return StreamingResponse(_events(first, events, left, limits), media_type="text/event-stream")
 
     _add_pages(app)
-    _add_errors(app)
+    add_handlers(app)
     app.add_middleware(Guard, limits=limits, metrics=metrics, known={route.path for route in app.routes})  # type: ignore
     return app
 
@@ -285,30 +278,3 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
         return HTMLResponse(description(app.openapi()))
-
-
-def _add_errors(app: FastAPI) -> None:
-    """Every error in one form: a sentence, and the field it is about."""
-
-    @app.exception_handler(RefusedError)
-    async def refused(_: Request, error: RefusedError) -> Response:
-        return answer(error)
-
-    @app.exception_handler(CallError)
-    async def wrong(_: Request, error: CallError) -> Response:
-        return answer(RefusedError(422, str(error)))
-
-    @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        return answer(RefusedError(error.status_code, str(error.detail), **dict(error.headers or {})))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        if first["type"] == "json_invalid":
-            return answer(RefusedError(400, f"the body is not JSON: {first.get('ctx', {}).get('error', 'broken')}"))
-        place = [str(part) for part in first["loc"] if part != "body"]
-        sentence = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            sentence = f"there is no such field{nearest(place[-1], FIELDS.get(request.url.path, ()))}"
-        return answer(RefusedError(422, sentence, ".".join(place)[:100] or None))

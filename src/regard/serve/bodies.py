@@ -55,7 +55,7 @@ class Predict(Sampling):
 
 
 class Stream(Sampling):
-    """Greedy, or drawn if `sample` is true: a beam search does not know its first word before its last."""
+    """Greedy, or drawn if sample is true: a beam search does not know its first word before its last."""
 
     text: Text
     model: str | None = MODEL
@@ -67,7 +67,7 @@ class Stream(Sampling):
 
 
 class Look(Body):
-    """Without `kind`, `layer` and `head`, all attentions are sent; with them, only what they choose."""
+    """Without kind, layer and head, all attentions are sent; with them, only what they choose."""
 
     text: Text
     model: str | None = MODEL
@@ -76,7 +76,7 @@ class Look(Body):
     kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
     head: Head | None = Field(None, description="a head, from 0; or the mean or max of them")
-    n_best: int | None = Field(None, ge=1, le=MOST, description="also other hypotheses, as `beams`")
+    n_best: int | None = Field(None, ge=1, le=MOST, description="also other hypotheses, as beams")
     beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step")
 
     def decoding(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Look(Body):
 
 
 class Picture(Look):
-    """What `regard look -o FILE` draws."""
+    """Drawn as by: regard look RUN TEXT -o FILE."""
 
     format: Literal["png", "svg", "pdf", "html"] = "png"
     view: View = Field("matrix", description="how to draw it")

@@ -5,16 +5,14 @@ Plain ASGI, since it has to see the body before anybody parses it.
 
 import asyncio
 import hmac
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
-from starlette.responses import JSONResponse
-
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
+from regard.serve.refusals import RefusedError, answer
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -40,24 +38,6 @@ HEADERS = [
         "cache-control": "no-store",
     }.items()
 ]
-
-
-class RefusedError(Exception):
-    """A request that goes no further."""
-
-    def __init__(self, status: int, sentence: str, field: str | None = None, **headers: str) -> None:
-        super().__init__(sentence)
-        self.status, self.field, self.headers = status, field, headers
-
-
-def answer(error: RefusedError) -> JSONResponse:
-    """Errors have one form everywhere. ASCII only: what a client sent may not be text that can be sent back."""
-    return Ascii({"error": str(error), "field": error.field}, error.status, headers=error.headers or None)
-
-
-class Ascii(JSONResponse):
-    def render(self, content: Any) -> bytes:
-        return json.dumps(content, ensure_ascii=True, allow_nan=False).encode()
 
 
 class Guard:

@@ -62,7 +62,7 @@ def _table(schema: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<tr><th scope='row'><code>{escape(name)}</code></th><td>{escape(_kind(field))}"
         f"{' (needed)' if name in needed else ''}</td><td>{escape(field.get('description', ''))}</td></tr>\n"
-        for name, field in schema["properties"].items()
+        for name, field in sorted(schema["properties"].items(), key=lambda item: item[0] not in needed)
     )
     head = "<tr><th>field</th><th>type</th><th>meaning</th></tr>"
     return f"<table><thead>{head}</thead>\n<tbody>{rows}</tbody></table>\n"
@@ -77,4 +77,4 @@ def _kind(field: Mapping[str, Any]) -> str:
     if field.get("type") == "array":
         return f"list of {_kind(field['items'])}"
     bounds = [field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum", field.get("exclusiveMaximum"))]
-    return f"{field.get('type', '')}{f' {bounds[0]} to {bounds[1]}' if None not in bounds else ''}"
+    return f"{field.get('type', '')}{f' {bounds[0]:g} to {bounds[1]:g}' if None not in bounds else ''}"
