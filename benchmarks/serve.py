@@ -2,10 +2,10 @@
 
     python benchmarks/serve.py [--run runs/mine] [--clients 64] [--seconds 60] [--alone 15]
 
-Without --run, `translate-transformer` is trained for four minutes first, into runs/benchmark-serve. Every request is one
-sentence of the corpus's test split, with the recipe's own decoding. The clients are coroutines of this process, which
-send their next request when they have the answer to the last; they and the service share the machine's cores. Pass: no
-failed request, and at least four times the throughput of one request at a time.
+Without --run, `translate-transformer` is trained for four minutes first, into runs/benchmark-serve. Every request is
+one sentence of the corpus's test split, with the recipe's own decoding. The clients are coroutines of this process,
+which send their next request when they have the answer to the last; they and the service share the machine's cores.
+Pass: no failed request, and at least four times the throughput of one request at a time.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import click
@@ -57,6 +58,14 @@ def report(name: str, seen: list[float], failed: list[str], seconds: float) -> f
     return rate
 
 
+def batches(port: int) -> float:
+    """How often the model has been called."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        found = re.search(r"^regard_batches_total\{.*\} (\S+)$", answer.read().decode(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--run", type=click.Path(path_type=Path), help="a run to serve")
 @click.option("--clients", type=click.IntRange(1, 512), default=64, help="at once")
@@ -79,8 +88,10 @@ def main(run: Path | None, clients: int, seconds: float, alone: float) -> None:
             port = int(service.stderr.readline().split("/")[2].rpartition(":")[2])
             asyncio.run(load(port, 1, 1.0, sentences))  # warm
             one = report("one at a time", *asyncio.run(load(port, 1, alone, sentences)))
+            before = batches(port)
             seen, failed, taken = asyncio.run(load(port, clients, seconds, sentences))
             many = report(f"{clients} clients", seen, failed, taken)
+            print(f"{len(seen) / (batches(port) - before):.1f} requests in a batch")
         finally:
             service.terminate()
     print(f"{many / one:.1f} times the throughput: {'pass' if many >= 4 * one and not failed else 'FAIL'}")
