@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from peers.messages import has, say
+from peers.messages import has, median_ratio, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
 from regard.data.batches import TokenBatches, pad_sentences
@@ -18,7 +18,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.settings.decoding import DecodingSettings
 from regard.tasks.search import search
 
-LONGEST = 128  # tokens of an output
+LONGEST = 128  # tokens of an output, the end symbol not counted; the others do count it, and get one more
 Sentences = list[list[int]]
 Decode = Callable[[Sentences, int, int], Sentences]  # sources, beam, batch size → outputs
 
@@ -48,7 +48,7 @@ def marian_decode(marian: Any) -> Decode:
                 max_new_tokens=LONGEST + 1, length_penalty=1.0, early_stopping=beam > 1,
             )  # fmt: skip
             for number, ids in zip(numbers, found[:, 1:].tolist(), strict=True):
-                results[number] = ids[: ids.index(END)] if END in ids else ids
+                results[number] = ids[: ids.index(END)] if END in ids else ids[:LONGEST]
         return results
 
     return decode
@@ -78,13 +78,13 @@ def ctranslate2_decode(marian: Any, folder: Path, threads: int) -> Decode:
             [[str(token) for token in ids] for ids in sources],
             beam_size=beam, max_batch_size=batch, max_decoding_length=LONGEST + 1, length_penalty=1.0,
         )  # fmt: skip
-        return [[int(token) for token in result.hypotheses[0]] for result in found]
+        return [[int(token) for token in result.hypotheses[0][:LONGEST]] for result in found]
 
     return decode
 
 
-def benchmark_decoding(data: PreparedPairs, folder: Path, rounds: int, minutes: float) -> list[dict]:
-    model = trained(data, folder, minutes)
+def benchmark_decoding(data: PreparedPairs, folder: Path, rounds: int) -> list[dict]:
+    model = trained(data, folder)
     assert data.test is not None
     sources = [ids[:-1].tolist() for ids, _ in (data.test[number] for number in range(len(data.test)))]
     decoders: dict[str, Decode] = {"regard": our_decode(model)}
@@ -110,6 +110,7 @@ def benchmark_decoding(data: PreparedPairs, folder: Path, rounds: int, minutes: 
                 "beam": beam,
                 "system": name,
                 "sentences_per_second": statistics.median(found),
+                "ratio": median_ratio(speeds["regard"], found),
                 "batch": batch[name],
                 "equal_outputs": sum(a == b for a, b in zip(outputs[name], outputs["regard"], strict=True)),
                 "rounds": found,

@@ -19,14 +19,16 @@ from regard.settings.training import TrainingSettings
 from regard.training.loop import fit
 from regard.training.parallel import Parallel
 
+EPOCHS = 3
 
-def trained(data: PreparedPairs, folder: Path, minutes: float) -> Seq2Seq:
+
+def trained(data: PreparedPairs, folder: Path) -> Seq2Seq:
     """A model with its norms last, as Marian has them; from the folder, if it was trained before."""
     model = ours(norm_first=False)
     if not (folder / "model.safetensors").exists():
-        say(f"training the model for {minutes:g} minutes")
+        say(f"training the model of {folder}, for {EPOCHS} epochs; some minutes, once")
         how = TrainingSettings.model_validate(
-            {"time_limit": minutes * 60, "max_epochs": None, "max_tokens": 3000, "warmup": 400, "average": 0.99}
+            {"max_epochs": EPOCHS, "max_tokens": 2048, "warmup": 400, "average": 0.99, "log_every": 100}
         )
         fit(model, TokenBatches(data.train, how.max_tokens, seed=how.seed), how, folder, on_message=say)
     Parallel(device=torch.device("cpu")).load(model, load_file(folder / "model.safetensors"))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from peers.messages import has, say
+from peers.messages import has, median_ratio
 from peers.models import SMOOTHING, MarianPeer, TorchPeer, XPeer, ours
 from regard.data.batches import PairBatch, TokenBatches
 from regard.data.prepare import PreparedPairs
@@ -17,6 +17,8 @@ from regard.settings.training import TrainingSettings
 from regard.training.parallel import Parallel
 from regard.training.update import Update
 
+MAX_TOKENS = 8192  # source and target, padding included: about 4,096 target tokens
+WARM_UP = 2  # updates that are not timed
 CLIP, RATE = 1.0, 3e-4
 
 
@@ -42,43 +44,37 @@ class PlainLoop:
 class OurLoop:
     """The update that `regard train` makes."""
 
-    def __init__(self, batch: PairBatch) -> None:
+    def __init__(self) -> None:
         self.model, self.number = ours(norm_first=True), 0
         how = TrainingSettings.model_validate({"learning_rate": RATE, "clip": CLIP, "device": "cpu"})
-        self.update = Update(self.model, how, Parallel(device=torch.device("cpu")), lambda _: RATE, lambda: batch)
+        one_process = Parallel(device=torch.device("cpu"))
+        self.update = Update(self.model, how, one_process, rate=lambda step: RATE, spare=lambda: None)
 
     def __call__(self, batch: PairBatch) -> None:
         self.update(self.number, [batch])
         self.number += 1
 
 
-def benchmark_training(data: PreparedPairs, rounds: int, steps: int) -> list[dict]:
-    longest = 8192  # source and target, padding included: about 4,096 target tokens
-    batches = list(islice(TokenBatches(data.train, longest).epoch(0), rounds * steps + 1))
-    loops: dict[str, OurLoop | PlainLoop] = {"regard": OurLoop(batches[0])}
-    loops["torch.nn.Transformer"] = PlainLoop(TorchPeer())
-    for name, package, peer in (
-        ("Hugging Face Marian", "transformers", MarianPeer),
-        ("x-transformers", "x_transformers", XPeer),
-    ):
-        if has(package):
-            loops[name] = PlainLoop(peer())
-    for loop in loops.values():
-        loop(batches[0])
+def benchmark_training(data: PreparedPairs, rounds: int) -> list[dict]:
+    batches = islice(TokenBatches(data.train, MAX_TOKENS).epoch(0), rounds + WARM_UP)
+    loops: dict[str, OurLoop | PlainLoop] = {"regard": OurLoop(), "torch.nn.Transformer": PlainLoop(TorchPeer())}
+    if has("transformers"):
+        loops["Hugging Face Marian"] = PlainLoop(MarianPeer())
+    if has("x_transformers"):
+        loops["x-transformers"] = PlainLoop(XPeer())
     speeds: dict[str, list[float]] = {name: [] for name in loops}
-    for number in range(rounds):
-        some = batches[1 + number * steps :][:steps]
-        tokens = sum(int((side != PAD).sum()) for batch in some for side in (batch.source, batch.target))
+    for number, batch in enumerate(batches):
+        tokens = int((batch.source != PAD).sum() + (batch.target != PAD).sum())
         for name, loop in loops.items():
             start = time.perf_counter()
-            for batch in some:
-                loop(batch)
-            speeds[name].append(tokens / (time.perf_counter() - start))
-        say(f"round {number + 1}: " + ", ".join(f"{name} {found[-1]:,.0f}" for name, found in speeds.items()))
+            loop(batch)
+            if number >= WARM_UP:
+                speeds[name].append(tokens / (time.perf_counter() - start))
     return [
         {
             "system": name,
             "tokens_per_second": statistics.median(found),
+            "ratio": median_ratio(speeds["regard"], found),
             "parameters": sum(w.numel() for w in loops[name].model.parameters() if w.requires_grad),
             "rounds": found,
         }
