@@ -20,7 +20,7 @@ check: $(STAMP)  ## the quick loop: lint, format, types, fast tests
 
 bench: $(STAMP)  ## measure: layers, attention, and what else lies in benchmarks/
 	$(BIN)/regard bench layers -o bench-layers.png
-	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+	failed=0; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
