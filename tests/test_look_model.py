@@ -10,7 +10,7 @@ from regard.errors import CallError
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
 from regard.settings.model import RecurrentSettings, TransformerSettings
-from regard.settings.recipe import TranslateRecipe
+from regard.settings.translate import TranslateRecipe
 from regard.tasks import gradients, looking
 from regard.tasks.build import build_seq2seq
 from regard.tasks.translate import Translate

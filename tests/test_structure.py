@@ -87,16 +87,14 @@ def test_every_name_of_the_catalogue_exists_and_is_tested(table, name):
 
 def test_settings_and_catalogue_name_the_same_things():
     from regard.settings.model import PositionName, ScoreName
-    from regard.settings.recipe import TASKS
+    from regard.settings.tasks import TASKS
 
     assert set(get_args(ScoreName)) == set(catalog.SCORES)
     assert set(get_args(PositionName)) - {"none"} == set(catalog.POSITIONS)
     assert set(TASKS) == set(catalog.TASKS)
 
 
-@pytest.mark.parametrize(
-    "module", ["regard", "regard.cli", "regard.config", "regard.catalog", "regard.settings.recipe"]
-)
+@pytest.mark.parametrize("module", ["regard", "regard.cli", "regard.config", "regard.catalog", "regard.settings.tasks"])
 def test_light_modules_import_nothing_heavy(module):
     code = (
         f"import sys, {module}; print([m for m in ('torch', 'numpy', 'matplotlib', 'tokenizers') if m in sys.modules])"

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from regard.errors import CallError, nearest
 from regard.settings.base import Settings
 from regard.settings.model import SIZES
-from regard.settings.recipe import TASKS, Recipe
+from regard.settings.recipe import Recipe
+from regard.settings.tasks import TASKS
 
 Tree = dict[str, Any]
 Path_ = tuple[str, ...]

@@ -10,7 +10,7 @@ from regard.cost.hardware import find as find_hardware
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
 from regard.errors import CallError, nearest
-from regard.settings.recipe import TranslateRecipe
+from regard.settings.translate import TranslateRecipe
 from regard.tasks.build import build_seq2seq
 
 LENGTH = 32  # tokens of a typical sentence; a batch of the recipe holds as many of them as its budget allows

@@ -33,7 +33,7 @@ def predict(
     if n_best is not None:
         overrides += (f"decoding.n_best={n_best}",)
     loaded = api.load(run)
-    lines = texts or list(_lines(input_file))
+    lines = loaded.task.inputs(texts or list(_lines(input_file)))
     if targets is not None:
         predictions, scores = loaded.score(lines, list(_lines(targets))), True
     else:

@@ -33,7 +33,7 @@ from regard.serve.pages import description, page_files
 from regard.serve.refusals import RefusedError, add_handlers
 from regard.serve.streaming import event, stream
 from regard.serve.worker import QueueFullError, Work, Worker
-from regard.settings.recipe import TranslateRecipe
+from regard.settings.translate import TranslateRecipe
 from regard.tasks.task import Looks
 
 ERRORS: dict[int | str, dict[str, Any]] = {

@@ -1,14 +1,10 @@
-"""What a recipe is: a task and its sections."""
+"""What every recipe is: a task and its sections. Each task adds its own in a file of its name beside this one."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from regard.settings.base import Settings
-from regard.settings.data import PairDataSettings
-from regard.settings.decoding import DecodingSettings
-from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.training import TrainingSettings
 
 
@@ -36,21 +32,3 @@ class Recipe(Settings):
     training: TrainingSettings = Field(TrainingSettings.model_validate({}), description="how the model is trained")
     expected: Expected | None = Field(None, description="the score that the recipe is known to reach")
     variants: list[Variant] = Field([], description="what `regard compare` compares if it is not told")
-
-
-class TranslateRecipe(Recipe):
-    """Text to text: translation, spelling, anything with a source and a target line."""
-
-    task: Literal["translate"] = Field("translate", description="the job: text to text")  # pyright: ignore[reportIncompatibleVariableOverride]
-    data: PairDataSettings = Field(description="the user's files and how they are read")
-    model: Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")] = Field(
-        description="the model and its sizes"
-    )
-    decoding: DecodingSettings = Field(DecodingSettings.model_validate({}), description="how outputs are searched for")
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        if self.model.tied == "all" and not self.data.tokenizer.joint:
-            yield "model.tied", "shares the source's word vectors too, which needs data.tokenizer.joint=true"
-
-
-TASKS: dict[str, type[Recipe]] = {"translate": TranslateRecipe}

@@ -19,7 +19,7 @@ from regard.metrics.by_length import bleu_by_length
 from regard.metrics.errors import sequence_error_rate, token_error_rate
 from regard.metrics.text import bleu, chrf, exact_match, ter
 from regard.models.seq2seq import Seq2Seq
-from regard.settings.recipe import TranslateRecipe
+from regard.settings.translate import TranslateRecipe
 from regard.tasks.build import build_seq2seq
 from regard.tasks.task import Scores
 

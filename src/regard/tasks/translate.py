@@ -26,7 +26,8 @@ from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.metrics.text import bleu
 from regard.models.seq2seq import Seq2Seq
-from regard.settings.recipe import Recipe, TranslateRecipe
+from regard.settings.recipe import Recipe
+from regard.settings.translate import TranslateRecipe
 from regard.tasks import aligning, looking, scoring
 from regard.tasks.build import build_seq2seq
 from regard.tasks.search import log_probabilities, search
@@ -119,6 +120,9 @@ class Translate:
         self._tokenizers = (source, target)
 
     # ---------------------------------------------------------------------------------------------------- prediction
+    def inputs(self, words: Sequence[str]) -> list[str]:
+        return list(words)
+
     def predict(
         self, model: nn.Module, inputs: Sequence[str], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
