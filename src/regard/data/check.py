@@ -63,6 +63,7 @@ class SplitFigures:
     skipped: int
     source: SideFigures
     target: SideFigures
+    sides: tuple[str, str] = ("source", "target")  # what this job calls them
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def _figures(report: CheckReport) -> Table:
     for name in ("pairs", "skipped", "side", "tokens", "unknown", *(_percent(percent) for percent in PERCENTILES)):
         table.add_column(name, justify="left" if name == "side" else "right")
     for role, split in report.splits.items():
-        for name, side in (("source", split.source), ("target", split.target)):
-            whole = [role, f"{split.pairs:,}", f"{split.skipped:,}"] if name == "source" else ["", "", ""]
+        for name, side in zip(split.sides, (split.source, split.target), strict=True):
+            whole = [role, f"{split.pairs:,}", f"{split.skipped:,}"] if name == split.sides[0] else ["", "", ""]
             lengths = [str(side.lengths[percent]) for percent in PERCENTILES]
             table.add_row(*whole, name, f"{side.tokens:,}", f"{side.unknown_rate:.2%}", *lengths)
     return table

@@ -7,11 +7,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.data.lines import Line, read_lines
-from regard.data.pairs import Bad, Columns, Pair, excerpt, pair_of, record_pair
+from regard.data.pairs import PLAIN, Bad, Columns, Pair, excerpt, pair_of, record_pair
 from regard.errors import CallError, nearest
 
 
-def read_parallel(source: Path, target: Path) -> Iterator[Pair | Bad]:
+def read_parallel(source: Path, target: Path, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:
     """Line i of one file belongs to line i of the other. Surplus lines of the longer one are reported as one `Bad`."""
     last = 0
     left, right = read_lines(source), read_lines(target)
@@ -32,7 +32,7 @@ def read_parallel(source: Path, target: Path) -> Iterator[Pair | Bad]:
         if spoiled[1].problem:
             yield _unreadable(*spoiled)
         else:
-            yield pair_of(one.text, other.text, str(source), last)
+            yield pair_of(one.text, other.text, str(source), last, columns)
 
 
 def read_tsv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
@@ -43,10 +43,10 @@ def read_tsv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
 
 def read_csv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
     """Commas separate columns; a field in double quotes may hold commas, line feeds, and quotes written twice."""
-    return _table(path, columns, _csv_rows(path))
+    return _table(path, columns, csv_rows(path))
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[Line, list[str], int]]:
+def csv_rows(path: Path) -> Iterator[tuple[Line, list[str], int]]:
     """(first line, or the first that is unreadable; fields; number of lines) of each record."""
     unreadable: list[Line] = []
 
@@ -92,7 +92,7 @@ def _table(path: Path, columns: Columns, rows: Iterator[tuple[Line, list[str], i
             reason = f"{len(fields)} column{'s' if len(fields) != 1 else ''} where the first line has {width}"
             yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
             continue
-        yield pair_of(fields[places[0]], fields[places[1]], str(path), line.number)
+        yield pair_of(fields[places[0]], fields[places[1]], str(path), line.number, columns)
 
 
 def _places(path: Path, columns: Columns, first: list[str]) -> tuple[tuple[int, int], bool]:
@@ -101,11 +101,12 @@ def _places(path: Path, columns: Columns, first: list[str]) -> tuple[tuple[int, 
     wanted = (columns.source, columns.target)
     named = any(isinstance(column, str) for column in wanted)
     if columns.header is not False and wanted == (None, None):
-        named = {"source", "target"} <= set(names)
+        named = set(columns.sides) <= set(names)
     if named:
-        return (_named(path, names, columns.names[0], "source"), _named(path, names, columns.names[1], "target")), True
+        first, second = (_named(path, names, *one) for one in zip(columns.names, columns.sides, strict=True))
+        return (first, second), True
     numbers = tuple(default if column is None else int(column) for default, column in enumerate(wanted))
-    for side, number in zip(("source", "target"), numbers, strict=True):
+    for side, number in zip(columns.sides, numbers, strict=True):
         if number >= len(names):
             raise CallError(
                 f"{path}: data.{side}={number} (columns count from 0), but the first line has {len(names)} "
@@ -135,7 +136,8 @@ def read_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
             yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
             continue
         if not isinstance(record, dict):
-            reason = 'not a JSON object; each line must be one, like {"source": ..., "target": ...}'
+            source, target = columns.names
+            reason = f'not a JSON object; each line must be one, like {{"{source}": ..., "{target}": ...}}'
             yield Bad(str(path), line.number, "unreadable", reason, excerpt(line.text))
             continue
         yield record_pair(record, columns, str(path), line.number)

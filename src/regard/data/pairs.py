@@ -1,11 +1,12 @@
 """A pair, and what is none: the two things that every reader yields."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from regard.settings.data import Column
 
-BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired"]
+BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "not found"]
 _MISSING = object()
 
 
@@ -32,19 +33,29 @@ class Bad(NamedTuple):
         return f"{self.file}:{self.line}: {self.reason}" + (f": {self.text!r}" if self.text else "")
 
 
+def _as_it_is(value: object) -> object:
+    return value
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Which two columns of a table are meant: by name, by number from 0, or by default."""
+    """Which two columns of a table are meant: by name, by number from 0, or by default.
+
+    `sides` is what the two are called, in settings, messages and by default in files. `target_text` makes text of a
+    target that may be written otherwise: labels may be numbers or lists.
+    """
 
     source: Column | None = None
     target: Column | None = None
     header: bool | None = None
+    sides: tuple[str, str] = ("source", "target")
+    target_text: Callable[[object], object] = _as_it_is
 
     @property
     def names(self) -> tuple[str, str]:
         """The columns where they have names only."""
-        source = "source" if self.source is None else self.source
-        target = "target" if self.target is None else self.target
+        source = self.sides[0] if self.source is None else self.source
+        target = self.sides[1] if self.target is None else self.target
         return str(source), str(target)
 
 
@@ -52,9 +63,13 @@ def excerpt(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def pair_of(source: object, target: object, file: str, line: int) -> Pair | Bad:
+PLAIN = Columns()
+
+
+def pair_of(source: object, target: object, file: str, line: int, columns: Columns = PLAIN) -> Pair | Bad:
     """A pair if both sides are text with something in it."""
-    for side, value in (("source", source), ("target", target)):
+    target = columns.target_text(target)
+    for side, value in zip(columns.sides, (source, target), strict=True):
         if value is None:
             continue
         if not isinstance(value, str):
@@ -69,7 +84,7 @@ def pair_of(source: object, target: object, file: str, line: int) -> Pair | Bad:
     if not source.strip() or not target.strip():
         if not source.strip() and not target.strip():
             return Bad(file, line, "blank", "blank line")
-        empty, other = ("source", target) if not source.strip() else ("target", source)
+        empty, other = (columns.sides[0], target) if not source.strip() else (columns.sides[1], source)
         return Bad(file, line, "empty", f"the {empty} is empty", excerpt(other))
     return Pair(source, target, file, line)
 
@@ -77,11 +92,11 @@ def pair_of(source: object, target: object, file: str, line: int) -> Pair | Bad:
 def record_pair(record: dict, columns: Columns, file: str, line: int) -> Pair | Bad:
     """The pair in a JSON object or a row of a data set. A dot in a name goes into objects: translation.en."""
     found = [_find(record, name) for name in columns.names]
-    for side, name, value in zip(("source", "target"), columns.names, found, strict=True):
+    for side, name, value in zip(columns.sides, columns.names, found, strict=True):
         if value is _MISSING:
             has = ", ".join(map(str, record)) or "none"
             return Bad(file, line, "columns", f"no field {name!r}; it has {excerpt(has)} (set data.{side})")
-    return pair_of(found[0], found[1], file, line)
+    return pair_of(found[0], found[1], file, line, columns)
 
 
 def _find(record: dict, name: str) -> object:

@@ -1,22 +1,18 @@
 """From settings to token ids: count, learn the vocabularies, tokenise; each step once, as long as nothing changes.
 
-Every step writes a folder of the cache whose name ends in a fingerprint of all that the step depends on: the files
-(name, size, time of change), the settings that matter to it, the steps before it. A folder is built under another name
-and renamed when it is complete, so a step that was killed leaves no result, and processes that build the same step at
-the same time do not disturb each other.
+Every step writes a folder of the cache, see `data/cache.py`. A step depends on the files (name, size, time of change),
+the settings that matter to it, and the steps before it.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
+from regard.data.cache import built_once, cached_folder
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
 from regard.data.splits import Split, find_splits, pair_source
@@ -86,7 +82,7 @@ def _count(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally
             pass
         (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
 
-    folder = _built_once(cache, "count", _inputs(train), build)
+    folder = built_once(cache, "count", _inputs(train), build)
     return Tally.from_dict(json.loads((folder / "count.json").read_text(encoding="utf-8")))
 
 
@@ -114,7 +110,7 @@ def _vocabularies(
         learn(texts("target"), kind, size).save(folder / "target.json")
 
     key = [_inputs(train.pairs), train.part, train.share, how.model_dump()]
-    folder = _built_once(cache, "vocabulary", key, build)
+    folder = built_once(cache, "vocabulary", key, build)
     source = Tokenizer.load(folder / "source.json")
     return source, source if how.joint else Tokenizer.load(folder / "target.json")
 
@@ -144,10 +140,10 @@ def _store(
     limits = [settings.max_length, settings.overlong]
     key = [VERSION, _inputs(split.pairs), split.part, split.share, vocabularies, limits]
     try:
-        return PairStore(_built_once(cache, role, key, build))
+        return PairStore(built_once(cache, role, key, build))
     except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(_folder(cache, role, key))
-        return PairStore(_built_once(cache, role, key, build))
+        shutil.rmtree(cached_folder(cache, role, key))
+        return PairStore(built_once(cache, role, key, build))
 
 
 def _refuse_if_useless(store: PairStore, role: Role, split: Split, settings: PairDataSettings, strict: bool) -> None:
@@ -173,28 +169,3 @@ def _inputs(pairs: PairSource) -> list[Any]:
         return [*how, corpora_version()]
     seen = ((path.resolve(), path.stat()) for path in pairs.files())
     return [*how, *([str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen)]
-
-
-def _folder(cache: Path, step: str, key: Any) -> Path:
-    return cache / f"{step}-{blake2b(json.dumps(key).encode(), digest_size=10).hexdigest()}"
-
-
-def _built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) -> Path:
-    """The folder of a step: as it is, if it is there, else as `build` fills it."""
-    folder = _folder(cache, step, key)
-    if folder.exists():
-        return folder
-    unfinished = cache / f".{step}-{uuid4().hex}"
-    unfinished.mkdir(parents=True)
-    try:
-        build(unfinished)
-        for path in unfinished.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        unfinished.rename(folder)
-    except OSError:
-        if not folder.exists():  # else another process was quicker, and what it built is the same
-            raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return folder

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from regard.data.pairs import Bad, Pair
+from regard.data.pairs import Bad
 from regard.errors import RegardError
 
+T = TypeVar("T")
 FIRST = 5  # how many bad lines of a kind are remembered
 
 
@@ -19,10 +20,10 @@ class Tally:
     lost: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[Bad]] = field(default_factory=dict)
 
-    def only_pairs(self, items: Iterable[Pair | Bad]) -> Iterator[Pair]:
-        """Count everything that passes; let through what is a pair."""
+    def only_pairs(self, items: Iterable[T | Bad]) -> Iterator[T]:
+        """Count everything that passes; let through what is a pair (or an example of any other kind)."""
         for item in items:
-            if isinstance(item, Pair):
+            if not isinstance(item, Bad):
                 self.pairs += 1
                 yield item
             else:

@@ -1,0 +1,41 @@
+"""Steps of preparing data, each done once as long as nothing changes.
+
+Every step writes a folder of the cache whose name ends in a fingerprint of all that the step depends on, its key. A
+folder is built under another name and renamed when it is complete, so a step that was killed leaves no result, and
+processes that build the same step at the same time do not disturb each other.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+
+def cached_folder(cache: Path, step: str, key: Any) -> Path:
+    """Where a step keeps its result; `key` is anything that JSON can hold."""
+    return cache / f"{step}-{blake2b(json.dumps(key).encode(), digest_size=10).hexdigest()}"
+
+
+def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) -> Path:
+    """The folder of a step: as it is, if it is there, else as `build` fills it."""
+    folder = cached_folder(cache, step, key)
+    if folder.exists():
+        return folder
+    unfinished = cache / f".{step}-{uuid4().hex}"
+    unfinished.mkdir(parents=True)
+    try:
+        build(unfinished)
+        for path in unfinished.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        unfinished.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another process was quicker, and what it built is the same
+            raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
