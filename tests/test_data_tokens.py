@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.kinds import BYTES
-from regard.data.tokens import SPECIALS, UNK, Span, Tokenizer
+from regard.data.kinds import BYTES, SPECIALS, UNK
+from regard.data.tokens import Span, Tokenizer
 from regard.errors import CallError
 
 KINDS = ["word", "space", "character", "byte", "bpe", "unigram"]

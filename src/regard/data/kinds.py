@@ -1,6 +1,7 @@
 """How each kind of tokeniser is put together from the parts of the `tokenizers` library."""
 
 import json
+from typing import Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -10,6 +11,7 @@ PAD, UNK, START, END = range(4)
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 
 GLUE = "￭"  # on a mark of punctuation: no space on this side
+INNER = "##"  # on a piece of WordPiece: it goes on with the word (1810.04805 reads text so; ours does not write it)
 SPACE = "▁"  # in BPE and unigram pieces: a space stands before
 _MARKS = r"\p{P}\p{S}"
 # An apostrophe between letters and a point between digits belong to the word: don't, l'eau, 3.14, 10:30.
@@ -109,12 +111,17 @@ def _decoder(kind: Kind) -> decoders.Decoder:
     return decoders.Sequence([glue, decoders.Fuse(), decoders.Replace(f"{GLUE} ", "")]) if kind == "word" else glue
 
 
-def kind_of(inner: Tokenizer) -> Kind:
+def kind_of(inner: Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
+    """The kind; or one of two that only other tools make: WordPiece, and `bytes`, BPE over bytes as in GPT-2."""
     model = type(inner.model).__name__
+    if model == "WordPiece":
+        return "wordpiece"
     if model == "Unigram":
         return "unigram"
+    if model == "BPE" and isinstance(inner.decoder, decoders.ByteLevel):
+        return "byte" if inner.get_vocab_size() == len(SPECIALS) + len(BYTES) else "bytes"
     if model == "BPE":
-        return "byte" if isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel) else "bpe"
+        return "bpe"
     if isinstance(inner.pre_tokenizer, pre_tokenizers.Split):
         return "character"
     return "word" if isinstance(inner.decoder, decoders.Sequence) else "space"

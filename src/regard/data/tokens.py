@@ -9,6 +9,7 @@ What is ours:
   `"￭ Hola ￭" ￭, dijo ￭.`, so joining is exact for ¿ ¡ « » and both kinds of quotes, and words keep one form each
   wherever they stand;
 - every piece knows its place in the text (`Span`), which pictures and alignments need;
+- a tokenizer.json of another tool is read as it is, with special tokens of its own (`specials` tells their ids);
 - training gives the same vocabulary every time (the library's unigram trainer depends on the order of a hash table).
 
 White space is read as single spaces by all kinds but `character` and `byte`, which give back every character. Text is
@@ -18,7 +19,7 @@ normalised to NFC.
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -28,19 +29,16 @@ from tokenizers import Tokenizer as Inner
 from regard.corpora.pair import WORD
 from regard.data.kinds import (
     BYTES,
-    END,
     GLUE,
-    PAD,
+    INNER,
     SPACE,
-    SPECIALS,
-    START,
-    UNK,
     Kind,
     canonical,
     kind_of,
     trainer,
     untrained,
 )
+from regard.data.specials import specials_of
 from regard.errors import CallError
 
 
@@ -57,8 +55,11 @@ class Tokenizer:
 
     def __init__(self, inner: Inner) -> None:
         inner.encode_special_tokens = True  # "</s>" in a text is five characters, not the end of the sentence
+        inner.no_truncation()  # a file of another tool may ask for both; our callers do these themselves
+        inner.no_padding()
         self._inner = inner
         self.kind = kind_of(inner)
+        self.specials = specials_of(inner)
 
     @classmethod
     def train(
@@ -96,9 +97,25 @@ class Tokenizer:
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
+    def framed(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+        """What an encoder of one text or of a pair reads, and the segment that each token belongs to.
+
+        start first end            0 0 … 0                     [CLS] a text [SEP]
+        start first end second end 0 0 … 0 1 … 1               [CLS] a question [SEP] a document [SEP]
+        """
+        start, end = self.specials.start, self.specials.end
+        if start is None or end is None:
+            raise CallError("this vocabulary has no tokens that begin and end a text, which an encoder needs")
+        tokens = [start, *first, end]
+        types = [0] * len(tokens)
+        if second is not None:
+            tokens += [*second, end]
+            types += [1] * (len(second) + 1)
+        return tokens, types
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""
-        return [self._inner.id_to_token(index) or SPECIALS[UNK] for index in ids]
+        return [self._inner.id_to_token(index) or self.specials.names.get(self.specials.unk, "") for index in ids]
 
     def decode(self, ids: Iterable[int], unknown: Iterable[str] = ()) -> str:
         """Plain text. Pad, start and end leave no trace; the i-th `<unk>` becomes `unknown[i]` if there is one."""
@@ -108,7 +125,7 @@ class Tokenizer:
         """What to write beside a picture: each piece as the reader knows it, special tokens by their names."""
         ids = list(ids)
         plain = [text.strip() or ("␣" if text else "·") for text in self._surface(ids, ())]  # ·: half a character
-        return [SPECIALS[index] if index < len(SPECIALS) else text for index, text in zip(ids, plain, strict=True)]
+        return [self.specials.names.get(index, text) for index, text in zip(ids, plain, strict=True)]
 
     def spans(self, text: str, words: re.Pattern[str] = WORD) -> list[Span]:
         """The place in `text` of each piece of `encode(text)`.
@@ -151,19 +168,21 @@ class Tokenizer:
 
     @property
     def _trimmed(self) -> str:
-        return "" if self.kind in ("character", "byte") else " "
+        return "" if self.kind in ("character", "byte", "bytes") else " "
 
     def _surface(self, ids: Sequence[int], unknown: Iterable[str]) -> list[str]:
         """What each id adds to the text, the space before it included."""
-        replacements = iter(unknown)
+        replacements, silent = iter(unknown), self.specials.names.keys() - {self.specials.unk}
         pieces = [
-            next(replacements, piece) if index == UNK else "" if index in (PAD, START, END) else piece
+            next(replacements, piece) if index == self.specials.unk else "" if index in silent else piece
             for index, piece in zip(ids, self.pieces(ids), strict=True)
         ]
         if self.kind == "character":
             return pieces
-        if self.kind == "byte":
-            return _utf8(ids, pieces)
+        if self.kind in ("byte", "bytes"):
+            return _utf8(ids, pieces, self.specials.names)
+        if self.kind == "wordpiece":
+            return [piece.removeprefix(INNER) if piece.startswith(INNER) else piece and " " + piece for piece in pieces]
         if self.kind in ("bpe", "unigram"):
             return [piece.replace(SPACE, " ") for piece in pieces]
         return list(_glued(pieces)) if self.kind == "word" else [" " + piece if piece else "" for piece in pieces]
@@ -180,11 +199,11 @@ def _glued(pieces: Iterable[str]) -> Iterator[str]:
         space = "" if piece.endswith(GLUE) else " "
 
 
-def _utf8(ids: Iterable[int], pieces: Iterable[str]) -> list[str]:
+def _utf8(ids: Iterable[int], pieces: Iterable[str], specials: Container[int]) -> list[str]:
     """Bytes joined to characters: the last byte of a character brings it, those before bring nothing."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     surface = [
-        piece if index < len(SPECIALS) else decoder.decode(BYTES[piece])
+        piece if index in specials else decoder.decode(b"".join(BYTES[letter] for letter in piece))
         for index, piece in zip(ids, pieces, strict=True)
     ]
     if surface:

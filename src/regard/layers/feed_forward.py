@@ -3,10 +3,13 @@
     plain   y = W₂ f(W₁ x + b₁) + b₂               Vaswani et al. 2017, section 3.3 (arXiv:1706.03762)
     gated   y = W₂ (silu(W₁ x) · W₃ x)             SwiGLU: Shazeer 2020 (arXiv:2002.05202), no bias
 
+f is relu, gelu (Hendrycks and Gimpel 2016, arXiv:1606.08415) or gelu_tanh, that paper's approximation, which GPT-2 has;
+or swish, x σ(x) (Ramachandran et al. 2017, arXiv:1710.05941), which Marian's models have.
 The gated form computes W₁ and W₃ as one matrix. It has three matrices, so at `hidden` equal to 2/3 of the plain form's
 it has as many parameters.
 """
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -16,7 +19,13 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 
-Activation = Literal["relu", "gelu"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
+FUNCTIONS = {
+    "relu": torch.relu_,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "swish": F.silu,
+}
 
 
 class FeedForward(nn.Module):
@@ -27,17 +36,19 @@ class FeedForward(nn.Module):
         *,
         activation: Activation = "relu",
         gated: bool = False,
+        bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.activation = torch.relu_ if activation == "relu" else F.gelu
+        bias = bias and not gated
+        self.activation = FUNCTIONS[activation]
         self.gated = gated
-        self.widen = nn.Linear(width, 2 * hidden if gated else hidden, bias=not gated)
-        self.narrow = nn.Linear(hidden, width, bias=not gated)
+        self.widen = nn.Linear(width, 2 * hidden if gated else hidden, bias=bias)
+        self.narrow = nn.Linear(hidden, width, bias=bias)
         self.dropout = Dropout(dropout)
         for linear in (self.widen, self.narrow):
             nn.init.xavier_uniform_(linear.weight)
-            if not gated:
+            if bias:
                 nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:

@@ -11,5 +11,8 @@ from torch import nn
 NormKind = Literal["layer", "rms"]
 
 
-def norm(width: int, kind: NormKind = "layer") -> nn.Module:
-    return nn.LayerNorm(width) if kind == "layer" else nn.RMSNorm(width, eps=1e-6)
+def norm(width: int, kind: NormKind = "layer", *, eps: float | None = None, bias: bool = True) -> nn.Module:
+    """ε is 1e-5 for layer and 1e-6 for rms if it is not given; β of layer norm can be left out."""
+    if kind == "layer":
+        return nn.LayerNorm(width, eps=1e-5 if eps is None else eps, bias=bias)
+    return nn.RMSNorm(width, eps=1e-6 if eps is None else eps)

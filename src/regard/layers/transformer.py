@@ -13,8 +13,9 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.cache import KeyValue, Room
 from regard.attention.memory import Memory
-from regard.attention.multihead import KeyValue, MultiHead
+from regard.attention.multihead import MultiHead
 from regard.attention.relative import Alibi, RelativeBias
 from regard.attention.rotary import Rotary
 from regard.attention.score import Score
@@ -34,6 +35,8 @@ class Block(nn.Module):
         memory_width: int | None = None,
         norm_first: bool = True,
         norm_kind: NormKind = "layer",
+        norm_eps: float | None = None,
+        bias: bool = True,
         activation: Activation = "relu",
         gated: bool = False,
         dropout: float = 0.0,
@@ -46,6 +49,8 @@ class Block(nn.Module):
     ) -> None:
         """
         cross          attend to a memory, too, of width `memory_width` (`width` if not given)
+        norm_eps       ε of the norms, if not the usual one
+        bias           whether linear maps and layer norms have one
         dropout        of what each f adds, which is all that the paper has; torch's layers also have `hidden_dropout`,
                        inside the feed-forward, and `attention_dropout`, of attention's weights
         score          makes a score for vectors of a head's width; called once for each attention of the block
@@ -62,17 +67,23 @@ class Block(nn.Module):
                 memory_width=of_memory,
                 kv_heads=kv_heads,
                 score=None if score is None else score(width // heads),
+                bias=bias,
                 dropout=attention_dropout,
                 rotary=rotary if own else None,
                 relative=relative if own else None,
             )
 
+        def own_norm() -> nn.Module:
+            return norm(width, norm_kind, eps=norm_eps, bias=bias)
+
         self.attention = attention(None)
-        self.attention_norm = norm(width, norm_kind)
+        self.attention_norm = own_norm()
         self.cross = attention(memory_width or width) if cross else None
-        self.cross_norm = norm(width, norm_kind) if cross else None
-        self.feed_forward = FeedForward(width, hidden, activation=activation, gated=gated, dropout=hidden_dropout)
-        self.feed_forward_norm = norm(width, norm_kind)
+        self.cross_norm = own_norm() if cross else None
+        self.feed_forward = FeedForward(
+            width, hidden, activation=activation, gated=gated, bias=bias, dropout=hidden_dropout
+        )
+        self.feed_forward_norm = own_norm()
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -92,13 +103,13 @@ class Block(nn.Module):
 
     def step(
         self,
-        x: Float[Tensor, "N 1 D"],
-        past: KeyValue | None,
+        x: Float[Tensor, "N T D"],
+        past: KeyValue | Room | None,
         memory: KeyValue | None = None,
         memory_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> tuple[Float[Tensor, "N 1 D"], KeyValue]:
-        """The next position, after those in `past`; the memory has been through `cross.project_memory`."""
-        kept: list[KeyValue] = []
+    ) -> tuple[Float[Tensor, "N T D"], KeyValue | Room]:
+        """The next T positions (usually one), after those in `past`; the memory has been through `cross.project_memory`."""
+        kept: list[KeyValue | Room] = []
 
         def attend_to_past(y: Tensor) -> Tensor:
             out, now = self.attention.step(y, past)

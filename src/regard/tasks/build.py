@@ -4,10 +4,13 @@ from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, Relativ
 from regard.catalog import SCORES, find
 from regard.decoders.recurrent import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
+from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.layers.embedding import Embedding
+from regard.layers.norm import norm
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
+from regard.settings.encoder import EncoderSettings
 from regard.settings.model import RecurrentSettings, ScoreName, TransformerSettings
 
 
@@ -26,6 +29,31 @@ def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) 
     if score in (Additive, Concat):
         return score(query_width, key_width, hidden)
     return score()
+
+
+def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
+    """An encoder on its own, for a vocabulary of so many entries of which `pad` is the one that is not there."""
+    positions = None
+    if s.positions == "learned":
+        positions = Learned(s.width, s.max_positions)
+    elif s.positions == "sinusoidal":
+        positions = Sinusoidal(s.width)
+    rotary = Rotary(s.width // s.heads) if s.positions == "rotary" else None
+    gated = s.activation == "swiglu"
+    blocks = [
+        Block(
+            s.width, s.heads, s.hidden, norm_first=s.norm_first, norm_kind=s.norm, norm_eps=s.eps,
+            activation="relu" if s.activation == "swiglu" else s.activation, gated=gated,
+            dropout=s.dropout, attention_dropout=s.attention_dropout, rotary=rotary,
+        )
+        for _ in range(s.layers)
+    ]  # fmt: skip
+    return Bert(
+        Embedding(vocabulary, s.width, positions=positions, scaled=False, pad=pad), blocks,
+        embedding_norm=norm(s.width, s.norm, eps=s.eps) if s.embedding_norm else None,
+        final_norm=norm(s.width, s.norm, eps=s.eps) if s.norm_first else None,
+        token_types=s.token_types, pooler=s.pooler, dropout=s.dropout,
+    )  # fmt: skip
 
 
 def _recurrent(s: RecurrentSettings, source: int, target: int) -> tuple[RecurrentEncoder, RecurrentDecoder]:
