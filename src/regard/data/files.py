@@ -54,12 +54,12 @@ class PairSource:
     def read(self) -> Iterator[Pair | Bad]:
         """All pairs, in the order of the files, and whatever was none."""
         if self.where.startswith("corpus:"):
-            return read_corpus(self.where, self.role)
+            return read_corpus(self.where, self.role, self.columns)
         if self.where.startswith("hub:") or self.format == "dataset" or Path(self.where).expanduser().is_dir():
             return read_dataset(self.where, self.role, self.columns)
         files = self.files()
         if len(files) == 2:
-            return read_parallel(*files)
+            return read_parallel(*files, self.columns)
         if len(files) > 2:
             raise CallError(f"data.{self.role}={self.where}: takes one file of pairs or two parallel files")
         form = self._format_of(files[0])

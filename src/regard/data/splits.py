@@ -57,8 +57,12 @@ def find_splits(settings: PairDataSettings, train_pairs: int) -> dict[Role, Spli
     """The splits there are; without data.valid, some of the `train_pairs` training pairs are held out."""
     train, valid, test = (pair_source(settings, role) for role in ("train", "valid", "test"))
     assert train is not None
+    return divided(train, valid, test, min(settings.valid_share, settings.valid_most / max(1, train_pairs)))
+
+
+def divided(train: PairSource, valid: PairSource | None, test: PairSource | None, share: float) -> dict[Role, Split]:
+    """Train, valid and test; where there is nothing for validation, this share of the training pairs is held out."""
     if valid is None:
-        share = min(settings.valid_share, settings.valid_most / max(1, train_pairs))
         splits: dict[Role, Split] = {"train": Split(train, "kept", share), "valid": Split(train, "held out", share)}
     else:
         splits = {"train": Split(train), "valid": Split(valid)}

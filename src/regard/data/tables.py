@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal
 
 from regard import corpora
 from regard.data.lines import open_bytes
-from regard.data.pairs import Bad, Columns, Pair, pair_of, record_pair
+from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of, record_pair
 from regard.errors import CallError, RegardError, nearest
 
 Role = Literal["train", "valid", "test"]
@@ -49,7 +49,7 @@ def read_parquet(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
         except (arrow.ArrowException, OSError, EOFError) as problem:
             raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
         names = table.schema_arrow.names
-        for side, name in zip(("source", "target"), columns.names, strict=True):
+        for side, name in zip(columns.sides, columns.names, strict=True):
             if name not in names and name.partition(".")[0] not in names:
                 raise CallError(f"{path}: there is no column data.{side}={name!r}{nearest(name, names)}")
         row = 0
@@ -87,10 +87,10 @@ def read_dataset(where: str, role: Role, columns: Columns) -> Iterator[Pair | Ba
         yield record_pair(record, columns, where, row)
 
 
-def read_corpus(where: str, role: Role) -> Iterator[Pair | Bad]:
+def read_corpus(where: str, role: Role, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:
     """corpus:NAME, one of those that come with regard."""
     for row, pair in enumerate(_corpus(where.removeprefix("corpus:"), role), start=1):
-        yield pair_of(pair.source, pair.target, where, row)
+        yield pair_of(pair.source, pair.target, where, row, columns)
 
 
 @lru_cache(maxsize=3)
