@@ -178,7 +178,7 @@ def _validate(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]
         except ValidationError as error:
             before = len(mistakes)
             for detail in error.errors():
-                path = _path_in(tree, detail["loc"])
+                path = _path_in(kind, tree, detail["loc"])
                 sentence = _sentence(kind, tree, path, detail)
                 if sentence not in mistakes:
                     mistakes.append(sentence)
@@ -190,16 +190,19 @@ def _validate(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]
     return None, mistakes
 
 
-def _path_in(tree: Any, loc: tuple[Any, ...]) -> Path_:
+def _path_in(kind: type[Settings], tree: Any, loc: tuple[Any, ...]) -> Path_:
     """pydantic's location, without the names of union members that it weaves in."""
     path: list[str] = []
+    sections = [kind]
     for part in loc:
-        if isinstance(tree, Mapping) and part not in tree and part in {tree.get("kind"), tree.get("task")}:
+        if len(sections) > 1:  # after a section of several kinds comes the kind; a key may be called the same
+            sections = [one for one in sections if one.model_fields["kind"].default == part]
             continue
-        if isinstance(tree, Mapping) and part in tree:
-            tree = tree[part]
-        elif path and not isinstance(tree, Mapping):
+        if path and not isinstance(tree, Mapping):
             continue  # inside a scalar: a union member's name
+        field = sections[0].model_fields.get(part) if sections else None
+        sections = [] if field is None else _sections(field.annotation)
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
         path.append(str(part))
     return tuple(path)
 

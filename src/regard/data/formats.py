@@ -103,8 +103,8 @@ def _places(path: Path, columns: Columns, first: list[str]) -> tuple[tuple[int, 
     if columns.header is not False and wanted == (None, None):
         named = set(columns.sides) <= set(names)
     if named:
-        first, second = (_named(path, names, *one) for one in zip(columns.names, columns.sides, strict=True))
-        return (first, second), True
+        source, target = (_named(path, names, *one) for one in zip(columns.names, columns.sides, strict=True))
+        return (source, target), True
     numbers = tuple(default if column is None else int(column) for default, column in enumerate(wanted))
     for side, number in zip(columns.sides, numbers, strict=True):
         if number >= len(names):
