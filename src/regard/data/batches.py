@@ -15,8 +15,10 @@ goes on exactly where a run stopped, also with more or fewer processes. Making a
 thread that made them ahead would gain nothing.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +30,7 @@ from regard.data.kinds import END, PAD
 from regard.data.store import PairStore
 from regard.errors import CallError
 
+B = TypeVar("B")
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
 
 
@@ -47,29 +50,33 @@ class PairBatch:
         return PairBatch(self.source.to(device), self.target.to(device), self.rows.to(device))
 
 
-class TokenBatches:
-    """The batches of a store, epoch by epoch."""
+class PlannedBatches(ABC, Generic[B]):
+    """Batches of examples that have two lengths each, epoch by epoch; who knows the examples gives `batch`."""
 
     def __init__(
         self,
-        store: PairStore,
+        source_lengths: NDArray[np.int32],
+        target_lengths: NDArray[np.int32],
         max_tokens: int,
         *,
         max_sentences: int | None = None,
         seed: int = 0,
     ) -> None:
-        self._store = store
         self._max_tokens = max_tokens
         self._max_sentences = max_sentences or max_tokens
         self._seed = seed
         self._planned: tuple[int, list[NDArray[np.int64]]] | None = None
-        self._source_lengths, self._target_lengths = store.lengths()
-        longest = int((self._source_lengths + self._target_lengths).max(initial=0))
+        self._source_lengths, self._target_lengths = source_lengths, target_lengths
+        longest = int((source_lengths + target_lengths).max(initial=0))
         if longest > max_tokens:
             raise CallError(
                 f"a batch of {max_tokens:,} tokens is too small for the longest pair, which has {longest:,}: "
                 "raise training.max_tokens, or lower data.max_length"
             )
+
+    @abstractmethod
+    def batch(self, rows: NDArray[np.int64]) -> B:
+        """The given examples, padded."""
 
     def plan(self, epoch: int) -> list[NDArray[np.int64]]:
         """The rows of every batch of an epoch, of all processes together. The last one asked for is remembered."""
@@ -79,8 +86,8 @@ class TokenBatches:
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
-        order = chance.permutation(len(self._store))
-        mean = (self._source_lengths.mean() + self._target_lengths.mean()) if len(self._store) else 1.0
+        order = chance.permutation(len(self._source_lengths))
+        mean = (self._source_lengths.mean() + self._target_lengths.mean()) if len(order) else 1.0
         pool = max(1, int(POOL * min(self._max_tokens / mean, self._max_sentences)))
         batches = [
             batch
@@ -89,7 +96,7 @@ class TokenBatches:
         ]
         return [batches[place] for place in chance.permutation(len(batches))]
 
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[PairBatch]:
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[B]:
         """The batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of each."""
         if not 0 <= rank < world:
             raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
@@ -99,18 +106,6 @@ class TokenBatches:
     def len_epoch(self, number: int) -> int:
         """How many batches an epoch has."""
         return len(self.plan(number))
-
-    def batch(self, rows: NDArray[np.int64]) -> PairBatch:
-        """The given pairs of the store, padded."""
-        store = self._store
-        if not len(rows):
-            nothing = torch.empty(0, dtype=torch.int64)
-            return PairBatch(torch.tensor([[END]]), torch.tensor([[PAD]]), nothing)
-        return PairBatch(
-            _padded([store.source_ids[store.source_at[row] : store.source_at[row + 1]] for row in rows]),
-            _padded([store.target_ids[store.target_at[row] : store.target_at[row + 1]] for row in rows]),
-            torch.from_numpy(rows.astype(np.int64)),
-        )
 
     def fill(self, epoch: int = 0) -> float:
         """The share of an epoch's batches that is tokens, not padding."""
@@ -140,14 +135,41 @@ class TokenBatches:
             start += size
 
 
+class TokenBatches(PlannedBatches[PairBatch]):
+    """The batches of a store of pairs."""
+
+    def __init__(
+        self,
+        store: PairStore,
+        max_tokens: int,
+        *,
+        max_sentences: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(*store.lengths(), max_tokens, max_sentences=max_sentences, seed=seed)
+        self._store = store
+
+    def batch(self, rows: NDArray[np.int64]) -> PairBatch:
+        """The given pairs of the store, padded."""
+        store = self._store
+        if not len(rows):
+            nothing = torch.empty(0, dtype=torch.int64)
+            return PairBatch(torch.tensor([[END]]), torch.tensor([[PAD]]), nothing)
+        return PairBatch(
+            padded([store.source_ids[store.source_at[row] : store.source_at[row + 1]] for row in rows]),
+            padded([store.target_ids[store.target_at[row] : store.target_at[row + 1]] for row in rows]),
+            torch.from_numpy(rows.astype(np.int64)),
+        )
+
+
 def pad_sentences(sentences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
     """Ids of sentences without special tokens, as `encode` gives them, to the form that training has: ended, padded."""
-    return _padded([np.array([*ids, END], np.int64) for ids in sentences])
+    return padded([np.array([*ids, END], np.int64) for ids in sentences])
 
 
-def _padded(sentences: Sequence[NDArray]) -> Int[Tensor, "B S"]:
+def padded(sentences: Sequence[NDArray], pad: int = PAD) -> Int[Tensor, "B S"]:
     lengths = np.array([len(ids) for ids in sentences])
-    padded = np.full((len(sentences), int(lengths.max(initial=0))), PAD, np.int64)
+    padded = np.full((len(sentences), int(lengths.max(initial=0))), pad, np.int64)
     if len(sentences):
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(sentences)
     return torch.from_numpy(padded)

@@ -1,0 +1,77 @@
+"""Recurrent layers over a sequence of vectors, in one direction or in two.
+
+    →h_t = f(x_t, →h_{t−1}),   ←h_t = f(x_t, ←h_{t+1}),   h_t = [→h_t; ←h_t]
+
+f: GRU (Cho et al. 2014, arXiv:1406.1078) or LSTM (Hochreiter and Schmidhuber 1997). Both directions: Schuster and
+Paliwal 1997.
+
+Padding stands at the end, where the forward direction meets it after all that is real. For the backward direction
+each row is turned round within its own length. Packed sequences give the same, but train more slowly on a CPU (a
+layer of width 256, one measurement: GRU 1.6 times, LSTM 1.3 times).
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.errors import CallError
+from regard.layers.dropout import Dropout
+
+Cell = Literal["gru", "lstm"]
+
+
+class Recurrent(nn.Module):
+    """`width` is that of the states that come out: two directions have half of it each."""
+
+    def __init__(
+        self,
+        inputs: int,
+        width: int,
+        *,
+        cell: Cell = "gru",
+        depth: int = 1,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if bidirectional and width % 2:
+            raise CallError(f"encoder width={width} must be even: two directions have half of it each")
+        self.width = width
+        kind = nn.GRU if cell == "gru" else nn.LSTM
+        own = width // 2 if bidirectional else width
+        widths = [inputs] + [width] * (depth - 1)
+        self.ahead = nn.ModuleList(kind(n, own, batch_first=True) for n in widths)
+        self.back = nn.ModuleList(kind(n, own, batch_first=True) for n in widths if bidirectional)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B D"]]:
+        """The states, and the last of each direction: the forward one at the last token, the backward one at the
+        first. `mask` says which of x are real; they come first."""
+        lengths = mask.sum(1).clamp(min=1)
+        turned = _turned_round(lengths, x.shape[1])
+        for layer, ahead in enumerate(self.ahead):
+            x = x if layer == 0 else self.dropout(x)
+            y = ahead(x)[0]
+            if self.back:
+                y = torch.cat([y, _reorder(self.back[layer](_reorder(x, turned))[0], turned)], dim=-1)
+            x = y
+        last = _reorder(x, (lengths - 1).unsqueeze(1)).squeeze(1)
+        if self.back:
+            own = self.width // 2
+            last = torch.cat([last[:, :own], x[:, 0, own:]], dim=-1)
+        return x, last
+
+
+def _turned_round(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B S"]:
+    """Indices that reverse the first `lengths` places of each row and leave the others where they are."""
+    place = torch.arange(size, device=lengths.device)
+    mirror = lengths.unsqueeze(1) - 1 - place
+    return torch.where(mirror >= 0, mirror, place)
+
+
+def _reorder(x: Float[Tensor, "B S D"], index: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
+    return x.gather(1, index.unsqueeze(2).expand(-1, -1, x.shape[2]))
