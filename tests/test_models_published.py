@@ -18,7 +18,7 @@ V, D, H, L, HIDDEN = 23, 24, 3, 2, 40
 
 KINDS = {
     "gpt2": {},
-    "llama": {"positions": "rotary", "norm": "rms", "activation": "swiglu", "kv_heads": 1},
+    "llama": {"positions": "rotary", "norm_kind": "rms", "activation": "swiglu", "kv_heads": 1},
     "alibi": {"positions": "alibi", "tied": False},
     "sinusoidal": {"positions": "sinusoidal", "activation": "relu"},
 }

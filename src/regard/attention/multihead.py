@@ -10,30 +10,17 @@ arXiv:2305.13245; 1 is Shazeer 2019, arXiv:1911.02150).
 Caches are values: `project_memory` and `step` give a `KeyValue` to the caller, and nothing stays on the module.
 """
 
-from typing import NamedTuple
-
-import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.attend import attend
+from regard.attention.cache import KeyValue, Room
 from regard.attention.relative import Alibi, RelativeBias
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import Score
 from regard.attention.trace import tracing
-
-
-class KeyValue(NamedTuple):
-    """A memory as the heads see it: computed once, attended to many times. Keys have been through `score.prepare`."""
-
-    key: Float[Tensor, "N Hkv K d"]
-    value: Float[Tensor, "N Hkv K dv"]
-
-    def select(self, rows: Int[Tensor, " M"]) -> "KeyValue":
-        """Keep, drop, repeat or reorder rows."""
-        return KeyValue(self.key.index_select(0, rows), self.value.index_select(0, rows))
 
 
 class MultiHead(nn.Module):
@@ -137,13 +124,23 @@ class MultiHead(nn.Module):
         return KeyValue(self.score.prepare(self._split(key, self.kv_heads)), self._split(value, self.kv_heads))
 
     def step(
-        self, x: Float[Tensor, "N T D"], past: KeyValue | None, mask: Tensor | None = None
-    ) -> tuple[Float[Tensor, "N T D"], KeyValue]:
+        self, x: Float[Tensor, "N T D"], past: KeyValue | Room | None, mask: Tensor | None = None
+    ) -> tuple[Float[Tensor, "N T D"], KeyValue | Room]:
         """Causal self-attention for the next T vectors (usually one), after those that the past holds."""
+        if isinstance(past, Room):
+            query, new = self._project_all(x, start=past.length)
+            room = past.and_then(new)
+            return self._attend(x, query, room.taken, mask, causal=True), room
         query, new = self._project_all(x, start=0 if past is None else past.key.shape[-2])
-        if past is not None:
-            new = KeyValue(torch.cat([past.key, new.key], -2), torch.cat([past.value, new.value], -2))
+        new = new if past is None else past.and_then(new)
         return self._attend(x, query, new, mask, causal=True), new
+
+    def room(self, rows: int, places: int) -> Room:
+        """Buffers for the keys and values of `rows` texts of up to `places` steps."""
+        _, keys, values = self.sizes
+        return Room.empty(
+            self.project.weight, rows, self.kv_heads, places, keys // self.kv_heads, values // self.kv_heads
+        )
 
     def _project_all(self, x: Float[Tensor, "N T D"], start: int) -> tuple[Float[Tensor, "N H T d"], KeyValue]:
         if self.memory_width is not None:

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.cache import KeyValue, Room
 from regard.attention.memory import Memory
-from regard.attention.multihead import KeyValue
 from regard.attention.trace import Trace, tracing
 from regard.decoders import plain_steps
 from regard.decoders.decoder import Decoder, share
@@ -32,7 +32,7 @@ from regard.layers.transformer import Block
 class TransformerState:
     """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
 
-    past: tuple[KeyValue | None, ...]
+    past: tuple[KeyValue | Room | None, ...]
     memory: tuple[KeyValue | None, ...]
     mask: Bool[Tensor, "B K"] | None
     length: int
@@ -60,7 +60,9 @@ class TransformerState:
 
 
 class TransformerDecoder(Decoder):
-    def __init__(self, embedding: Embedding, layers: list[Block], *, final_norm: NormKind | None = "layer") -> None:
+    def __init__(
+        self, embedding: Embedding, layers: list[Block], *, final_norm: NormKind | nn.Module | None = "layer"
+    ) -> None:
         """`final_norm`: blocks with norms first leave their sum without one, so it follows the last of them."""
         super().__init__()
         self.embedding = embedding
@@ -71,7 +73,9 @@ class TransformerDecoder(Decoder):
             if embedding.width_out != self.feature_width
             else nn.Identity()
         )
-        self.norm = nn.Identity() if final_norm is None else norm(self.feature_width, final_norm)
+        if isinstance(final_norm, str):
+            final_norm = norm(self.feature_width, final_norm)
+        self.norm = nn.Identity() if final_norm is None else final_norm
 
     def forward(self, tokens: Int[Tensor, "B T"], memory: Memory | None = None) -> Float[Tensor, "B T D"]:
         """No mask for padding: it stands at the end, and nothing before it looks ahead."""
@@ -81,23 +85,28 @@ class TransformerDecoder(Decoder):
         return self.norm(x)
 
     def start(
-        self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False
+        self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False, places: int | None = None
     ) -> TransformerState | PlainState:
-        """`copies` rows for each row of the memory; where there is no memory, `copies` rows."""
+        """`copies` rows for each row of the memory; where there is no memory, `copies` rows.
+
+        With `places`, keys and values of so many steps get their room in advance, and `read` takes several at once.
+        """
         if watch and (memory is None or self._last_cross() is None):
             raise CallError("there is nothing to watch: this decoder does not attend to a memory")
         blocks = list(self._blocks())
-        if not (watch or torch.is_grad_enabled() or tracing()) and all(plain_steps.plain(block) for block in blocks):
+        quick = places is None and not (watch or torch.is_grad_enabled() or tracing())
+        if quick and all(plain_steps.plain(block) for block in blocks):
             return plain_steps.start(blocks, memory, copies, self.embedding.table.weight.device)
+        rows = copies if memory is None else len(memory.vectors) * copies
         return TransformerState(
-            past=(None,) * len(self.layers),
+            past=tuple(None if places is None else block.attention.room(rows, places) for block in blocks),
             memory=tuple(
                 None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
                 for block in blocks
             ),
             mask=None if memory is None else memory.mask,
             length=0,
-            rows=copies if memory is None else len(memory.vectors) * copies,
+            rows=rows,
             copies=copies,
             device=self.embedding.table.weight.device,
             watch=watch,
@@ -111,18 +120,24 @@ class TransformerDecoder(Decoder):
             x, after = plain_steps.step(list(self._blocks()), x, state)
             return self.norm(x), after
         if not state.watch:
-            return self._step(tokens, state)
+            features, after = self.read(tokens.unsqueeze(1), state)
+            return features.squeeze(1), after
         with Trace(self) as seen:
-            features, after = self._step(tokens, state)
-        return features, replace(after, weights=seen[f"layers.{self._last_cross()}.cross"].mean(1).squeeze(1))
+            features, after = self.read(tokens.unsqueeze(1), state)
+        return features.squeeze(1), replace(
+            after, weights=seen[f"layers.{self._last_cross()}.cross"].mean(1).squeeze(1)
+        )
 
-    def _step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        x = self.enter(self.embedding(tokens.unsqueeze(1), state.length))
+    def read(
+        self, tokens: Int[Tensor, "N T"], state: TransformerState
+    ) -> tuple[Float[Tensor, "N T D"], TransformerState]:
+        """T steps at once, whose tokens are known: the features of each."""
+        x = self.enter(self.embedding(tokens, state.length))
         past = []
         for block, before, memory in zip(self._blocks(), state.past, state.memory, strict=True):
             x, now = block.step(x, before, memory, state.mask)
             past.append(now)
-        return self.norm(x).squeeze(1), replace(state, past=tuple(past), length=state.length + 1)
+        return self.norm(x), replace(state, past=tuple(past), length=state.length + tokens.shape[1])
 
     def _blocks(self) -> Iterator[Block]:
         return (cast(Block, block) for block in self.layers)

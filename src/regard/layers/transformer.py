@@ -108,7 +108,7 @@ class Block(nn.Module):
         memory: KeyValue | None = None,
         memory_mask: Bool[Tensor, "B K"] | None = None,
     ) -> tuple[Float[Tensor, "N T D"], KeyValue | Room]:
-        """The next T positions (usually one), after those in `past`; the memory has been through `cross.project_memory`."""
+        """The next T positions (usually one), after `past`; the memory has been through `cross.project_memory`."""
         kept: list[KeyValue | Room] = []
 
         def attend_to_past(y: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ Radford et al. 2019, "GPT-2", section 2.3: pre-norm blocks, GELU, learned positi
 embedding's table E. The other choices are those of later models: rotary positions (arXiv:2104.09864), RMS norm
 (arXiv:1910.07467), SwiGLU (arXiv:2002.05202), grouped key/value heads (arXiv:2305.13245).
 
-Where we differ: GELU is exact, not GPT-2's approximation by tanh.
+By these choices it is GPT-2 (`activation="gelu_tanh"`), or Llama and its kin (rotary positions in halves, RMS norm,
+SwiGLU, grouped heads, no bias), so that their published weights fit.
 """
 
 import math
@@ -23,10 +24,11 @@ from regard.decoders.transformer import TransformerDecoder, TransformerState
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss, fused_cross_entropy
-from regard.layers.norm import NormKind
+from regard.layers.norm import NormKind, norm
 from regard.layers.transformer import Block
 
-Positions = Literal["learned", "sinusoidal", "rotary", "alibi"]
+Positions = Literal["learned", "sinusoidal", "rotary", "alibi", "none"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "swiglu"]
 State = TransformerState | PlainState
 SPREAD = 0.02  # standard deviation of fresh weights, as in GPT-2
 
@@ -52,8 +54,11 @@ class LanguageModel(nn.Module):
         hidden: int | None = None,
         max_length: int = 1024,
         positions: Positions = "learned",
-        norm: NormKind = "layer",
-        activation: Literal["gelu", "relu", "swiglu"] = "gelu",
+        rotary_base: float = 10000.0,
+        norm_kind: NormKind = "layer",
+        norm_eps: float | None = None,
+        activation: Activation = "gelu",
+        bias: bool = True,
         kv_heads: int | None = None,
         dropout: float = 0.0,
         tied: bool = True,
@@ -63,6 +68,8 @@ class LanguageModel(nn.Module):
         """
         hidden       width inside the feed-forward layers: 4 · width, or 8/3 · width for swiglu with its three matrices
         max_length   longest text that learned positions know
+        rotary_base  of the angles by which rotary positions turn (theta); features turn in halves
+        bias         whether linear maps and layer norms have one; swiglu never has
         tied         share the output layer's matrix with the embedding
         """
         super().__init__()
@@ -73,7 +80,7 @@ class LanguageModel(nn.Module):
         added = None  # positions that are added to the vectors; the others act inside attention
         if positions in ("learned", "sinusoidal"):
             added = Learned(width, max_length) if positions == "learned" else Sinusoidal(width)
-        rotary = Rotary(width // heads) if positions == "rotary" else None
+        rotary = Rotary(width // heads, base=rotary_base, halves=True) if positions == "rotary" else None
         relative = Alibi(heads) if positions == "alibi" else None
         embedding = Embedding(vocabulary, width, positions=added, scaled=False, dropout=dropout, pad=pad)
         blocks = [
@@ -81,8 +88,10 @@ class LanguageModel(nn.Module):
                 width,
                 heads,
                 hidden,
-                norm_kind=norm,
-                activation="relu" if activation == "relu" else "gelu",
+                norm_kind=norm_kind,
+                norm_eps=norm_eps,
+                bias=bias,
+                activation="gelu" if activation == "swiglu" else activation,
                 gated=gated,
                 dropout=dropout,
                 attention_dropout=dropout,
@@ -92,7 +101,7 @@ class LanguageModel(nn.Module):
             )
             for _ in range(layers)
         ]
-        self.decoder = TransformerDecoder(embedding, blocks, final_norm=norm)
+        self.decoder = TransformerDecoder(embedding, blocks, final_norm=norm(width, norm_kind, eps=norm_eps, bias=bias))
         self.output = nn.Linear(width, vocabulary, bias=False)
         self.label_smoothing, self.pad = label_smoothing, pad
         self._reset_parameters(layers)
@@ -118,9 +127,16 @@ class LanguageModel(nn.Module):
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
         return self.output(features)
 
-    def start(self, rows: int = 1) -> State:
-        """The state before the first token of `rows` texts."""
-        return self.decoder.start(copies=rows)
+    def start(self, rows: int = 1, *, places: int | None = None) -> State:
+        """The state before the first token of `rows` texts; with `places`, with room for so many tokens in advance."""
+        return self.decoder.start(copies=rows, places=places)
+
+    def read(self, tokens: Int[Tensor, "N T"], state: State) -> tuple[Float[Tensor, "N D"], State]:
+        """Several tokens at once, as a prompt has them, into a state that was started with `places`."""
+        if not isinstance(state, TransformerState):
+            raise CallError("to read several tokens at once, start with places=...")
+        features, state = self.decoder.read(tokens, state)
+        return features[:, -1], state
 
     def step(self, tokens: Int[Tensor, " N"], state: State) -> tuple[Float[Tensor, "N D"], State]:
         return self.decoder.step(tokens, state)

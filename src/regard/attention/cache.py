@@ -1,0 +1,69 @@
+"""Keys and values that are kept: computed once, attended to many times.
+
+    KeyValue   as they are: of a memory, or of the steps so far, which a further step joins its own to
+    Room       at the front of buffers that were allocated in advance: a further step writes its own behind them
+
+Both are values: what goes into a step is what it was when it comes out. A `Room` shares its buffers with the one before
+it, and notices if that one is stepped from a second time; then it works on a copy.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class KeyValue(NamedTuple):
+    """A memory as the heads see it: computed once, attended to many times. Keys have been through `score.prepare`."""
+
+    key: Float[Tensor, "N Hkv K d"]
+    value: Float[Tensor, "N Hkv K dv"]
+
+    def select(self, rows: Int[Tensor, " M"]) -> "KeyValue":
+        """Keep, drop, repeat or reorder rows."""
+        return KeyValue(self.key.index_select(0, rows), self.value.index_select(0, rows))
+
+    def and_then(self, new: "KeyValue") -> "KeyValue":
+        return KeyValue(torch.cat([self.key, new.key], -2), torch.cat([self.value, new.value], -2))
+
+
+@dataclass(frozen=True)
+class Room:
+    """The first `length` places of the buffers are taken by this one; the first `written[0]` by whoever shares them."""
+
+    key: Float[Tensor, "N Hkv R d"]
+    value: Float[Tensor, "N Hkv R dv"]
+    length: int
+    written: list[int]
+
+    @classmethod
+    def empty(cls, like: Tensor, rows: int, heads: int, places: int, key_width: int, value_width: int) -> "Room":
+        key, value = (like.new_empty(rows, heads, places, width) for width in (key_width, value_width))
+        return cls(key, value, 0, [0])
+
+    @property
+    def taken(self) -> KeyValue:
+        return KeyValue(self.key[:, :, : self.length], self.value[:, :, : self.length])
+
+    def select(self, rows: Int[Tensor, " M"]) -> "Room":
+        """Keep, drop, repeat or reorder rows."""
+        return Room(self.key.index_select(0, rows), self.value.index_select(0, rows), self.length, [self.length])
+
+    def and_then(self, new: KeyValue) -> "Room":
+        stop = self.length + new.key.shape[-2]
+        places, own = self.key.shape[-2], self
+        if stop > places or self.written[0] != self.length:
+            own = self._copy(places if stop <= places else max(stop, 2 * places))
+        own.key[:, :, self.length : stop] = new.key
+        own.value[:, :, self.length : stop] = new.value
+        own.written[0] = stop
+        return Room(own.key, own.value, stop, own.written)
+
+    def _copy(self, places: int) -> "Room":
+        rows, heads, _, width = self.key.shape
+        copy = Room.empty(self.key, rows, heads, places, width, self.value.shape[-1])
+        copy.key[:, :, : self.length] = self.taken.key
+        copy.value[:, :, : self.length] = self.taken.value
+        return copy
