@@ -9,10 +9,11 @@ what makes the whole file unusable (it is missing, it has no such column, it is 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from regard.data.formats import read_csv, read_jsonl, read_parallel, read_tsv
 from regard.data.pairs import Bad, Columns, Pair
-from regard.data.tables import Role, read_corpus, read_dataset, read_parquet
+from regard.data.tables import Role, corpora_version, read_corpus, read_dataset, read_parquet
 from regard.errors import CallError
 from regard.settings.data import FileFormat
 
@@ -51,6 +52,15 @@ class PairSource:
                 raise CallError(f"data.{self.role}={self.where}: {part} is a folder; name a file of it")
         return parts
 
+    def depends_on(self) -> list[Any]:
+        """What the pairs depend on: the files and how they are read. A data set of the hub is taken not to change."""
+        columns = self.columns
+        how = [self.where, self.role, self.format, columns.source, columns.target, columns.header]
+        if self.where.startswith("corpus:"):
+            return [*how, corpora_version()]
+        seen = ((path.resolve(), path.stat()) for path in self.files())
+        return [*how, *([str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen)]
+
     def read(self) -> Iterator[Pair | Bad]:
         """All pairs, in the order of the files, and whatever was none."""
         if self.where.startswith("corpus:"):
@@ -59,7 +69,7 @@ class PairSource:
             return read_dataset(self.where, self.role, self.columns)
         files = self.files()
         if len(files) == 2:
-            return read_parallel(*files, self.columns)
+            return read_parallel(files[0], files[1], self.columns)
         if len(files) > 2:
             raise CallError(f"data.{self.role}={self.where}: takes one file of pairs or two parallel files")
         form = self._format_of(files[0])

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from regard.data.cache import built_once, cached_folder
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
 from regard.data.splits import Split, find_splits, pair_source
-from regard.data.store import VERSION, PairStore, write_store
-from regard.data.tables import Role, corpora_version
+from regard.data.store import VERSION, PairStore, Vocabulary, write_store
+from regard.data.tables import Role
 from regard.data.tally import Tally
 from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
@@ -62,19 +62,21 @@ def prepare(
     cache = Path(settings.cache).expanduser() if settings.cache else cache
     train = pair_source(settings, "train")
     assert train is not None
-    count = _count(cache, train, tell)
+    count = count_pairs(cache, train, tell)
     if strict or not count.pairs:
         count.refuse_if(f"data.train={settings.train}", settings.max_bad)
     splits = find_splits(settings, count.pairs)
     source, target = tokenizers or _vocabularies(cache, settings, splits["train"], count.pairs, tell)
     stores: dict[Role, PairStore] = {}
     for role, split in splits.items():
-        stores[role] = _store(cache, settings, role, split, source, target, tell)
-        _refuse_if_useless(stores[role], role, split, settings, strict)
+        stores[role] = store_split(cache, settings, role, split, source, target, tell)
+        refuse_if_useless(stores[role], role, split, settings, strict)
     return PreparedPairs(source, target, splits, stores)
 
 
-def _count(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally:
+def count_pairs(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally:
+    """How many pairs there are, and what is none."""
+
     def build(folder: Path) -> None:
         tell(f"counting pairs of {train.where}")
         tally = Tally()
@@ -82,7 +84,7 @@ def _count(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally
             pass
         (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
 
-    folder = built_once(cache, "count", _inputs(train), build)
+    folder = built_once(cache, "count", train.depends_on(), build)
     return Tally.from_dict(json.loads((folder / "count.json").read_text(encoding="utf-8")))
 
 
@@ -109,21 +111,37 @@ def _vocabularies(
         kind, size = how.target_kind or how.kind, how.target_size or how.size
         learn(texts("target"), kind, size).save(folder / "target.json")
 
-    key = [_inputs(train.pairs), train.part, train.share, how.model_dump()]
+    key = [train.pairs.depends_on(), train.part, train.share, how.model_dump()]
     folder = built_once(cache, "vocabulary", key, build)
     source = Tokenizer.load(folder / "source.json")
     return source, source if how.joint else Tokenizer.load(folder / "target.json")
 
 
-def _store(
+@runtime_checkable
+class Limits(Protocol):
+    """What of the settings decides which pairs are kept."""
+
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def overlong(self) -> Literal["skip", "cut"]: ...
+    @property
+    def max_bad(self) -> float: ...
+    @property
+    def valid_share(self) -> float: ...
+
+
+def store_split(
     cache: Path,
-    settings: PairDataSettings,
+    settings: Limits,
     role: Role,
     split: Split,
-    source: Tokenizer,
-    target: Tokenizer,
+    source: Vocabulary,
+    target: Vocabulary,
     tell: Callable[[str], None],
 ) -> PairStore:
+    """Token ids of a split, on disk."""
+
     def build(folder: Path) -> None:
         tell(f"tokenising {split}")
         write_store(
@@ -138,7 +156,7 @@ def _store(
 
     vocabularies = [source.to_json(), target.to_json()]
     limits = [settings.max_length, settings.overlong]
-    key = [VERSION, _inputs(split.pairs), split.part, split.share, vocabularies, limits]
+    key = [VERSION, split.pairs.depends_on(), split.part, split.share, vocabularies, limits]
     try:
         return PairStore(built_once(cache, role, key, build))
     except RegardError:  # somebody cut it short; build it again
@@ -146,7 +164,8 @@ def _store(
         return PairStore(built_once(cache, role, key, build))
 
 
-def _refuse_if_useless(store: PairStore, role: Role, split: Split, settings: PairDataSettings, strict: bool) -> None:
+def refuse_if_useless(store: PairStore, role: Role, split: Split, settings: Limits, strict: bool) -> None:
+    """Raise where nothing is left, or too little of what was read."""
     name = f"data.{role}={split}"
     if split.part == "held out" and not store.counts.read.pairs:
         raise RegardError(
@@ -159,13 +178,3 @@ def _refuse_if_useless(store: PairStore, role: Role, split: Split, settings: Pai
             f"{name}: all {store.counts.overlong:,} pairs are longer than data.max_length={settings.max_length}; "
             "raise it, or set data.overlong=cut"
         )
-
-
-def _inputs(pairs: PairSource) -> list[Any]:
-    """What the pairs of a source depend on. A data set of the hub is taken not to change."""
-    columns = pairs.columns
-    how = [pairs.where, pairs.role, pairs.format, columns.source, columns.target, columns.header]
-    if pairs.where.startswith("corpus:"):
-        return [*how, corpora_version()]
-    seen = ((path.resolve(), path.stat()) for path in pairs.files())
-    return [*how, *([str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen)]

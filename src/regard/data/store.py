@@ -19,20 +19,31 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.kinds import END, UNK
 from regard.data.pairs import Bad, Pair
+from regard.data.specials import Specials
 from regard.data.splits import text_hash
 from regard.data.tally import FIRST, Tally
-from regard.data.tokens import Tokenizer
-from regard.errors import RegardError
+from regard.errors import CallError, RegardError
 
 VERSION = 1
 _AT_ONCE = 2048  # pairs tokenised together; what is held in memory
+
+
+@runtime_checkable
+class Vocabulary(Protocol):
+    """What makes tokens of one side: a tokeniser, or the labels of a classifier."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def specials(self) -> Specials: ...
+    def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
+    def to_json(self) -> str: ...
 
 
 @dataclass
@@ -131,8 +142,8 @@ class PairStore:
 def write_store(
     folder: Path,
     items: Iterable[Pair | Bad],
-    source: Tokenizer,
-    target: Tokenizer,
+    source: Vocabulary,
+    target: Vocabulary,
     *,
     name: str,
     max_length: int,
@@ -141,6 +152,7 @@ def write_store(
     """Tokenise all pairs into `folder`, which must exist. Memory does not grow with the number of pairs."""
     counts = StoreCounts()
     kinds = {"source": _id_kind(source), "target": _id_kind(target)}
+    end = {"source": _end(source), "target": _end(target)}
     ends = {"source": 0, "target": 0}
     pairs = 0
     with ExitStack() as stack:
@@ -165,7 +177,7 @@ def write_store(
                 }
             else:
                 sides = {
-                    side: [ids if len(ids) <= max_length else [*ids[: max_length - 1], END] for ids in sentences]
+                    side: [ids if len(ids) <= max_length else [*ids[: max_length - 1], end[side]] for ids in sentences]
                     for side, sentences in sides.items()
                 }
             for side, sentences in sides.items():
@@ -182,8 +194,14 @@ def write_store(
     (folder / "store.json").write_text(json.dumps(about | {"counts": counts.as_dict()}), encoding="utf-8")
 
 
-def _id_kind(tokenizer: Tokenizer) -> Literal["uint16", "uint32"]:
-    return "uint16" if tokenizer.size <= 1 << 16 else "uint32"
+def _id_kind(vocabulary: Vocabulary) -> Literal["uint16", "uint32"]:
+    return "uint16" if vocabulary.size <= 1 << 16 else "uint32"
+
+
+def _end(vocabulary: Vocabulary) -> int:
+    if vocabulary.specials.end is None:
+        raise CallError("this vocabulary has no token that ends a text, which training needs")
+    return vocabulary.specials.end
 
 
 def _in_batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
@@ -191,11 +209,11 @@ def _in_batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
         yield some
 
 
-def _tokenised(tokenizer: Tokenizer, texts: list[str], counts: SideCounts) -> list[list[int]]:
-    sentences = tokenizer.encode_batch(texts)
+def _tokenised(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list[list[int]]:
+    sentences, unknown, end = vocabulary.encode_batch(texts), vocabulary.specials.unk, _end(vocabulary)
     for ids in sentences:
         counts.tokens += len(ids)
-        counts.unknown += ids.count(UNK)
-        ids.append(END)
+        counts.unknown += 0 if unknown is None else ids.count(unknown)
+        ids.append(end)
     counts.lengths.update(map(len, sentences))
     return sentences
