@@ -79,10 +79,13 @@ class RecurrentState:
         )
 
 
-class RecurrentDecoder(Decoder):
+class RecurrentReader(nn.Module):
+    """The recurrence with its contexts, over vectors x_t: embedded tokens, or what is known of a series' steps."""
+
     def __init__(
         self,
-        embedding: Embedding,
+        inputs: int,
+        features: int,
         width: int,
         *,
         memory_width: int,
@@ -94,27 +97,27 @@ class RecurrentDecoder(Decoder):
         depth: int = 1,
         dropout: float = 0.0,
     ) -> None:
-        """`score` compares states (`width`) with the memory's vectors (`memory_width`); only attention has one."""
+        """`inputs`, `features`: widths of x_t and f_t. `score` compares states (`width`) with the memory's vectors
+        (`memory_width`); only attention has one."""
         super().__init__()
         attends = context in ("previous", "current")
         if attends != (score is not None):
             raise CallError(f"context={context!r} {'needs a score' if attends else 'has no use for a score'}")
         if input_feeding and context != "current":
             raise CallError(f"input_feeding belongs to context='current', not to context={context!r}")
-        self.embedding, self.context, self.attention = embedding, context, score
-        self.width, self.depth, self.feature_width, self.input_feeding = width, depth, embedding.width, input_feeding
+        self.context, self.attention = context, score
+        self.width, self.depth, self.feature_width, self.input_feeding = width, depth, features, input_feeding
         self.dropout = Dropout(dropout)
         context_width = {"initial": 0, "constant": summary_width}.get(context, memory_width)
         fed_width = self.feature_width if input_feeding else context_width if context != "current" else 0
         kind = nn.GRU if cell == "gru" else nn.LSTM
-        self.rnn = kind(
-            embedding.width_out + fed_width, width, depth, batch_first=True, dropout=dropout if depth > 1 else 0.0
-        )
+        self.rnn = kind(inputs + fed_width, width, depth, batch_first=True, dropout=dropout if depth > 1 else 0.0)
         self.begin = nn.Linear(summary_width, depth * width * (1 if cell == "gru" else 2))
-        self.readout = nn.Linear(width + context_width + embedding.width_out, self.feature_width)
+        self.readout = nn.Linear(width + context_width + inputs, self.feature_width)
 
-    def forward(self, tokens: Int[Tensor, "B T"], memory: Memory) -> Float[Tensor, "B T E"]:
-        state, x = self.start(memory), self.embedding(tokens)
+    def read(self, x: Float[Tensor, "B T E"], memory: Memory) -> Float[Tensor, "B T F"]:
+        """The features of every step at once, where all x_t are known."""
+        state = self.start(memory)
         if self.context == "previous" or self.input_feeding:
             return self._one_by_one(x, state)
         inputs = x
@@ -142,8 +145,8 @@ class RecurrentDecoder(Decoder):
             watch=watch,
         )
 
-    def step(self, tokens: Int[Tensor, " N"], state: RecurrentState) -> tuple[Float[Tensor, "N E"], RecurrentState]:
-        x = self.embedding(tokens.unsqueeze(1), 0)
+    def step_with(self, x: Float[Tensor, "N 1 E"], state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """One step with the vectors x, to features `N F`."""
         top, context, state = self._advance(x, state)
         features = self._read(top, context, x).squeeze(1)
         return features, replace(state, fed=features) if self.input_feeding else state
@@ -213,6 +216,36 @@ class RecurrentDecoder(Decoder):
     ) -> Float[Tensor, "B T F"]:
         parts = [top, x] if context is None else [top, context, x]
         return self.dropout(torch.tanh(self.readout(self.dropout(torch.cat(parts, dim=2)))))
+
+
+class RecurrentDecoder(RecurrentReader, Decoder):
+    """The same over tokens."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        width: int,
+        *,
+        memory_width: int,
+        summary_width: int,
+        context: Context = "previous",
+        score: Score | None = None,
+        input_feeding: bool = False,
+        cell: Literal["gru", "lstm"] = "gru",
+        depth: int = 1,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            embedding.width_out, embedding.width, width, memory_width=memory_width, summary_width=summary_width,
+            context=context, score=score, input_feeding=input_feeding, cell=cell, depth=depth, dropout=dropout,
+        )  # fmt: skip
+        self.embedding = embedding
+
+    def forward(self, tokens: Int[Tensor, "B T"], memory: Memory) -> Float[Tensor, "B T E"]:
+        return self.read(self.embedding(tokens), memory)
+
+    def step(self, tokens: Int[Tensor, " N"], state: RecurrentState) -> tuple[Float[Tensor, "N E"], RecurrentState]:
+        return self.step_with(self.embedding(tokens.unsqueeze(1), 0), state)
 
 
 def _packed(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
