@@ -73,8 +73,12 @@ def beam(
     n_best: int = 1,
     penalty: LengthPenalty = LengthPenalty(),  # noqa: B008 (frozen)
     coverage: float = 0.0,
+    normalise: bool = True,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence (fewer, where fewer exist), best first."""
+    """The `n_best` best hypotheses of each sentence (fewer, where fewer exist), best first.
+
+    normalise   False takes a model's logits for scores of at most 0 that are added up as they are
+    """
     if not 1 <= n_best <= size:
         raise CallError(f"n_best={n_best} must be between 1 and the beam's size={size}")
     device, width = state.device, 1
@@ -87,7 +91,7 @@ def beam(
     for step in range(constraints.longest + 1):
         features, state = model.step(history[:, :, -1].flatten(), state)
         logits = model.logits(features)
-        offset = open_score - normaliser(logits).view(-1, width).float()
+        offset = open_score - normaliser(logits).view(-1, width).float() if normalise else open_score
         constraints.apply(logits, step, sentences.repeat_interleave(width))
         # 2 · size candidates a sentence: even if the `size` best of them end, `size` are left to go on
         total, origin, token = top(logits.view(len(sentences), width, -1), offset, 2 * size)

@@ -30,7 +30,7 @@ class SourceTarget(Protocol):
     """
 
     @property
-    def source(self) -> Tensor: ...
+    def source(self) -> Any: ...
     @property
     def target(self) -> Tensor: ...
 
@@ -77,7 +77,7 @@ class Seq2Seq(nn.Module):
             pad=self.pad,
         )
 
-    def encode(self, source: Tensor) -> Memory:
+    def encode(self, source: Any) -> Memory:
         return self.encoder(source)
 
     def features(self, memory: Memory, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
@@ -88,7 +88,7 @@ class Seq2Seq(nn.Module):
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
         return self.output(features)
 
-    def score(self, source: Tensor, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    def score(self, source: Any, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """log p(y_t | y_<t, x) of each token of the target, 0 for padding; a row's sum is log p(y | x)."""
         features = self.features(self.encode(source), target)
         rows = [

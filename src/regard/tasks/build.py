@@ -7,7 +7,7 @@ from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.layers.embedding import Embedding
-from regard.layers.norm import norm
+from regard.layers.norm import NormKind, norm
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.encoder import EncoderSettings
@@ -56,55 +56,75 @@ def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
     )  # fmt: skip
 
 
-def _recurrent(s: RecurrentSettings, source: int, target: int) -> tuple[RecurrentEncoder, RecurrentDecoder]:
-    def embedding(vocabulary: int) -> Embedding:
-        return Embedding(vocabulary, s.embedding, dropout=s.dropout)
-
-    encoder = RecurrentEncoder(
-        embedding(source), s.width,
-        cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout,
-    )  # fmt: skip
+def recurrent_decoder(
+    s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int
+) -> RecurrentDecoder:
+    """The decoder of a recurrent model, for whatever encodes into a memory of these widths."""
     attends = s.context == "attention"
-    decoder = RecurrentDecoder(
-        embedding(target), s.width,
-        memory_width=encoder.memory_width, summary_width=encoder.summary_width,
+    return RecurrentDecoder(
+        Embedding(vocabulary, s.embedding, dropout=s.dropout), s.width,
+        memory_width=memory_width, summary_width=summary_width,
         context=s.query if attends else s.context,  # pyright: ignore[reportArgumentType]
-        score=build_score(s.score, s.width, encoder.memory_width, s.width) if attends else None,
+        score=build_score(s.score, s.width, memory_width, s.width) if attends else None,
         input_feeding=s.input_feeding, cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
     )  # fmt: skip
-    return encoder, decoder
+
+
+def transformer_decoder(s: TransformerSettings, vocabulary: int) -> TransformerDecoder:
+    """The decoder of a Transformer, for whatever encodes into a memory of its width."""
+    return TransformerDecoder(
+        _embedding(s, vocabulary), transformer_blocks(s, s.decoder_layers, decoder=True), final_norm=final_norm(s)
+    )
+
+
+def transformer_blocks(s: TransformerSettings, count: int, *, decoder: bool) -> list[Block]:
+    # Positions inside attention are one object for all layers: their tables are the same (T5 shares its bias too).
+    head_width = s.width // s.heads
+    rotary = Rotary(head_width) if s.positions == "rotary" else None
+    relative = None
+    if s.positions == "alibi":
+        relative = Alibi(s.heads)
+    elif s.positions == "relative":
+        relative = RelativeBias(s.heads, both_ways=not decoder)
+    return [
+        Block(
+            s.width, s.heads, s.hidden,
+            cross=decoder, norm_first=s.norm_first, norm_kind=s.norm,
+            activation="relu" if s.activation == "relu" else "gelu", gated=s.activation == "swiglu",
+            dropout=s.dropout, attention_dropout=s.attention_dropout, kv_heads=s.kv_heads,
+            score=lambda width: build_score(s.score, width, width, width), rotary=rotary, relative=relative,
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def added_positions(s: TransformerSettings) -> Sinusoidal | Learned | None:
+    """Positions that meet the vectors before the first block; the others act inside attention."""
+    if s.positions == "sinusoidal":
+        return Sinusoidal(s.width, combine=s.combine)
+    return Learned(s.width, s.max_positions, combine=s.combine) if s.positions == "learned" else None
+
+
+def final_norm(s: TransformerSettings) -> NormKind | None:
+    """Blocks with norms first leave their sum without one."""
+    return s.norm if s.norm_first else None
+
+
+def _recurrent(s: RecurrentSettings, source: int, target: int) -> tuple[RecurrentEncoder, RecurrentDecoder]:
+    encoder = RecurrentEncoder(
+        Embedding(source, s.embedding, dropout=s.dropout), s.width,
+        cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout,
+    )  # fmt: skip
+    widths = {"memory_width": encoder.memory_width, "summary_width": encoder.summary_width}
+    return encoder, recurrent_decoder(s, target, **widths)
 
 
 def _transformer(s: TransformerSettings, source: int, target: int) -> tuple[TransformerEncoder, TransformerDecoder]:
-    def embedding(vocabulary: int) -> Embedding:
-        positions = None
-        if s.positions == "sinusoidal":
-            positions = Sinusoidal(s.width, combine=s.combine)
-        elif s.positions == "learned":
-            positions = Learned(s.width, s.max_positions, combine=s.combine)
-        return Embedding(vocabulary, s.width, positions=positions, dropout=s.dropout)
+    encoder = TransformerEncoder(
+        _embedding(s, source), transformer_blocks(s, s.encoder_layers, decoder=False), final_norm=final_norm(s)
+    )
+    return encoder, transformer_decoder(s, target)
 
-    def blocks(count: int, *, decoder: bool) -> list[Block]:
-        # Positions inside attention are one object for all layers: their tables are the same (T5 shares its bias too).
-        head_width = s.width // s.heads
-        rotary = Rotary(head_width) if s.positions == "rotary" else None
-        relative = None
-        if s.positions == "alibi":
-            relative = Alibi(s.heads)
-        elif s.positions == "relative":
-            relative = RelativeBias(s.heads, both_ways=not decoder)
-        return [
-            Block(
-                s.width, s.heads, s.hidden,
-                cross=decoder, norm_first=s.norm_first, norm_kind=s.norm,
-                activation="relu" if s.activation == "relu" else "gelu", gated=s.activation == "swiglu",
-                dropout=s.dropout, attention_dropout=s.attention_dropout, kv_heads=s.kv_heads,
-                score=lambda width: build_score(s.score, width, width, width), rotary=rotary, relative=relative,
-            )
-            for _ in range(count)
-        ]  # fmt: skip
 
-    final_norm = s.norm if s.norm_first else None
-    encoder = TransformerEncoder(embedding(source), blocks(s.encoder_layers, decoder=False), final_norm=final_norm)
-    decoder = TransformerDecoder(embedding(target), blocks(s.decoder_layers, decoder=True), final_norm=final_norm)
-    return encoder, decoder
+def _embedding(s: TransformerSettings, vocabulary: int) -> Embedding:
+    return Embedding(vocabulary, s.width, positions=added_positions(s), dropout=s.dropout)
