@@ -190,8 +190,9 @@ def predict(
 @click.argument("inputs", nargs=-1, metavar="[INPUT] [KEY=VALUE]...")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw into FILE.png, .svg, .pdf, .html or .npz.")
 @click.option(
-    "--view", type=click.Choice(["matrix", "lines", "grid", "text", "beams"]), default="matrix", help="How to draw it."
-)
+    "--view", type=click.Choice(["matrix", "lines", "grid", "text", "overlay", "beams"]), default="matrix",
+    help="How to draw it; overlay: upon the image, sound or series.",
+)  # fmt: skip
 @click.option("--kind", type=click.Choice(["cross", "encoder", "decoder"]), help="Attention over the source, or self.")
 @click.option("--layer", type=int, help="One layer, from 0; -1 is the last. All of them, if not given.")
 @click.option("--head", default="mean", help="A head, from 0; or the mean or max of them.")
@@ -203,6 +204,7 @@ def predict(
 @click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
+@click.option("--row", type=int, help="Of the overlay, this row only: a word that was written, or a region that looks.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
 @json_option
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool, positions: bool, **wish: Any) -> None:

@@ -37,6 +37,7 @@ class Wish(NamedTuple):
     gold: str | None = None
     n_best: int | None = None
     against: Path | None = None
+    row: int | None = None
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -53,13 +54,13 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     record, against = (one and read(one, wish) for one in (record, against))
     assert record is not None
     view, kind = cast(View, wish.view), cast(Kind | None, wish.kind)
-    shown = Shown(record, view, kind, wish.layer, head_of(wish.head), wish.log, against)
+    shown = Shown(record, view, kind, wish.layer, head_of(wish.head), wish.log, against, wish.row)
     if output is not None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             pictures.save(
                 record, output, view=shown.view, kind=shown.kind, layer=shown.layer, head=shown.head, log=shown.log,
-                against=against,
+                against=against, row=wish.row,
             )  # fmt: skip
         for warning in caught:
             print(f"regard: {warning.message}", file=sys.stderr)

@@ -1,14 +1,19 @@
 """What stands beside a picture of attention: the tokens of one side, with their words and places in the text.
 
-An axis can also be a grid (regions of an image, row by row) or a time axis (frames of sound, days of a series).
-Pictures of sentences need neither.
+An axis can also be a grid (regions of an image, row by row) or a time axis (frames of sound, days of a series), and
+carry the image or the signal itself, which the overlay is laid upon. Pictures of sentences need none of these.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
 
 from regard.errors import CallError
+from regard.look.backdrop import image_array, signal_array
 
 Group = tuple[int, int]  # tokens start ≤ i < stop, which become one
 
@@ -32,14 +37,25 @@ class Token:
 class Axis:
     tokens: tuple[Token, ...]
     text: str = ""
-    grid: tuple[int, int] | None = None  # rows × columns, where the tokens are regions of an image
-    times: tuple[float, ...] | None = None  # seconds, or any other unit, at which each token begins
+    grid: tuple[int, int] | None = None  # rows × columns of an image's regions: the tokens that are not special
+    times: tuple[float, ...] | None = None  # when each token begins (what it says of special tokens is not used)
+    until: float | None = None  # when the last token ends
+    unit: str = "s"  # of times
+    # What the model was given: under the grid, or along the times. (Arrays have no one answer to ==.)
+    image: UInt8[np.ndarray, "H W 3"] | None = field(default=None, compare=False)
+    signal: Float[np.ndarray, "*F N"] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.grid is not None and self.grid[0] * self.grid[1] != len(self.tokens):
-            raise CallError(f"a grid of {self.grid[0]} × {self.grid[1]} does not fit {len(self.tokens)} tokens")
+        if self.grid is not None and self.grid[0] * self.grid[1] != len(self.real()):
+            raise CallError(f"a grid of {self.grid[0]} × {self.grid[1]} does not fit {len(self.real())} tokens")
         if self.times is not None and len(self.times) != len(self.tokens):
             raise CallError(f"{len(self.times)} times do not fit {len(self.tokens)} tokens")
+        if self.times is not None and (np.diff(self.edges) < 0).any():
+            raise CallError("times go backwards: they say when each token begins, in order")
+        if self.image is not None and self.grid is None:
+            raise CallError("an image needs the grid of the regions that were looked at: grid=(rows, columns)")
+        if self.signal is not None and self.times is None:
+            raise CallError("a signal needs the times at which its tokens begin: times=[0.0, 0.04, ...]")
         for token in self.tokens:
             if token.span is not None and not 0 <= token.span[0] <= token.span[1] <= len(self.text):
                 raise CallError(f"token {token.text!r}: the span {token.span} is not inside the text")
@@ -66,6 +82,13 @@ class Axis:
             lambda place, token: ("place", place) if token.special or not token.span else ("start", token.span[0])
         )
 
+    @property
+    def edges(self) -> Float[np.ndarray, " T1"]:
+        """When each token that is not special begins and, last, when the last one ends."""
+        times = [self.times[place] for place in self.real()] if self.times else []
+        step = times[-1] - times[-2] if len(times) > 1 else 1.0
+        return np.array([*times, times[-1] + step if self.until is None else self.until] if times else [])
+
     def real(self) -> list[int]:
         """The places of tokens that are not special."""
         return [place for place, token in enumerate(self.tokens) if not token.special]
@@ -78,8 +101,9 @@ class Axis:
 
     def taken(self, places: Sequence[int]) -> "Axis":
         times = None if self.times is None else tuple(self.times[place] for place in places)
-        tokens = tuple(self.tokens[place] for place in places)
-        return replace(self, tokens=tokens, times=times, grid=self.grid if len(tokens) == len(self) else None)
+        whole = set(self.real()) <= set(places)  # a part of a grid is none
+        parts = {"grid": self.grid, "image": self.image} if whole else {"grid": None, "image": None}
+        return replace(self, tokens=tuple(self.tokens[place] for place in places), times=times, **parts)
 
     def _groups(self, key: Callable[[int, Token], object]) -> list[Group]:
         numbered = groupby(enumerate(self.tokens), key=lambda item: key(*item))
@@ -98,15 +122,26 @@ class Axis:
 
 
 def axis(
-    labels: Iterable[str],
+    labels: Iterable[str] | None = None,
     *,
     words: Sequence[int | None] | None = None,
     specials: Iterable[str] = SPECIALS,
     grid: tuple[int, int] | None = None,
+    image: Any = None,
     times: Sequence[float] | None = None,
+    until: float | None = None,
+    unit: str = "s",
+    signal: Any = None,
 ) -> Axis:
-    """An axis from plain labels. `words` says for each label which word it belongs to, None for special tokens."""
-    labels, specials = list(labels), frozenset(specials)
+    """An axis from plain labels; regions of an image and frames of a signal can do without.
+
+    words    for each label, which word it belongs to; None for special tokens
+    grid     rows × columns, where the labels that are not special are regions of an image, row by row
+    image    the image as the model saw it (Pillow, numpy or torch), of any size: the grid is laid over the whole of it
+    times    when each label begins, in `unit`; `until`: when the last one ends
+    signal   what runs along the times, from the first to `until`: a series, or a spectrogram (bands × steps)
+    """
+    labels, specials = _named(labels, grid, times, unit), frozenset(specials)
     if any(not isinstance(label, str) for label in labels):
         raise CallError("labels must be strings: decode the ids first")
     if words is not None and len(words) != len(labels):
@@ -116,4 +151,20 @@ def axis(
         Token(label, word=word, special=label in specials or (words is not None and word is None))
         for label, word in zip(labels, numbers, strict=True)
     )
-    return Axis(tuple(tokens), grid=grid, times=None if times is None else tuple(times))
+    return Axis(
+        tuple(tokens), grid=grid, times=None if times is None else tuple(map(float, times)),
+        until=None if until is None else float(until), unit=unit,
+        image=None if image is None else image_array(image), signal=None if signal is None else signal_array(signal),
+    )  # fmt: skip
+
+
+def _named(
+    labels: Iterable[str] | None, grid: tuple[int, int] | None, times: Sequence[float] | None, unit: str
+) -> list[str]:
+    if labels is not None:
+        return list(labels)
+    if grid is not None:
+        return [f"row {row + 1}, column {column + 1}" for row in range(grid[0]) for column in range(grid[1])]
+    if times is not None:
+        return [f"{time:g} {unit}".strip() for time in times]
+    raise CallError("an axis needs labels, a grid or times")

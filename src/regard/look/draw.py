@@ -22,11 +22,12 @@ def show(
     head: Head = "mean",
     log: bool = False,
     against: AttentionRecord | None = None,
+    row: int | None = None,
     console: Console | None = None,
 ) -> None:
     """Draw in the terminal."""
     console = console or Console()
-    console.print(picture(Shown(record, view, kind, layer, head, log, against), console))
+    console.print(picture(Shown(record, view, kind, layer, head, log, against, row), console))
 
 
 def save(
@@ -39,12 +40,13 @@ def save(
     head: Head = "mean",
     log: bool = False,
     against: AttentionRecord | None = None,
+    row: int | None = None,
 ) -> Path:
     """Draw into a .png, .svg, .pdf or .html file, or keep the record itself as .npz.
 
     An HTML file holds the whole record: view, kind, layer and head are where it opens, and can be changed there.
     """
-    path, shown = Path(path), Shown(record, view, kind, layer, head, log, against)
+    path, shown = Path(path), Shown(record, view, kind, layer, head, log, against, row)
     require_suffix(path)
     if path.suffix == ".npz":
         return record.save(path)

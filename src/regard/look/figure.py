@@ -30,6 +30,7 @@ from regard.look.figure_layout import (
     titles,
     with_card,
 )  # fmt: skip
+from regard.look.figure_overlay import draw_overlay
 from regard.look.tree import beam_tree
 from regard.look.views import DECADES, Shown, head_line, joint_labels, strength
 
@@ -68,6 +69,8 @@ def draw(shown: Shown) -> Canvas:
         return _grid(shown)
     if shown.view == "beams":
         return _beams(shown)
+    if shown.view == "overlay":
+        return draw_overlay(shown)
     table = shown.matrix
     rows, columns = table.weights.shape
     if shown.view == "lines":

@@ -16,6 +16,7 @@ import numpy as np
 
 from regard.errors import CallError, RegardError
 from regard.look.axis import Axis, Token
+from regard.look.backdrop import from_png, to_png
 from regard.look.card import Figure
 from regard.look.records import Attention, AttentionRecord
 from regard.metrics.alignment import Gold
@@ -76,7 +77,7 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
         "output": record.output,
         "score": record.score,
         "scores": list(record.scores),
-        "axes": {name: asdict(axis) for name, axis in record.axes.items()},
+        "axes": {name: _describe_axis(axis, write) for name, axis in record.axes.items()},
         "attentions": [
             {
                 "name": one.name,
@@ -95,6 +96,20 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
     }
 
 
+def _describe_axis(axis: Axis, write: Write) -> dict[str, Any]:
+    """What only images and signals have is left out of the others."""
+    tree: dict[str, Any] = {
+        "tokens": [asdict(token) for token in axis.tokens], "text": axis.text, "grid": axis.grid, "times": axis.times
+    }  # fmt: skip
+    if axis.times is not None:
+        tree |= {"until": axis.until, "unit": axis.unit, "edges": axis.edges.tolist()}
+    if axis.image is not None:
+        tree |= {"image": to_png(axis.image), "size": axis.image.shape[:2]}
+    if axis.signal is not None:
+        tree |= {"signal": write(axis.signal), "signal_shape": axis.signal.shape}
+    return tree
+
+
 def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> AttentionRecord:
     gold = tree["gold"]
     return AttentionRecord(
@@ -102,7 +117,7 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
             Attention(one["name"], one["kind"], one["layer"], read(one["weights"]), one["rows"], one["columns"])
             for one in tree["attentions"]
         ),
-        axes={name: _axis(parts) for name, parts in tree["axes"].items()},
+        axes={name: _axis(parts, read) for name, parts in tree["axes"].items()},
         method=tree["method"],
         model=tree["model"],
         input=tree["input"],
@@ -115,13 +130,18 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
     )
 
 
-def _axis(parts: Mapping[str, Any]) -> Axis:
+def _axis(parts: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Axis:
     tokens = tuple(
         Token(t["text"], None if t["span"] is None else tuple(t["span"]), t["word"], t["special"])
         for t in parts["tokens"]
     )
     grid, times = parts["grid"], parts["times"]
-    return Axis(tokens, parts["text"], grid and tuple(grid), times if times is None else tuple(times))
+    return Axis(
+        tokens, parts["text"], grid and tuple(grid), times if times is None else tuple(times),
+        until=parts.get("until"), unit=parts.get("unit", "s"),
+        image=from_png(parts["image"]) if "image" in parts else None,
+        signal=read(parts["signal"]) if "signal" in parts else None,
+    )  # fmt: skip
 
 
 def _links(pairs: list[list[int]]) -> frozenset[tuple[int, int]]:

@@ -24,6 +24,7 @@ from regard.look.views import Shown, head_line, joint_labels, strength
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
+SMALL_MAP = 14  # rows and columns that a map of few regions is blown up to
 LARGEST = 32  # rows and columns of a small map; larger tables are shown by the largest weight of each block
 DARK, BRIGHT, COLD = (38, 38, 50), (255, 200, 60), (90, 160, 255)
 
@@ -45,6 +46,8 @@ def _one(shown: Shown, console: Console) -> RenderableType:
         return _lists(table.weights, table.rows.labels, table.columns.labels, 3)
     if shown.view == "text":
         return highlighted(table, console, log=shown.log)
+    if shown.view == "overlay":
+        return overlay(shown, console)
     top = float(table.weights.max())
     return matrix(table.weights, table.rows.labels, table.columns.labels, console, top=top, log=shown.log)
 
@@ -132,6 +135,30 @@ def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
             text.append(" ")
         text.append("\n")
     text.right_crop()
+    return text
+
+
+def overlay(shown: Shown, console: Console) -> RenderableType:
+    """Of an image, a small map for each row; of times, a line for each row, and when it looked most."""
+    table, axis = shown.matrix, shown.matrix.columns
+    if axis.grid is not None:
+        times = max(1, SMALL_MAP // max(axis.grid))
+        maps = []
+        for place in shown.strip:
+            values = table.weights[place][axis.real()].reshape(axis.grid).repeat(times, 0).repeat(times, 1)
+            name = Text(f"{table.rows.labels[place]}  {values.max():.2f}", style="dim")
+            maps.append(Group(name, small_map(values, console, log=shown.log), ""))
+        return Columns(maps, padding=(0, 3))
+    label = max(cell_len(row) for row in table.rows.labels)
+    text, edges = Text(no_wrap=True), axis.edges
+    for place in shown.strip:
+        row, values = table.rows.labels[place], table.weights[place][axis.real()]
+        line = _blocks(values[None], max(8, min(console.width - label - 24, 100)))
+        text.append(" " * (label - cell_len(row)) + row + " ")
+        text.append_text(_half_blocks(strength(line, float(table.weights.max()), shown.log), console))
+        best = int(values.argmax())
+        text.append(f" {edges[best]:.4g} {axis.unit}: {values[best]:.2f}\n", style="dim")
+    text.append(f"{'':{label}} from {edges[0]:g} to {edges[-1]:g} {axis.unit}", style="dim")
     return text
 
 

@@ -11,9 +11,10 @@ from regard.look.card import Figure, alignment_error, card, entropy, linked, nor
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, Attention, AttentionRecord, Head, Kind, Matrix
 
-View = Literal["matrix", "lines", "grid", "text", "beams"]
+View = Literal["matrix", "lines", "grid", "text", "overlay", "beams"]
 VIEWS: tuple[View, ...] = get_args(View)
 DECADES = 4  # of a logarithmic scale, below the largest weight
+PANELS = 24  # of a filmstrip, at most
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Shown:
     head: Head = "mean"
     log: bool = False
     against: AttentionRecord | None = None
+    row: int | None = None  # of the overlay: this row only, -1 is the last
 
     def __post_init__(self) -> None:
         if self.view not in VIEWS:
@@ -35,6 +37,14 @@ class Shown:
             raise CallError("this record has one hypothesis only: look with n_best=3, say, to see the others")
         if self.against is not None and self.view != "matrix":
             raise CallError(f"two records are compared as matrices, not as {self.view!r}")
+        if self.view == "overlay" and self.matrix.columns.grid is None and self.matrix.columns.times is None:
+            raise CallError(
+                "an overlay needs an image or a time axis to be laid upon, and this record looks at neither; "
+                "regard.look.axis(grid=..., image=...) or axis(times=..., signal=...) brings one"
+            )
+        rows = len(self.matrix.rows)
+        if self.row is not None and not -rows <= self.row < rows:
+            raise CallError(f"row={self.row} is not one of 0 to {rows - 1}")
 
     @property
     def matrix(self) -> Matrix:
@@ -52,6 +62,21 @@ class Shown:
                 "the second model should be shown the first one's output, and both be merged into words"
             )
         return other
+
+    @property
+    def strip(self) -> list[int]:
+        """The rows that a filmstrip shows: the one that was asked for; else all, or evenly chosen ones if too many.
+
+        Rows that are regions of an image themselves are many and alike: a few of them, and the special tokens first.
+        """
+        rows, most = self.matrix.rows, PANELS if self.matrix.rows.grid is None else PANELS // 2
+        if self.row is not None:
+            return [self.row % len(rows)]
+        if len(rows) <= most:
+            return list(range(len(rows)))
+        specials = [place for place, token in enumerate(rows.tokens) if token.special] if rows.grid else []
+        chosen = np.linspace(0, len(rows) - 1, most - len(specials)).round().astype(int).tolist()
+        return [*specials, *(place for place in chosen if place not in specials)]
 
     @property
     def layers(self) -> list[Attention]:

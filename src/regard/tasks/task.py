@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from rich.table import Table
 from torch import nn
@@ -171,12 +171,16 @@ class Task(Protocol):
 
 @runtime_checkable
 class Looks(Protocol):
-    """A job whose model can be asked where it looked."""
+    """A job whose model can be asked where it looked.
+
+    `text` is one of what `inputs` gives. The record's columns carry the image or the signal, where there is one
+    (`regard.look.axis`). A job that writes text also takes `prefix`, which its output then begins with.
+    """
 
     def look(
         self,
         model: nn.Module,
-        text: str,
+        text: Any,
         *,
         output: str | None,
         method: str,
@@ -185,3 +189,10 @@ class Looks(Protocol):
         head: Head,
         name: str,
     ) -> AttentionRecord: ...
+
+
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A job whose `inputs` are the paths of pictures or recordings, not texts: the service offers an upload for it."""
+
+    takes: Literal["image", "audio"]

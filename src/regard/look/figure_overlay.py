@@ -1,0 +1,111 @@
+"""Attention laid over what was looked at: a filmstrip over an image, or rows beneath a spectrogram or a series.
+
+Over an image, a veil is drawn that is thin where the weight is large: what the model looked at is seen as it is, and
+the rest lies in the dark (as Xu et al. 2015, figure 2, arXiv:1502.03044, but region by region and not smoothed, so
+that nothing is shown which was not computed). Each picture of a strip has a scale of its own, with its largest weight
+above it.
+"""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Rectangle
+
+from regard.look.axis import Axis
+from regard.look.figure_layout import BLUES, FAINT, INK, length, short, titles
+from regard.look.views import Shown, strength
+
+VEIL = 0.85  # how much of the image the veil hides where nobody looked
+PANEL = 1.9  # inches
+
+
+def draw_overlay(shown: Shown) -> Canvas:
+    return _filmstrip(shown) if shown.matrix.columns.grid is not None else _along_time(shown)
+
+
+def veil(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
+    """How much of each region is hidden, 0 to 1, as the grid."""
+    assert axis.grid is not None
+    values = weights[axis.real()].reshape(axis.grid)
+    return VEIL * (1 - strength(values, float(values.max()), log))
+
+
+def _filmstrip(shown: Shown) -> Canvas:
+    table, places = shown.matrix, shown.strip
+    columns = table.columns
+    assert columns.grid is not None
+    ground = np.full((*columns.grid, 3), 255, np.uint8) if columns.image is None else columns.image
+    shape = ground.shape[0] / ground.shape[1]
+    wide = min(len(places) + 1, 6)
+    high = -(-(len(places) + 1) // wide)
+    panel = PANEL if len(places) > 1 else 2 * PANEL
+    canvas = Canvas(figsize=(max(6.5, wide * panel), high * (panel * shape + 0.42) + 0.9), layout="constrained")
+    titles(canvas, shown, shown.caption)
+    panels = canvas.subplots(high, wide, squeeze=False).ravel()
+    for axes in panels:
+        axes.set_axis_off()
+    panels[0].imshow(ground)
+    panels[0].set_title("the image" if columns.image is not None else "the grid", fontsize=9, color=FAINT)
+    for axes, place in zip(panels[1:], places, strict=False):
+        axes.imshow(ground)
+        hidden = np.zeros((*columns.grid, 4))
+        hidden[..., 3] = veil(table.weights[place], columns, shown.log)
+        box = (-0.5, ground.shape[1] - 0.5, ground.shape[0] - 0.5, -0.5)
+        axes.imshow(hidden, extent=box, interpolation="nearest", aspect="auto")
+        axes.set_aspect("equal")
+        name = short([table.rows.labels[place]])[0]
+        axes.set_title(f"{name}  {table.weights[place][columns.real()].max():.2f}", fontsize=9, color=INK, pad=3)
+        _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
+    return canvas
+
+
+def _mark_the_region(axes: Axes, rows: Axis, place: int, size: tuple[int, int]) -> None:
+    """Where the row is a region itself: who looks has a frame around it."""
+    if rows.grid is None or rows.tokens[place].special:
+        return
+    row, column = divmod(rows.real().index(place), rows.grid[1])
+    high, wide = size[0] / rows.grid[0], size[1] / rows.grid[1]
+    corner = (column * wide - 0.5, row * high - 0.5)
+    axes.add_patch(Rectangle(corner, wide, high, fill=False, edgecolor="#ff5a36", linewidth=1.6))
+
+
+def _along_time(shown: Shown) -> Canvas:
+    """The signal above, and beneath it a row for each that looked, on one axis of time."""
+    table, places = shown.matrix, shown.strip if shown.row is not None else range(len(shown.matrix.rows))
+    columns, edges = table.columns, table.columns.edges
+    labels = short([table.rows.labels[place] for place in places])
+    high = max(1.2, min(9.0, 0.3 * len(labels)))
+    above = 0.0 if columns.signal is None else 1.7
+    canvas = Canvas(figsize=(9.5 + max(map(length, labels)), high + above + 1.3), layout="constrained")
+    titles(canvas, shown, shown.caption)
+    if columns.signal is None:
+        below = canvas.subplots()
+    else:
+        over, below = canvas.subplots(2, 1, sharex=True, height_ratios=[above, high])
+        _signal(over, columns)
+    values = np.stack([table.weights[place][columns.real()] for place in places])
+    painted = strength(values, float(values.max()), shown.log)
+    heights = np.arange(len(labels) + 1) - 0.5
+    below.pcolormesh(edges, heights, painted, cmap=BLUES, vmin=0, vmax=1, rasterized=True)
+    every = 1 + len(labels) // 60
+    below.set_yticks(range(0, len(labels), every), labels[::every], fontsize=9)
+    below.invert_yaxis()
+    below.set_xlim(edges[0], edges[-1])
+    below.set_xlabel(columns.unit, color=FAINT)
+    for axes in canvas.axes:
+        axes.tick_params(length=0, colors=INK)
+        axes.spines[:].set_visible(False)
+    return canvas
+
+
+def _signal(axes: Axes, columns: Axis) -> None:
+    signal, edges = columns.signal, columns.edges
+    assert signal is not None
+    if signal.ndim == 2:
+        box = (edges[0], edges[-1], -0.5, len(signal) - 0.5)
+        axes.imshow(signal, extent=box, origin="lower", aspect="auto", cmap="gray_r")
+        axes.set_yticks([])
+        axes.set_ylabel("bands", color=FAINT, fontsize=9)
+    else:
+        steps = np.linspace(edges[0], edges[-1], len(signal) + 1)
+        axes.plot((steps[:-1] + steps[1:]) / 2, signal, color=INK, linewidth=1.0)
