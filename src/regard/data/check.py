@@ -74,6 +74,7 @@ class CheckReport:
     vocabulary: dict[str, int]
     findings: list[Finding]
     estimates: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # further figures, by their title
 
     @property
     def errors(self) -> list[Finding]:
@@ -110,15 +111,17 @@ def check(settings: PairDataSettings, prepared: PreparedPairs) -> CheckReport:
 def _figures(store: PairStore) -> SplitFigures:
     read = store.counts.read
     skipped = read.bad + read.pairs - len(store)
-    return SplitFigures(store.name, len(store), skipped, _side(store.counts.source), _side(store.counts.target))
+    return SplitFigures(
+        store.name, len(store), skipped, side_figures(store.counts.source), side_figures(store.counts.target)
+    )
 
 
-def _side(side: SideCounts) -> SideFigures:
-    lengths = {percent: _percentile(side.lengths, percent) for percent in PERCENTILES}
+def side_figures(side: SideCounts) -> SideFigures:
+    lengths = {percent: percentile(side.lengths, percent) for percent in PERCENTILES}
     return SideFigures(side.tokens, side.unknown / max(1, side.tokens), lengths)
 
 
-def _percentile(lengths: Counter[int], percent: float | int) -> int:
+def percentile(lengths: Counter[int], percent: float | int) -> int:
     """The least length that so many per cent of the sentences do not exceed."""
     needed = percent / 100 * lengths.total()
     below = 0
@@ -155,7 +158,7 @@ def _lengths(settings: PairDataSettings, role: Role, store: PairStore) -> Iterat
         share = counts.overlong / counts.read.pairs
         done = "skipped" if settings.overlong == "skip" else "cut"
         nearly, all_of_them = (
-            max(_percentile(counts.source.lengths, percent), _percentile(counts.target.lengths, percent))
+            max(percentile(counts.source.lengths, percent), percentile(counts.target.lengths, percent))
             for percent in (99.9, 100)
         )
         advice = f"they are {done}; data.max_length={all_of_them} would keep all"
