@@ -31,9 +31,10 @@ MAY_IMPORT = {
     "training": {"settings"},
     "look": {"metrics"},
     "cost": {"attention", "layers", "encoders", "decoders", "models"},
+    "pretrained": {"config", "data", "settings"},
     "tasks": {
         "attention", "layers", "encoders", "decoders", "models", "data", "decoding", "metrics", "corpora", "settings",
-        "catalog", "look", "cost",
+        "catalog", "look", "cost", "pretrained",
     },
 }  # fmt: skip
 EVERYTHING = {"api", "cli", "commands", "serve", "__init__", "__main__"}  # the top floor

@@ -24,7 +24,14 @@ POSITIONS = {
 }
 
 TASKS = {
+    "classify": "regard.tasks.classify:Classify",
+    "encode": "regard.tasks.encode:Encode",
     "translate": "regard.tasks.translate:Translate",
+}
+
+#: What reads the inputs of classification, by `data.kind`.
+READERS = {
+    "text": "regard.tasks.classify_text:TextReader",
 }
 
 

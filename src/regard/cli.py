@@ -309,6 +309,22 @@ def cost(
     emit(result.as_dict()) if as_json else show_table(result.table())
 
 
+@cli.command("import")
+@click.argument("source")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder of the run to make.")
+@click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
+@json_option
+def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> None:
+    """Make a run of a pretrained model: a folder, package:NAME, hub:NAME.
+
+    BERT and MiniLM, GPT-2, Llama, Marian and ViT from folders as Hugging Face's are, Llama also from GGUF files.
+    """
+    from regard.commands.import_ import import_model
+
+    report = import_model(source, output, convert_pickle=convert_pickle)
+    emit(report.as_dict()) if as_json else click.echo(report.sentence())
+
+
 @cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:

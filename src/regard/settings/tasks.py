@@ -1,8 +1,12 @@
 """Which recipe belongs to which task."""
 
+from regard.settings.classify import ClassifyRecipe
+from regard.settings.encode import EncodeRecipe
 from regard.settings.recipe import Recipe
 from regard.settings.translate import TranslateRecipe
 
 TASKS: dict[str, type[Recipe]] = {
+    "classify": ClassifyRecipe,
+    "encode": EncodeRecipe,
     "translate": TranslateRecipe,
 }

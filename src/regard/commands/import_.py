@@ -1,0 +1,40 @@
+"""`regard import SOURCE -o RUN`: a pretrained model of somebody else becomes a run of ours."""
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import api
+from regard.pretrained.families import read
+from regard.pretrained.imported import write_run
+from regard.pretrained.sources import find
+
+
+@dataclass(frozen=True)
+class Report:
+    run: str
+    source: str
+    task: str
+    about: str
+    parameters: int
+    notes: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def sentence(self) -> str:
+        lines = [f"{self.about}: {self.parameters:,} parameters, a run of the job `{self.task}` in {self.run}"]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def import_model(source: str, output: Path, *, convert_pickle: bool = False) -> Report:
+    found = read(find(source), convert_pickle=convert_pickle)
+    write_run(found, output, source=source)
+    try:
+        run = api.load(output)  # the weights fit the model that the recipe builds, all of them
+    except BaseException:
+        shutil.rmtree(output)
+        raise
+    parameters = sum(parameter.numel() for parameter in run.model.parameters())
+    return Report(str(output), source, run.recipe.task, run.recipe.about, parameters, found.notes)

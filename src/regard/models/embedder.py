@@ -1,0 +1,75 @@
+"""Texts into vectors: an encoder, one vector of its memory, and a loss that draws pairs together.
+
+    v(x) = pool(encoder(<s> x </s>)) / ‖·‖          s_ij = v(a_i) · v(b_j) / τ
+    L = −½ Σ_i ( log softmax_j(s_ij)[i] + log softmax_j(s_ji)[i] )
+
+Reimers and Gurevych 2019, "Sentence-BERT", section 3 (arXiv:1908.10084), trained with the other pairs of the batch as
+what does not belong together (Henderson et al. 2017, section 4.4, arXiv:1705.00652), in both directions as Radford et
+al. 2021 do (arXiv:2103.00020, figure 3). The loss of a pair depends on its batch, so here, unlike elsewhere, a
+batch split over processes is not the same as the whole: each process contrasts its own pairs.
+"""
+
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.encoders.bert import Bert
+from regard.encoders.text import masked_mean
+from regard.layers.loss import Loss
+
+Pooling = Literal["mean", "first", "summary"]
+
+
+@runtime_checkable
+class TextPairs(Protocol):
+    """Two texts a row, each with its end token and without its start; padding where a process has no share."""
+
+    @property
+    def source(self) -> Tensor: ...
+    @property
+    def target(self) -> Tensor: ...
+
+
+class Embedder(nn.Module):
+    def __init__(
+        self,
+        encoder: Bert,
+        *,
+        start: int,
+        pooling: Pooling = "mean",
+        normalise: bool = True,
+        temperature: float = 0.05,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.start = encoder, start
+        self.pooling, self.normalise, self.temperature = pooling, normalise, temperature
+
+    def forward(self, batch: TextPairs) -> Loss:
+        there = (batch.target != self.encoder.pad).any(1)
+        a, b = (F.normalize(self.vectors(self.with_start(side)), dim=-1) for side in (batch.source, batch.target))
+        if not there.all():  # a process without a share of the batch
+            return Loss((a.sum() + b.sum()) * 0.0, 0, there.sum())
+        scores = (a @ b.T).float() / self.temperature
+        right = torch.arange(len(scores), device=scores.device)
+        total = (
+            F.cross_entropy(scores, right, reduction="sum") + F.cross_entropy(scores.T, right, reduction="sum")
+        ) / 2
+        return Loss(total, len(right), (scores.argmax(1) == right).sum())
+
+    def with_start(self, tokens: Int[Tensor, "B S"]) -> Int[Tensor, "B S1"]:
+        return F.pad(tokens, (1, 0), value=self.start)
+
+    def vectors(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        """One vector for each text, which has its start and end tokens."""
+        memory = self.encoder(tokens)
+        if self.pooling == "summary":
+            pooled = memory.summary
+        elif self.pooling == "first":
+            pooled = memory.vectors[:, 0]
+        else:
+            assert memory.mask is not None
+            pooled = masked_mean(memory.vectors, memory.mask)
+        return F.normalize(pooled, dim=-1) if self.normalise else pooled

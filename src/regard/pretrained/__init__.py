@@ -1,0 +1,10 @@
+"""Models that others trained: read from their files into runs of ours, and from there into new runs.
+
+found = regard.pretrained.encoder("runs/minilm")
+model = build_encoder(found.settings, found.tokenizer.size)
+model.load_state_dict(found.weights)
+"""
+
+from regard.pretrained.kept import PretrainedEncoder, encoder, keep_settings, kept_settings
+
+__all__ = ["PretrainedEncoder", "encoder", "keep_settings", "kept_settings"]

