@@ -40,7 +40,7 @@ def model_cost(
         decoder, forward = model.decoder, lambda: model.logits(model.features(tokens))
     elif isinstance(model, ImageClassifier):
         encoder = cast(VisionTransformer, model.encoder)
-        images = torch.zeros(batch, encoder.patches.in_channels, *encoder.size, device=device)
+        images = torch.zeros(batch, encoder.channels, *encoder.size, device=device)
         unit, forward = "image", lambda: model.logits(images)
     else:
         raise TypeError(f"a {type(model).__name__} is no model that we know how to run")

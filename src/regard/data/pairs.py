@@ -30,7 +30,8 @@ class Bad(NamedTuple):
     lines: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}" + (f": {self.text!r}" if self.text else "")
+        where = f"{self.file}:{self.line}" if self.line else self.file  # a file that is no list has no lines
+        return f"{where}: {self.reason}" + (f": {self.text!r}" if self.text else "")
 
 
 def _as_it_is(value: object) -> object:

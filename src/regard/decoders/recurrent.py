@@ -7,10 +7,12 @@
     previous   s_t = g([x_t; c_t], s_{t−1}),   c_t = attend(s_{t−1}, memory)   the query is the state before the step
     current    s_t = g(x_t, s_{t−1}),          c_t = attend(s_t, memory)       the query is the state after it
                s_t = g([x_t; f_{t−1}], s_{t−1})                                with input feeding
+    gated      c_t ← σ(w·query + b) c_t                                        a decoder that can look away
 
 initial: Sutskever et al. 2014 (arXiv:1409.3215). constant: Cho et al. 2014, section 2.2 (arXiv:1406.1078). previous:
 Bahdanau et al. 2014, section 3.1 and appendix A.2 (arXiv:1409.0473). current, input feeding: Luong et al. 2015,
-sections 3.1 and 3.3 (arXiv:1508.04025). Any score of `regard.attention` serves; the query comes from the top layer.
+sections 3.1 and 3.3 (arXiv:1508.04025). gated: Xu et al. 2015, section 4.2.1 (arXiv:1502.03044). Any score of
+`regard.attention` serves; the query comes from the top layer.
 
 Where we differ: every way has the same first state and the same readout f_t (Bahdanau's output layer, with tanh for
 maxout), so that what is compared is the context and nothing else. The features are as wide as the embedding, so that
@@ -27,6 +29,7 @@ from torch import Tensor, nn
 from regard.attention.attend import attend
 from regard.attention.memory import Memory
 from regard.attention.score import Score
+from regard.attention.silence import silent
 from regard.attention.trace import tracing
 from regard.decoders.decoder import Decoder, share
 from regard.errors import CallError
@@ -93,19 +96,23 @@ class RecurrentReader(nn.Module):
         context: Context = "previous",
         score: Score | None = None,
         input_feeding: bool = False,
+        gated: bool = False,
         cell: Literal["gru", "lstm"] = "gru",
         depth: int = 1,
         dropout: float = 0.0,
     ) -> None:
         """`inputs`, `features`: widths of x_t and f_t. `score` compares states (`width`) with the memory's vectors
-        (`memory_width`); only attention has one."""
+        (`memory_width`); only attention has one, and only attention can be `gated`."""
         super().__init__()
         attends = context in ("previous", "current")
         if attends != (score is not None):
             raise CallError(f"context={context!r} {'needs a score' if attends else 'has no use for a score'}")
         if input_feeding and context != "current":
             raise CallError(f"input_feeding belongs to context='current', not to context={context!r}")
+        if gated and not attends:
+            raise CallError(f"there is nothing to gate: context={context!r} does not attend")
         self.context, self.attention = context, score
+        self.gate = nn.Linear(width, 1) if gated else None
         self.width, self.depth, self.feature_width, self.input_feeding = width, depth, features, input_feeding
         self.dropout = Dropout(dropout)
         context_width = {"initial": 0, "constant": summary_width}.get(context, memory_width)
@@ -205,11 +212,19 @@ class RecurrentReader(nn.Module):
             need_weights=state.watch or trace is not None,
             check_finite=False,
         )
+        if silent(self.attention):
+            context = torch.zeros_like(context)
         if weights is not None:
             weights = weights.view(*query.shape[:2], -1)
             if trace is not None:
                 trace.keep(self.attention, weights.unsqueeze(1))  # one head
-        return context.view(*query.shape[:2], -1), None if weights is None else weights[:, -1]
+        context = context.view(*query.shape[:2], -1)
+        if self.gate is not None:
+            gate = torch.sigmoid(self.gate(query))
+            context = context * gate
+            if trace is not None:
+                trace.keep(self.gate, gate.unsqueeze(1))
+        return context, None if weights is None else weights[:, -1]
 
     def _read(
         self, top: Float[Tensor, "B T D"], context: Float[Tensor, "B T C"] | None, x: Float[Tensor, "B T E"]
@@ -231,13 +246,15 @@ class RecurrentDecoder(RecurrentReader, Decoder):
         context: Context = "previous",
         score: Score | None = None,
         input_feeding: bool = False,
+        gated: bool = False,
         cell: Literal["gru", "lstm"] = "gru",
         depth: int = 1,
         dropout: float = 0.0,
     ) -> None:
         super().__init__(
             embedding.width_out, embedding.width, width, memory_width=memory_width, summary_width=summary_width,
-            context=context, score=score, input_feeding=input_feeding, cell=cell, depth=depth, dropout=dropout,
+            context=context, score=score, input_feeding=input_feeding, gated=gated, cell=cell, depth=depth,
+            dropout=dropout,
         )  # fmt: skip
         self.embedding = embedding
 

@@ -4,15 +4,21 @@ Vision Transformer (Dosovitskiy et al. 2020, section 3.1, arXiv:2010.11929): an 
 
     z_0 = [class; x_1 W; …; x_K W] + positions      z = norm(blocks(z_0))      summary = z[class], memory = the others
 
+Hybrid (the same section): convolutions come first, and patches are made of their feature map. Ours are 3×3 of stride 2
+(Xiao et al. 2021, arXiv:2106.14881), so that a patch of 8 pixels is 2×2 of what two of them leave.
+
 A patch times W is a convolution whose stride is its size. The class token is the memory's summary, so that the K
 vectors that a decoder attends to, or a picture of attention shows, are exactly the grid of patches.
 """
+
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Learned, Memory
+from regard.encoders.cnn import Convolution
 from regard.errors import CallError
 from regard.layers.norm import norm
 from regard.layers.transformer import Block
@@ -29,15 +35,21 @@ class VisionTransformer(nn.Module):
         *,
         hidden: int | None = None,
         channels: int = 3,
+        stem: Sequence[int] = (),
         dropout: float = 0.0,
     ) -> None:
-        """`size`: rows × columns of the images in pixels; `hidden`: 4 · width if not given."""
+        """`size`: rows × columns of the images in pixels; `hidden`: 4 · width if not given; `stem`: channels."""
         super().__init__()
         if size[0] % patch or size[1] % patch:
             raise CallError(f"patch={patch} must divide the images' size={size[0]}×{size[1]}")
-        self.size, self.grid = size, (size[0] // patch, size[1] // patch)
+        if patch % 2 ** len(stem):
+            raise CallError(f"stem={list(stem)}: {len(stem)} convolutions halve a patch of {patch} pixels too often")
+        self.size, self.channels, self.grid = size, channels, (size[0] // patch, size[1] // patch)
         self.memory_width = self.summary_width = width
-        self.patches = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+        before = [Convolution(n, m, stride=2) for n, m in zip([channels, *stem], stem, strict=False)]
+        left = patch // 2 ** len(stem)
+        patches = nn.Conv2d(stem[-1] if stem else channels, width, kernel_size=left, stride=left)
+        self.patches = nn.Sequential(*before, patches) if stem else patches
         self.summary = nn.Parameter(torch.zeros(width))
         self.positions = Learned(width, 1 + self.grid[0] * self.grid[1])
         self.dropout = nn.Dropout(dropout)

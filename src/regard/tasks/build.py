@@ -57,7 +57,7 @@ def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
 
 
 def recurrent_decoder(
-    s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int
+    s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int, gated: bool = False
 ) -> RecurrentDecoder:
     """The decoder of a recurrent model, for whatever encodes into a memory of these widths."""
     attends = s.context == "attention"
@@ -66,7 +66,7 @@ def recurrent_decoder(
         memory_width=memory_width, summary_width=summary_width,
         context=s.query if attends else s.context,  # pyright: ignore[reportArgumentType]
         score=build_score(s.score, s.width, memory_width, s.width) if attends else None,
-        input_feeding=s.input_feeding, cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
+        input_feeding=s.input_feeding, gated=gated, cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
     )  # fmt: skip
 
 
@@ -115,8 +115,8 @@ def _recurrent(s: RecurrentSettings, source: int, target: int) -> tuple[Recurren
         Embedding(source, s.embedding, dropout=s.dropout), s.width,
         cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout,
     )  # fmt: skip
-    widths = {"memory_width": encoder.memory_width, "summary_width": encoder.summary_width}
-    return encoder, recurrent_decoder(s, target, **widths)
+    decoder = recurrent_decoder(s, target, memory_width=encoder.memory_width, summary_width=encoder.summary_width)
+    return encoder, decoder
 
 
 def _transformer(s: TransformerSettings, source: int, target: int) -> tuple[TransformerEncoder, TransformerDecoder]:

@@ -6,6 +6,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from regard.attention.memory import Memory
 from regard.data.batches import pad_sentences
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
@@ -28,31 +29,35 @@ def search(model: Seq2Seq, sources: Sequence[Ids], how: DecodingSettings, prefix
 
     def decode(numbers: list[int]) -> list[list[Hypothesis]]:
         group = [sources[number] for number in numbers]
-        memory = model.encode(pad_sentences(group).to(device))
-        rules = Constraints(
-            how.max_length, min_length=how.min_length, prefixes=[prefix] * len(group) if prefix else None
-        )
-        if how.sample:
-            copies = how.n_best
-            rules.prefixes = [prefix] * len(group) * copies if prefix else None
-            drawn = sample(
-                model, model.start(memory, copies), rules,
-                seed=how.seed, temperature=how.temperature, top_k=how.top_k or None, top_p=how.top_p,
-            )  # fmt: skip
-            groups = [[one for (one,) in drawn[i : i + copies]] for i in range(0, len(drawn), copies)]
-            return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in groups]
-        if how.beam == 1 and how.coverage_penalty == 0:
-            return greedy(model, model.start(memory), rules)
-        return beam(
-            model, model.start(memory, watch=how.coverage_penalty > 0), rules,
-            size=how.beam, n_best=how.n_best, penalty=LengthPenalty(how.length_penalty), coverage=how.coverage_penalty,
-        )  # fmt: skip
+        return from_memory(model, model.encode(pad_sentences(group).to(device)), how, prefix)
 
     results = [[Hypothesis([], 0.0, 0.0)] for _ in sources]
     filled = [number for number, ids in enumerate(sources) if ids]
     for number, hypotheses in in_groups(filled, [len(ids) for ids in sources], how.batch_tokens, decode):
         results[number] = hypotheses
     return results
+
+
+@torch.inference_mode()
+def from_memory(model: Seq2Seq, memory: Memory, how: DecodingSettings, prefix: Ids = ()) -> list[list[Hypothesis]]:
+    """The hypotheses for each row of a memory, best first: the same for texts, pictures and sound."""
+    rows = len(memory.vectors)
+    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=[prefix] * rows if prefix else None)
+    if how.sample:
+        copies = how.n_best
+        rules.prefixes = [prefix] * rows * copies if prefix else None
+        drawn = sample(
+            model, model.start(memory, copies), rules,
+            seed=how.seed, temperature=how.temperature, top_k=how.top_k or None, top_p=how.top_p,
+        )  # fmt: skip
+        groups = [[one for (one,) in drawn[i : i + copies]] for i in range(0, len(drawn), copies)]
+        return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in groups]
+    if how.beam == 1 and how.coverage_penalty == 0:
+        return greedy(model, model.start(memory), rules)
+    return beam(
+        model, model.start(memory, watch=how.coverage_penalty > 0), rules,
+        size=how.beam, n_best=how.n_best, penalty=LengthPenalty(how.length_penalty), coverage=how.coverage_penalty,
+    )  # fmt: skip
 
 
 @torch.inference_mode()

@@ -1,0 +1,89 @@
+"""A small convolutional network, and self-attention over its positions.
+
+    stage     x ← relu(norm(conv 3×3, stride 2)),   then  x ← x + relu(norm(conv 3×3))  depth − 1 times
+    memory    the C channels at each position of the last stage;   summary: their mean
+
+Channels are normalised in groups of 8 within a picture (Wu and He 2018, arXiv:1803.08494), not over a batch: what a
+picture gives then depends on no other picture, however a batch is split over processes.
+
+Self-attention over positions (Zhang et al. 2018, SAGAN, section 3, arXiv:1805.08318):
+
+    o_j = W_v Σ_i softmax_i( (W_f x_i)ᵀ (W_g x_j) ) W_h x_i          y = x + γ o,   γ = 0 at first
+
+A 1×1 convolution is a linear map of the channels at each position, so the maps W_f, W_g (to C/8), W_h (to C/2) and W_v
+are those of the general attention layer. γ lets the network begin with what is near and learn to look further.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Dot, Memory
+from regard.attention.layer import Attention
+from regard.errors import CallError
+
+GROUP = 8  # channels that are normalised together
+
+
+class PositionAttention(nn.Module):
+    """Every position of a feature map looks at all positions."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.attention = Attention(Dot(), channels, channels, max(1, channels // 8), channels // 2)
+        self.out = nn.Linear(channels // 2, channels, bias=False)
+        self.gate = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Float[Tensor, "B C R S"]) -> Float[Tensor, "B C R S"]:
+        positions = x.flatten(2).transpose(1, 2)
+        seen = self.out(self.attention(positions.unsqueeze(1), positions.unsqueeze(1)).squeeze(1))  # one head
+        return x + self.gate * seen.transpose(1, 2).view_as(x)
+
+
+class Convolution(nn.Module):
+    """3×3, normalised, relu; of stride 2, or around a shortcut."""
+
+    def __init__(self, inputs: int, channels: int, *, stride: int) -> None:
+        super().__init__()
+        self.convolve = nn.Conv2d(inputs, channels, 3, stride=stride, padding=1, bias=False)
+        self.norm = nn.GroupNorm(channels // GROUP, channels)
+        self.shortcut = stride == 1
+        nn.init.kaiming_normal_(self.convolve.weight, nonlinearity="relu")
+
+    def forward(self, x: Float[Tensor, "B C R S"]) -> Float[Tensor, "B E P Q"]:
+        y = torch.relu(self.norm(self.convolve(x)))
+        return x + y if self.shortcut else y
+
+
+class ConvNet(nn.Module):
+    def __init__(
+        self,
+        size: tuple[int, int],
+        stages: Sequence[int],
+        *,
+        depth: int = 1,
+        attention: Sequence[int] = (),
+        channels: int = 3,
+        dropout: float = 0.0,
+    ) -> None:
+        """`size`: rows × columns of the images in pixels; `attention`: the stages that end with `PositionAttention`."""
+        super().__init__()
+        if any(width % GROUP for width in stages):
+            raise CallError(f"stages={list(stages)} must be multiples of {GROUP}")
+        self.size, self.channels = size, channels
+        self.grid = (-(-size[0] // 2 ** len(stages)), -(-size[1] // 2 ** len(stages)))
+        self.memory_width = self.summary_width = stages[-1]
+        parts: list[nn.Module] = []
+        for number, (inputs, width) in enumerate(zip([channels, *stages], stages, strict=False)):
+            parts.append(Convolution(inputs, width, stride=2))
+            parts += [Convolution(width, width, stride=1) for _ in range(depth - 1)]
+            if number in attention:
+                parts.append(PositionAttention(width))
+            parts.append(nn.Dropout2d(dropout))
+        self.stages = nn.Sequential(*parts)
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Memory:
+        x = self.stages(images).flatten(2).transpose(1, 2)
+        return Memory(x, None, x.mean(1), self.grid)
