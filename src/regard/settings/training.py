@@ -22,8 +22,11 @@ def seconds(value: Any) -> Any:
     return hours * 3600 + minutes * 60 + rest
 
 
+FALLING = ("cosine", "linear")  # schedules that need to know the last step
+
+
 class TrainingSettings(Settings):
-    """AdamW on batches of a token budget, with checkpoints that a stopped run goes on from exactly."""
+    """AdamW or Muon on batches of a token budget, with checkpoints that a stopped run goes on from exactly."""
 
     seed: int = Field(1, ge=0, description="of initial weights, the order of batches and dropout")
 
@@ -39,12 +42,16 @@ class TrainingSettings(Settings):
     max_tokens: int = Field(4096, ge=1, description="tokens of a batch, padding included, over all processes")
     accumulate: int = Field(1, ge=1, description="batches added up before one update")
     learning_rate: float = Field(1e-3, gt=0, description="the highest that the schedule reaches")
-    schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = Field(
         "inverse_sqrt",
-        description="how the learning rate falls after warmup; cosine falls until max_steps or max_epochs",
+        description="how the learning rate falls after warmup; cosine and linear fall until max_steps or max_epochs",
     )
     warmup: int = Field(200, ge=0, description="updates over which the learning rate rises from 0")
-    final: float = Field(0.0, ge=0, le=1, description="where cosine ends, as a share of learning_rate")
+    final: float = Field(0.0, ge=0, le=1, description="where cosine and linear end, as a share of learning_rate")
+    optimiser: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon makes steps of hidden matrices orthogonal, and leaves the rest to adamw"
+    )
+    momentum: float = Field(0.95, ge=0, lt=1, description="of muon: memory of the gradient")
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
         (0.9, 0.98), description="of AdamW: memory of the gradient and of its square"
     )
@@ -72,8 +79,10 @@ class TrainingSettings(Settings):
     shard: bool = Field(False, description="share weights and optimiser out over processes (FSDP), for large models")
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        if self.optimiser == "muon" and self.shard:
+            yield "optimiser", "works on whole matrices, which shard=true shares out: use adamw, or shard=false"
         if self.max_steps is None and self.max_epochs is None:
-            if self.schedule == "cosine":
+            if self.schedule in FALLING:
                 yield "schedule", "needs max_steps or max_epochs: it falls until then"
             elif self.time_limit is None and self.patience == 0:
                 yield "max_steps", "leaves training without an end: give max_steps, max_epochs, time_limit or patience"

@@ -2,24 +2,27 @@
 
 from typing import Any
 
+from regard.settings.training import FALLING
+
 FREE = {
     *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
     *(f"training.{name}" for name in ("log_every", "tensorboard", "device", "threads", "shard")),
 }
-ENDS = {"training.max_steps", "training.max_epochs"}  # cosine falls until then, so for it they are part of the path
+ENDS = {"training.max_steps", "training.max_epochs"}  # some schedules fall until then: they are part of the path
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """`training.learning_rate: 0.001 → 0.002`, one line for each field that may not differ and does."""
     before, after = _flat(old), _flat(new)
-    cosine = after.get("training.schedule") == "cosine"
+    schedule = after.get("training.schedule")
     found = []
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) == after.get(name):
             continue
-        if cosine and name in ENDS:
-            found.append(f"{name}: {before.get(name)} → {after.get(name)} (training.schedule=cosine falls until then)")
+        if schedule in FALLING and name in ENDS:
+            why = f"training.schedule={schedule} falls until then"
+            found.append(f"{name}: {before.get(name)} → {after.get(name)} ({why})")
         elif not any(name == free or name.startswith(free + ".") for free in FREE):
             found.append(f"{name}: {before.get(name)} → {after.get(name)}")
     return found

@@ -1,4 +1,4 @@
-"""AdamW, and which parameters decay.
+"""AdamW, or Muon with AdamW for what is no hidden matrix; and which parameters decay.
 
     m ← β₁ m + (1−β₁) g,   v ← β₂ v + (1−β₂) g²,   θ ← θ − η (m̂ / (√v̂ + ε) + λ θ)
 
@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.settings.training import TrainingSettings
+from regard.training.muon import Muon, hidden_matrices
 
 
 def decaying(model: nn.Module) -> set[nn.Parameter]:
@@ -25,40 +26,55 @@ def decaying(model: nn.Module) -> set[nn.Parameter]:
 
 
 class Optimiser:
-    """AdamW whose every step takes a divisor of the gradient and a flag that calls the step off."""
+    """Every step takes a divisor of the gradient and a flag that calls the step off."""
 
     def __init__(self, model: nn.Module, settings: TrainingSettings, rate: Callable[[int], float]) -> None:
         decays = set(model.parameters()) if settings.decay_all else decaying(model)
-        self.names = {weight: name for name, weight in model.named_parameters() if weight.requires_grad}
+        self.names: dict[Tensor, str] = {
+            weight: name for name, weight in model.named_parameters() if weight.requires_grad
+        }
         self.rate = rate
+        matrices = set(hidden_matrices(model)) if settings.optimiser == "muon" else set()
+        rest = [weight for weight in self.names if weight not in matrices]
         groups = [
-            {"params": [w for w in self.names if w in decays], "weight_decay": settings.weight_decay},
-            {"params": [w for w in self.names if w not in decays], "weight_decay": 0.0},
+            {"params": [w for w in rest if w in decays], "weight_decay": settings.weight_decay},
+            {"params": [w for w in rest if w not in decays], "weight_decay": 0.0},
         ]
-        self.adam = torch.optim.AdamW(
-            [group for group in groups if group["params"]], lr=settings.learning_rate, betas=settings.betas, fused=True
-        )
+        groups = [group for group in groups if group["params"]]
+        self.adam = None
+        if groups:
+            self.adam = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=True)
+        self.muon = None
+        if matrices:
+            ordered = [weight for weight in self.names if weight in matrices]
+            self.muon = Muon(ordered, momentum=settings.momentum, weight_decay=settings.weight_decay)
 
     def step(self, number: int, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
         """Update with gradient / divisor at the rate of step `number`, or leave all as it is where skip is 1."""
-        for group in self.adam.param_groups:
-            group["lr"] = self.rate(number)
-        self.adam.grad_scale, self.adam.found_inf = divisor, skip  # pyright: ignore[reportAttributeAccessIssue]
-        self.adam.step()
-        self.adam.zero_grad(set_to_none=True)
+        if self.muon is not None:
+            self.muon.step(self.rate(number), divisor, skip)
+        if self.adam is not None:
+            for group in self.adam.param_groups:
+                group["lr"] = self.rate(number)
+            self.adam.grad_scale, self.adam.found_inf = divisor, skip  # pyright: ignore[reportAttributeAccessIssue]
+            self.adam.step()
+            self.adam.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
         """The state by name, in the order of the model's parameters; a parameter never updated has none."""
-        return {
-            f"{name}.{part}": value
-            for weight, name in self.names.items()
-            for part, value in sorted(self.adam.state[weight].items())
-        }
+        found = {} if self.muon is None else self.muon.tensors(self.names)
+        if self.adam is not None:
+            for weight, name in self.names.items():
+                state = self.adam.state.get(weight, {})
+                found |= {f"{name}.{part}": value for part, value in sorted(state.items())}
+        return found
 
     def restore(self, saved: dict[str, Tensor], fill: Callable[[Tensor, Tensor], None]) -> None:
         """Take up the state that `tensors` gave; `fill(target, value)` copies a whole tensor into a (part of a) one."""
+        if self.muon is not None:
+            self.muon.restore(saved, self.names, fill)
         for weight, name in self.names.items():
-            if f"{name}.step" not in saved:
+            if self.adam is None or f"{name}.step" not in saved:
                 continue
             state = self.adam.state[weight]
             state["step"] = torch.zeros((), dtype=torch.float32, device=weight.device)
