@@ -1,5 +1,7 @@
 """The data check as it is shown in a terminal."""
 
+from typing import Any
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +18,7 @@ def check_table(report: CheckReport) -> RenderableType:
         _figures(report),
         Text(f"50% of the sentences have at most as many tokens, and so on; vocabulary: {sizes}", "dim"),
     ]
+    parts += [_rows(title, rows) for title, rows in report.tables.items() if rows]
     if report.estimates:
         parts.append(_estimates(report))
     parts += [_finding(finding) for finding in report.findings] or [Text("nothing suspicious was found", "green")]
@@ -37,6 +40,15 @@ def _figures(report: CheckReport) -> Table:
 
 def _percent(percent: int) -> str:
     return "longest" if percent == 100 else f"{percent}%"
+
+
+def _rows(title: str, rows: list[dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name, value in rows[0].items():
+        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(*(Text(value if isinstance(value, str) else f"{value:,}") for value in row.values()))
+    return table
 
 
 def _estimates(report: CheckReport) -> Table:

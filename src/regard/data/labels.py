@@ -78,7 +78,7 @@ class Labels:
     def learned(cls, labels: Iterable[str], writing: Writing) -> "Labels":
         """From the label texts of the training data. Numbers are put in the order of their values."""
         found = {label for text in labels for label in writing.labels(text)}
-        return cls(sorted(found, key=lambda label: (not label.isdecimal(), label.zfill(20), label)), writing)
+        return cls(sorted(found, key=lambda label: (int(label) if label.isdecimal() else float("inf"), label)), writing)
 
     def __len__(self) -> int:
         return len(self.names)
