@@ -13,7 +13,8 @@ run.evaluate(test="test.tsv").values["bleu"]
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, overload
@@ -25,12 +26,14 @@ from safetensors.torch import load_model
 from torch import nn
 
 from regard import __version__, catalog, config
+from regard.attention import Silence
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
+from regard.tasks.silencing import heads_called
 from regard.tasks.task import Looks, Prediction, Scores, Task
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
@@ -179,12 +182,18 @@ class Run:
         *,
         prefix: str = "",
         attention: bool = False,
+        without: Sequence[str] = (),
         **decoding: Any,
     ) -> Prediction | list[Prediction]:
-        """One text gives one prediction, several give a list. `beam=1`, `n_best=3`, ... change how it is decoded."""
+        """One text gives one prediction, several give a list. `beam=1`, `n_best=3`, ... change how it is decoded.
+
+        `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
+        """
         single = isinstance(inputs, str)
+        given = [inputs] if single else list(inputs)
         task = self._with(overrides, {"decoding": decoding})
-        found = task.predict(self.model, [inputs] if single else list(inputs), prefix=prefix, attention=attention)
+        with self._silence(task, given, without):
+            found = task.predict(self.model, given, prefix=prefix, attention=attention)
         return found[0] if single else found
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
@@ -203,19 +212,41 @@ class Run:
         gold: Gold | None = None,
         layer: int | None = None,
         head: Head = "mean",
+        prefix: str = "",
+        without: Sequence[str] = (),
         **decoding: Any,
     ) -> AttentionRecord:
         """Where the model looks when it writes its output for a text, or `output`, if that is given.
 
         `method`: one of `regard.look.methods.METHODS`. `layer` and `head` choose the weights that the record's
-        evidence is about. `n_best=3` brings the other hypotheses as `record.beams`.
+        evidence is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
+        begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
         task = self._with(overrides, {"decoding": decoding})
         if not isinstance(task, Looks):
             raise CallError(f"the job {self.recipe.task!r} cannot be looked at yet")
-        return task.look(
-            self.model, text, output=output, method=method, gold=gold, layer=layer, head=head, name=self.folder.name
-        )
+        if prefix and output is not None:
+            raise CallError("give the whole output or a prefix of it, not both")
+        begins = {"prefix": prefix} if prefix else {}  # jobs that write no text have none
+        with self._silence(task, [text], without):
+            record = task.look(
+                self.model, text, output=output, method=method, gold=gold, layer=layer, head=head,
+                name=self.folder.name, **begins,
+            )  # fmt: skip
+        return replace(record, without=tuple(without))
+
+    def _silence(self, task: Task, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
+        """A first look, at all heads, says which modules the names stand for."""
+        if not without:
+            return nullcontext()
+        if not isinstance(task, Looks):
+            raise CallError(f"the job {self.recipe.task!r} has no heads that could be left out")
+        if not inputs:
+            return nullcontext()
+        record = task.look(
+            self.model, inputs[0], output=None, method="raw", gold=None, layer=None, head="mean", name=""
+        )  # fmt: skip
+        return Silence(heads_called(without, self.model, record))
 
     def evaluate(self, overrides: Overrides = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
         """Scores on the test data of the recipe, or on `test=...`.

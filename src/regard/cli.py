@@ -167,6 +167,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--prefix", default="", help="Text that every output has to begin with.")
 @click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")
 @click.option("--scores", is_flag=True, help="Print the score before each output.")
+@click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @json_option
 def predict(
     run: Path,
@@ -177,12 +178,13 @@ def predict(
     prefix: str,
     targets: Path | None,
     scores: bool,
+    without: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Predict for the given inputs, a file, or standard input."""
     from regard.commands.predict import predict as run_predict
 
-    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json)
+    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without)
 
 
 @cli.command()
@@ -201,6 +203,8 @@ def predict(
 @click.option("--no-specials", is_flag=True, help="Hide begin, end and padding.")
 @click.option("--log", is_flag=True, help="Colours on a logarithmic scale.")
 @click.option("--target", help="Force this output, instead of the model's own.")
+@click.option("--prefix", default="", help="Text that the output has to begin with.")
+@click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")

@@ -18,6 +18,7 @@ from regard.attention.relative import Alibi, RelativeBias
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import DotForm, Score, TanhForm
+from regard.attention.silence import Silence
 from regard.attention.streaming import streaming_attention
 from regard.attention.trace import Trace, tracing
 
@@ -42,6 +43,7 @@ __all__ = [
     "ScaledDot",
     "Score",
     "SelfAttention",
+    "Silence",
     "Sinusoidal",
     "SinusoidalGrid",
     "TanhForm",

@@ -13,12 +13,14 @@ f_q, f_k, f_v are linear, networks with a hidden layer (`hidden=`), or nothing a
 Bahdanau et al. 2015, arXiv:1409.0473, for layers of this kind before those words.
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import Score
+from regard.attention.silence import silent
 from regard.attention.trace import tracing
 
 
@@ -79,7 +81,7 @@ class Attention(nn.Module):
         )  # fmt: skip
         if trace is not None and weights is not None:
             trace.keep(self, weights)
-        return context
+        return torch.zeros_like(context) if silent(self) else context
 
 
 class CrossAttention(Attention):

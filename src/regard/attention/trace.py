@@ -10,6 +10,9 @@ weights in the open and hand them to `Trace.keep`, if not, the fused kernel runs
 active trace is a context variable, so a trace sees what runs in its own thread (or async task) and no other. Of
 nested traces the innermost sees.
 
+`Trace(model, gradients=True)` also keeps the weights as part of the graph: `seen.gradients(total)` is then the gradient
+of a number by the weights of every attention.
+
 `Trace()` needs no model: while it is active, a global hook notes the names of the parts of each module called. The
 names are then relative to the module first called. A method that is not `forward` (a decoder's `step`) passes by all
 hooks; to trace one by name, say `Trace(model)`.
@@ -24,6 +27,8 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
+from regard.attention.silence import shown_weights
+
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
 
 
@@ -33,7 +38,8 @@ def tracing() -> "Trace | None":
 
 
 class Trace:
-    def __init__(self, model: nn.Module | None = None):
+    def __init__(self, model: nn.Module | None = None, *, gradients: bool = False):
+        self._in_graph: dict[str, list[Tensor]] | None = {} if gradients else None
         self._names: dict[nn.Module, str] = {}
         self._used: set[str] = set()
         self._kept: dict[str, list[Tensor]] = {}
@@ -57,10 +63,24 @@ class Trace:
         self._token = self._hook = None
 
     def keep(self, module: nn.Module, weights: Float[Tensor, "*b Q K"]) -> None:
-        """Called by attention modules, once for each computation. What is kept has no part in any gradient."""
+        """Called by attention modules, once for each computation. What is shown has no part in any gradient."""
         if module not in self._names:
             self._learn_names(module)
-        self._kept.setdefault(self._names[module], []).append(weights.detach())
+        name = self._names[module]
+        self._kept.setdefault(name, []).append(shown_weights(module, weights.detach()))
+        if self._in_graph is not None:  # what is shown may be a view of what was used
+            self._in_graph.setdefault(name, []).append(weights if weights._base is None else weights._base)
+
+    def gradients(self, total: Float[Tensor, ""]) -> dict[str, Float[Tensor, "*b Q K"]]:
+        """∂ total / ∂ weights of every attention, shaped as `self[name]`; of a trace with gradients=True."""
+        if self._in_graph is None:
+            raise RuntimeError("this trace keeps no gradients: say Trace(model, gradients=True)")
+        flat = [one for calls in self._in_graph.values() for one in calls]
+        found = iter(torch.autograd.grad(total, flat, allow_unused=True, materialize_grads=True))
+        return {
+            name: torch.cat([next(found).reshape(weights.shape) for weights in self._kept[name]], dim=-2)
+            for name in self._in_graph
+        }
 
     @property
     def names(self) -> list[str]:

@@ -38,6 +38,8 @@ class Wish(NamedTuple):
     n_best: int | None = None
     against: Path | None = None
     row: int | None = None
+    prefix: str = ""
+    without: tuple[str, ...] = ()
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -49,7 +51,7 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     record = taken(run, inputs, wish)
     against = None
     if wish.against is not None:
-        again = wish._replace(target=record.output or None, n_best=None)
+        again = wish._replace(target=record.output or None, n_best=None, prefix="", without=())
         against = taken(wish.against, (record.input,), again)
     record, against = (one and read(one, wish) for one in (record, against))
     assert record is not None
@@ -89,10 +91,12 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if wish.view == "beams" and not wish.n_best:
         decoding["n_best"] = 3
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
-    return api.load(run).look(
-        texts[0], overrides, output=wish.target, method=wish.method, layer=wish.layer if of_source else None,
+    loaded = api.load(run)
+    return loaded.look(
+        loaded.task.inputs(texts)[0], overrides, output=wish.target, method=wish.method,
+        layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
-        **decoding,
+        prefix=wish.prefix, without=wish.without, **decoding,
     )  # fmt: skip
 
 

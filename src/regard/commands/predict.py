@@ -21,6 +21,7 @@ def predict(
     targets: Path | None,
     scores: bool,
     as_json: bool,
+    without: tuple[str, ...] = (),
 ) -> None:
     """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
 
@@ -37,7 +38,7 @@ def predict(
     if targets is not None:
         predictions, scores = loaded.score(lines, list(_lines(targets))), True
     else:
-        predictions = loaded.predict(lines, overrides, prefix=prefix)
+        predictions = loaded.predict(lines, overrides, prefix=prefix, without=without)
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
         return _write(output_file, [document])

@@ -75,6 +75,7 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
         "model": record.model,
         "input": record.input,
         "output": record.output,
+        "without": list(record.without),
         "score": record.score,
         "scores": list(record.scores),
         "axes": {name: _describe_axis(axis, write) for name, axis in record.axes.items()},
@@ -127,6 +128,7 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
         gold=None if gold is None else Gold(_links(gold["sure"]), _links(gold["possible"])),
         evidence=tuple(Figure(**figure) for figure in tree["evidence"]),
         beams=tuple(_restore(beam, read) for beam in tree["beams"]),
+        without=tuple(tree.get("without", ())),
     )
 
 

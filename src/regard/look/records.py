@@ -67,6 +67,7 @@ class AttentionRecord:
     gold: Gold | None = None  # links (source word, target word)
     beams: "tuple[AttentionRecord, ...]" = ()  # the other hypotheses of the search, best first
     evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
+    without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
 
     def __post_init__(self) -> None:
         if not self.attentions:

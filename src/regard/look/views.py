@@ -105,7 +105,8 @@ class Shown:
         elif self.view == "lines" and len(self.heads) > 1:
             subject = f"Attention {KINDS[self.layers[0].kind]}, every head"
             subject += "" if self.layer is None else f" of layer {self.layer}"
-        return f"{subject}. {method_line(self.record.method)}"
+        silent = f" Without {', '.join(self.record.without)}." if self.record.without else ""
+        return f"{subject}. {method_line(self.record.method)}{silent}"
 
     @property
     def figures(self) -> list[Figure]:

@@ -19,28 +19,6 @@ from regard.tasks.search import Ids, to_tensor
 GROUP = 4096  # tokens that go through the model together
 
 
-class _Used(Trace):
-    """A trace that also keeps the weights as they were used, as part of the graph."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__(model)
-        self.used: dict[str, list[Tensor]] = {}
-
-    def keep(self, module: nn.Module, weights: Tensor) -> None:
-        super().keep(module, weights)
-        base = weights._base  # what is shown may be a view of what was used
-        self.used.setdefault(self._names[module], []).append(weights if base is None else base)
-
-    def gradients(self, total: Tensor) -> dict[str, Tensor]:
-        """Shaped as the weights: the steps of a recurrent decoder are joined along Q."""
-        flat = [one for calls in self.used.values() for one in calls]
-        found = iter(torch.autograd.grad(total, flat, allow_unused=True, materialize_grads=True))
-        return {
-            name: torch.cat([next(found).reshape(weights.shape) for weights in self.calls(name)], dim=-2)
-            for name in self.used
-        }
-
-
 def by_weights(model: Seq2Seq, ids: Ids, tokens: Ids, whole: Mapping[str, bool]) -> dict[str, np.ndarray]:
     """H Q K for each attention. `whole` says of which ones the whole output is asked, not the step of the row.
 
@@ -48,8 +26,7 @@ def by_weights(model: Seq2Seq, ids: Ids, tokens: Ids, whole: Mapping[str, bool])
     """
     kept: dict[str, list[np.ndarray]] = {name: [] for name in whole}
     for steps in _groups(ids, tokens):
-        seen = _Used(model)
-        with seen:
+        with Trace(model, gradients=True) as seen:
             total = _log_probability(model, ids, tokens, steps)
         for name, gradient in seen.gradients(total).items():  # steps H Q K
             if whole[name]:

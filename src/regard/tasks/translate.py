@@ -156,6 +156,7 @@ class Translate:
         layer: int | None = None,
         head: Head = "mean",
         name: str = "",
+        prefix: str = "",
     ) -> AttentionRecord:
         """Where the model looks when it writes its own output, or the given one; n-best alternatives with it."""
         assert isinstance(model, Seq2Seq)
@@ -164,7 +165,7 @@ class Translate:
             tokens, score, others = self.target.encode(output), None, []
         else:
             with looking.evaluating(model):
-                best, *others = self._search(model, [text])[0]
+                best, *others = self._search(model, [text], prefix=prefix)[0]
             tokens, score = best.tokens, best.score
         record = replace(look(tokens), score=score, gold=gold)
         record = looking.evidence(model, self.source, tokens, record, layer, head)

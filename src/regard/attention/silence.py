@@ -1,0 +1,82 @@
+"""Heads that say nothing, from outside: what would the model do without them?
+
+    y = [ξ_1 head_1; …; ξ_H head_H] W_o,      ξ_h = 0 for a silent head, 1 for the others
+
+Michel et al. 2019, section 2.2, arXiv:1905.10650.
+
+    with Silence({model.decoder.layers[2].cross: [3]}):
+        model(batch)
+
+A head is silent wherever its attention runs: fused or in the open, all steps at once or one by one, since what is
+changed is what goes into W_o. An attention that has one head and no W_o asks `silent` itself, and its context is then
+zero. Only the `with`'s own thread (or async task) hears the difference. A trace shows a silent head's weights as zero.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar, Token
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+_active: ContextVar[tuple["Silence", ...]] = ContextVar("regard_silence", default=())
+
+
+@runtime_checkable
+class ManyHeads(Protocol):
+    """Heads side by side, mixed by a last layer."""
+
+    heads: int
+    out: nn.Module
+
+
+class Silence:
+    def __init__(self, heads: Mapping[nn.Module, Sequence[int]]) -> None:
+        """The heads of each attention that are to be silent, from 0."""
+        for module, numbers in heads.items():
+            most = module.heads if isinstance(module, ManyHeads) else 1
+            for number in numbers:
+                if not 0 <= number < most:
+                    raise ValueError(f"head {number} is not one of 0 to {most - 1}")
+        self.heads = {module: sorted(set(numbers)) for module, numbers in heads.items() if numbers}
+        self._token: Token[tuple[Silence, ...]] | None = None
+        self._hooks: list[RemovableHandle] = []
+
+    def __enter__(self) -> "Silence":
+        self._token = _active.set((*_active.get(), self))
+        for module, numbers in self.heads.items():
+            if isinstance(module, ManyHeads):
+                self._hooks.append(module.out.register_forward_pre_hook(partial(self._before_out, module, numbers)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._token is not None
+        _active.reset(self._token)
+        for hook in self._hooks:
+            hook.remove()
+        self._token, self._hooks = None, []
+
+    def _before_out(self, attention: ManyHeads, numbers: list[int], layer: nn.Module, inputs: tuple[Any, ...]) -> Any:
+        if self not in _active.get():  # the model is also running in another thread, where all heads speak
+            return None
+        parts = inputs[0].unflatten(-1, (attention.heads, -1))
+        return _without(parts, -2, numbers).flatten(-2)
+
+
+def silent(module: nn.Module) -> list[int]:
+    """The heads of an attention that are silent at this moment."""
+    return sorted({number for silence in _active.get() for number in silence.heads.get(module, ())})
+
+
+def shown_weights(module: nn.Module, weights: Tensor) -> Tensor:
+    """Weights as a picture should have them: those of silent heads are zero, for nothing came of them."""
+    numbers = silent(module)
+    if not numbers:
+        return weights
+    return _without(weights, -3, numbers) if isinstance(module, ManyHeads) else torch.zeros_like(weights)
+
+
+def _without(x: Tensor, dim: int, numbers: list[int]) -> Tensor:
+    return x.index_fill(dim, torch.tensor(numbers, device=x.device), 0.0)
