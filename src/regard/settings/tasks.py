@@ -3,10 +3,12 @@
 from regard.settings.classify import ClassifyRecipe
 from regard.settings.encode import EncodeRecipe
 from regard.settings.recipe import Recipe
+from regard.settings.transcribe import TranscribeRecipe
 from regard.settings.translate import TranslateRecipe
 
 TASKS: dict[str, type[Recipe]] = {
     "classify": ClassifyRecipe,
     "encode": EncodeRecipe,
+    "transcribe": TranscribeRecipe,
     "translate": TranslateRecipe,
 }

@@ -1,0 +1,127 @@
+"""CTC while decoding: how probable a beginning is by CTC alone, and where each token of a text lies in time.
+
+Prefix scores: Watanabe et al. 2017, "Hybrid CTC/Attention Architecture", algorithm 2; Graves 2008, section 7.5.
+For a beginning g, r_n[t] and r_b[t] are the log-probabilities of all paths over frames 0 … t that read g and end in
+its last token, or in a blank. The next token c can come first at frame t after any of these at t − 1:
+
+    φ_c[t] = r_b[t]  if c repeats the last token of g (a blank must stand between), else  log(e^{r_b[t]} + e^{r_n[t]})
+    ψ(g c) = log Σ_t e^{φ_c[t−1]} p[t, c]                     all outputs that begin with g c
+    ψ(g </s>) = log(e^{r_n[T−1]} + e^{r_b[T−1]})               the output g itself
+
+φ differs for one token only, so the sum over t is one matrix product for all c at once; the recursion over frames runs
+only for tokens that were chosen.
+
+Forced alignment: the most probable single path that reads a given text (Viterbi).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.protocol import END, START
+
+BLANK = 0
+NEVER = -1e30  # log 0, but finite, so that differences are never NaN
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """N beginnings of outputs for B recordings. `scores` never changes; the rest is about the beginnings."""
+
+    scores: Float[Tensor, "B K V"]  # log p[t, c]; beyond a recording's end, blank for certain
+    row: Int[Tensor, " N"]  # the recording of each beginning
+    in_token: Float[Tensor, "N K"]  # r_n
+    in_blank: Float[Tensor, "N K"]  # r_b
+    last: Int[Tensor, " N"]
+    psi: Float[Tensor, " N"]
+
+    @classmethod
+    def start(cls, scores: Float[Tensor, "B K V"], lengths: Int[Tensor, " B"], copies: int = 1) -> "Prefixes":
+        """The empty beginning: blanks only."""
+        beyond = torch.arange(scores.shape[1], device=scores.device) >= lengths.unsqueeze(1)
+        scores = scores.masked_fill(beyond.unsqueeze(2), NEVER)
+        scores[:, :, BLANK] = scores[:, :, BLANK].masked_fill(beyond, 0.0)
+        row = torch.arange(len(scores), device=scores.device).repeat_interleave(copies)
+        in_blank = scores[row, :, BLANK].cumsum(1)
+        last = torch.full_like(row, START)
+        return cls(scores, row, torch.full_like(in_blank, NEVER), in_blank, last, in_blank.new_zeros(len(row)))
+
+    def select(self, rows: Int[Tensor, " M"]) -> "Prefixes":
+        parts = (self.row, self.in_token, self.in_blank, self.last, self.psi)
+        return Prefixes(self.scores, *(part[rows] for part in parts))
+
+    def gains(self) -> Float[Tensor, "N V"]:
+        """log p(g c … | g …) for every next token c: how much ψ changes. Never above 0, but for rounding."""
+        either = torch.logaddexp(self.in_token, self.in_blank)
+        psi = self._sum(either)
+        again = self._sum(self.in_blank).gather(1, self.last.unsqueeze(1))  # </s> and <s> are never a last token
+        psi = psi.scatter(1, self.last.unsqueeze(1), again)
+        psi[:, END] = either[:, -1]
+        return psi - self.psi.unsqueeze(1)
+
+    def _sum(self, before: Float[Tensor, "N K"]) -> Float[Tensor, "N V"]:
+        """log Σ_t e^{before[t−1]} p[t, c]"""
+        before = torch.cat([self._first().unsqueeze(1), before[:, :-1]], dim=1)
+        highest = before.amax(1, keepdim=True)
+        size = (before - highest).exp()
+        rows, counts = self.row.unique_consecutive(return_counts=True)
+        if counts.amin() < counts.amax():  # beams of a recording stand together, and share its frames if they can
+            rows = self.row
+        total = torch.bmm(size.unflatten(0, (len(rows), -1)), self.scores[rows].exp()).flatten(0, 1)
+        return (total.log() + highest).clamp(min=NEVER)
+
+    def _first(self) -> Float[Tensor, " N"]:
+        """φ before the first frame: nothing has been read, which is certain for the empty beginning only."""
+        return torch.where(self.last == START, 0.0, NEVER)
+
+    def step(self, tokens: Int[Tensor, " N"]) -> "Prefixes":
+        """Each beginning with one token more."""
+        phi = torch.where(
+            (tokens == self.last).unsqueeze(1), self.in_blank, torch.logaddexp(self.in_token, self.in_blank)
+        )
+        phi = torch.cat([self._first().unsqueeze(1), phi[:, :-1]], dim=1)
+        scores = self.scores[self.row]
+        said = scores.gather(2, tokens.view(-1, 1, 1).expand(-1, scores.shape[1], 1)).squeeze(2)
+        blank = scores[:, :, BLANK]
+        in_token = in_blank = torch.full_like(self.psi, NEVER)
+        ahead = []
+        for t in range(scores.shape[1]):
+            in_token, in_blank = (
+                torch.logaddexp(in_token, phi[:, t]) + said[:, t],
+                torch.logaddexp(in_token, in_blank) + blank[:, t],
+            )
+            ahead.append(torch.stack([in_token, in_blank]))
+        both = torch.stack(ahead, dim=2).clamp(min=NEVER)
+        psi = torch.logsumexp(phi + said, dim=1)
+        return Prefixes(self.scores, self.row, both[0], both[1], tokens, psi)
+
+
+def forced_alignment(scores: Float[Tensor, "K V"], tokens: list[int]) -> list[tuple[int, int]] | None:
+    """The frames (first, last) of each token on the most probable path; None if there are too few frames."""
+    states = [BLANK]
+    for token in tokens:
+        states += [token, BLANK]
+    K, S = len(scores), len(states)
+    emitted = scores[:, torch.tensor(states, device=scores.device)].tolist()
+    best = [[NEVER] * S for _ in range(K)]
+    origin = [[0] * S for _ in range(K)]
+    best[0][0] = emitted[0][0]
+    if S > 1:
+        best[0][1] = emitted[0][1]
+    for t in range(1, K):
+        for s in range(S):
+            skips = s >= 2 and states[s] != BLANK and states[s] != states[s - 2]
+            options = [s, *([s - 1] if s else []), *([s - 2] if skips else [])]
+            origin[t][s] = max(options, key=lambda o: best[t - 1][o])
+            best[t][s] = max(NEVER, best[t - 1][origin[t][s]] + emitted[t][s])
+    state = max(range(max(0, S - 2), S), key=lambda s: best[K - 1][s])
+    if best[K - 1][state] <= NEVER / 2:
+        return None
+    frames: list[list[int]] = [[] for _ in tokens]
+    for t in range(K - 1, -1, -1):
+        if state % 2:
+            frames[state // 2].append(t)
+        state = origin[t][state]
+    return [(found[-1], found[0]) for found in frames]

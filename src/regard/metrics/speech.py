@@ -1,0 +1,78 @@
+"""Scores of transcripts: error rates against references, and times against the truth.
+
+    WER = (substitutions + deletions + insertions) / words of the references, over all of them       CER: of characters
+
+As `jiwer` counts them. A transcript with many invented words can have an error rate above 100%.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import CallError
+
+
+def error_rates(said: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Word and character error rate and what they are made of, in percent of the references' words; exact match."""
+    try:
+        import jiwer
+    except ImportError:
+        raise CallError("error rates of speech need the package jiwer: pip install 'regard[audio]'") from None
+    if not said or len(said) != len(references):
+        raise CallError(f"{len(said)} transcripts and {len(references)} references: they must pair up")
+    words = jiwer.process_words(list(references), list(said))
+    count = words.hits + words.substitutions + words.deletions
+    return {
+        "wer": 100 * words.wer,
+        "cer": 100 * jiwer.process_characters(list(references), list(said)).cer,
+        "word_accuracy": 100 * (1 - words.wer),
+        "exact_match": 100 * sum(map(_same, said, references)) / len(said),
+        "substitutions": 100 * words.substitutions / count,
+        "deletions": 100 * words.deletions / count,
+        "insertions": 100 * words.insertions / count,
+    }
+
+
+def _same(said: str, reference: str) -> bool:
+    return said.split() == reference.split()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """`inside`: the percentage of pieces heard within their interval. `off`: mean distance to its middle, seconds."""
+
+    inside: float
+    off: float
+
+
+def timing(heard: Sequence[float], gold: Sequence[tuple[float, float]]) -> Timing:
+    """When each piece of text was heard, against the intervals in which it was really there."""
+    if not gold or len(heard) != len(gold):
+        raise CallError(f"{len(heard)} times and {len(gold)} intervals: they must pair up")
+    times, intervals = np.asarray(heard), np.asarray(gold)
+    inside = (intervals[:, 0] <= times) & (times <= intervals[:, 1])
+    return Timing(100 * float(inside.mean()), float(np.abs(times - intervals.mean(axis=1)).mean()))
+
+
+def expected_times(weights: Float[np.ndarray, "T K"], times: Float[np.ndarray, " K"]) -> Float[np.ndarray, " T"]:
+    """When each step looked, on average: Σ_k a_tk time_k. Weights may sum to less than one, where some are left out."""
+    return (weights @ times) / np.maximum(weights.sum(axis=1), 1e-9)
+
+
+def peak_times(weights: Float[np.ndarray, "T K"], times: Float[np.ndarray, " K"]) -> Float[np.ndarray, " T"]:
+    """When each step looked most."""
+    return times[weights.argmax(axis=1)]
+
+
+def middle_spans(
+    weights: Float[np.ndarray, "T K"], edges: Float[np.ndarray, " K1"], share: float = 0.8
+) -> Float[np.ndarray, "T 2"]:
+    """From when to when each step looked: the middle of the time that holds `share` of its weight.
+
+    `edges`: when each of the K vectors begins and, last, when the last one ends; weight is spread evenly in between.
+    """
+    total = np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
+    below = np.pad(np.cumsum(weights / total, axis=1), ((0, 0), (1, 0)))
+    return np.array([np.interp([(1 - share) / 2, (1 + share) / 2], row, edges) for row in below])
