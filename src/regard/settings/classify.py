@@ -189,5 +189,8 @@ class ClassifyRecipe(Recipe):
         if not isinstance(self.model, MODELS[self.data.kind]):
             fitting = ", ".join(str(one.model_fields["kind"].default) for one in MODELS[self.data.kind])
             yield "model.kind", f"does not read data.kind={self.data.kind}; {fitting} would"
+        paced = isinstance(self.model, PretrainedClassifierSettings) and self.model.layer_decay < 1
+        if paced and self.training.optimiser == "muon":
+            yield "model.layer_decay", "sets rates of its own, which training.optimiser=muon does not know"
         if self.data.separator is not None and self.decoding.n_best > 1:
             yield "decoding.n_best", "has no meaning where a text has several labels: their probabilities are all given"

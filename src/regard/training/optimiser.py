@@ -9,7 +9,8 @@ where another tensor says so (torch made these for its gradient scaler), so that
 and skipping a bad step needs no answer from the GPU.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.settings.training import TrainingSettings
 from regard.training.muon import Muon, hidden_matrices
+from regard.training.protocols import Paced
 
 
 def decaying(model: nn.Module) -> set[nn.Parameter]:
@@ -36,11 +38,12 @@ class Optimiser:
         self.rate = rate
         matrices = set(hidden_matrices(model)) if settings.optimiser == "muon" else set()
         rest = [weight for weight in self.names if weight not in matrices]
-        groups = [
-            {"params": [w for w in rest if w in decays], "weight_decay": settings.weight_decay},
-            {"params": [w for w in rest if w not in decays], "weight_decay": 0.0},
-        ]
-        groups = [group for group in groups if group["params"]]
+        paces: Mapping[Any, float] = model.rates() if isinstance(model, Paced) else {}
+        together: dict[tuple[float, float], list[Tensor]] = {}
+        for weight in rest:
+            decay = settings.weight_decay if weight in decays else 0.0
+            together.setdefault((decay, paces.get(weight, 1.0)), []).append(weight)
+        groups = [{"params": w, "weight_decay": decay, "pace": pace} for (decay, pace), w in together.items()]
         self.adam = None
         if groups:
             self.adam = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=True)
@@ -55,7 +58,7 @@ class Optimiser:
             self.muon.step(self.rate(number), divisor, skip)
         if self.adam is not None:
             for group in self.adam.param_groups:
-                group["lr"] = self.rate(number)
+                group["lr"] = self.rate(number) * group["pace"]
             self.adam.grad_scale, self.adam.found_inf = divisor, skip  # pyright: ignore[reportAttributeAccessIssue]
             self.adam.step()
             self.adam.zero_grad(set_to_none=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @runtime_checkable
@@ -14,6 +14,13 @@ class Loss(Protocol):
     def total(self) -> Tensor: ...
     @property
     def count(self) -> Any: ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A model whose parts learn at rates of their own, relative to the schedule's."""
+
+    def rates(self) -> dict[nn.Parameter, float]: ...
 
 
 @runtime_checkable
