@@ -9,8 +9,7 @@ where another tensor says so (torch made these for its gradient scaler), so that
 and skipping a bad step needs no answer from the GPU.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -38,7 +37,7 @@ class Optimiser:
         self.rate = rate
         matrices = set(hidden_matrices(model)) if settings.optimiser == "muon" else set()
         rest = [weight for weight in self.names if weight not in matrices]
-        paces: Mapping[Any, float] = model.rates() if isinstance(model, Paced) else {}
+        paces: dict[Tensor, float] = model.rates() if isinstance(model, Paced) else {}
         together: dict[tuple[float, float], list[Tensor]] = {}
         for weight in rest:
             decay = settings.weight_decay if weight in decays else 0.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from torch import Tensor, nn
+from torch import Tensor
 
 
 @runtime_checkable
@@ -20,7 +20,7 @@ class Loss(Protocol):
 class Paced(Protocol):
     """A model whose parts learn at rates of their own, relative to the schedule's."""
 
-    def rates(self) -> dict[nn.Parameter, float]: ...
+    def rates(self) -> dict[Tensor, float]: ...
 
 
 @runtime_checkable
