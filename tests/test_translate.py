@@ -1,5 +1,6 @@
 """Text to text, from the user's file to predictions: on the command line and in Python, on real files."""
 
+import hashlib
 import json
 import os
 import signal
@@ -285,3 +286,19 @@ def test_two_processes_train_as_one(tmp_path):
     assert len(losses[0]) == 30
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
     assert both.stderr.count("validation loss") == 1, "only one process speaks"
+
+
+def test_a_run_of_an_older_version_goes_on_though_settings_were_added(tmp_path):
+    file, folder = recipe(tmp_path, "recurrent", max_steps=4, validate_every=4), tmp_path / "run"
+    regard.train(file, output=folder)
+    checkpoint = max((folder / "state").iterdir())
+    saved = json.loads((checkpoint / "run.json").read_text())
+    del saved["config"]["training"]["decay_all"]  # as if it had come later
+    (checkpoint / "run.json").write_text(json.dumps(saved))
+    sums = (checkpoint / "SHA256SUMS").read_text().splitlines()
+    digest = hashlib.sha256((checkpoint / "run.json").read_bytes()).hexdigest()
+    sums = [f"{digest}  run.json" if line.endswith("run.json") else line for line in sums]
+    (checkpoint / "SHA256SUMS").write_text("\n".join(sums) + "\n")
+    with pytest.raises(CallError, match="decay_all: False → True"):
+        regard.train(file, output=folder, training={"max_steps": 6, "decay_all": True})
+    assert regard.train(file, output=folder, training={"max_steps": 6}).summary()["step"] == 6

@@ -41,6 +41,7 @@ from regard.training.report import Section, write_report
 from regard.training.run import Result
 
 CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
+DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
 Overrides = Iterable[str] | Mapping[str, Any]
 
 
@@ -66,10 +67,10 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         model = task.build()
         if parallel.main and not (folder / CONFIG).exists():
             _keep(task, folder)
-        identity = config.as_tree(recipe) | {"training data": task.fingerprint()}
+        identity = config.as_tree(recipe) | {DATA: task.fingerprint()}
         result = fit(
             model, task.batches(), recipe.training, folder,
-            evaluate=task.validate, sample=task.sample, config=identity, parallel=parallel,
+            evaluate=task.validate, sample=task.sample, config=identity, complete=_complete, parallel=parallel,
         )  # fmt: skip
         if parallel.main:
             _keep(task, folder)  # anew: limits may have been raised
@@ -78,6 +79,15 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
             _report(task, folder)
         with parallel.main_first():
             return load(folder)
+
+
+def _complete(old: dict[str, Any]) -> dict[str, Any]:
+    """The identity of a run that an older version began, with the settings that have been added since."""
+    recipe = {name: value for name, value in old.items() if name != DATA}
+    try:
+        return old | config.as_tree(config.build(recipe))
+    except CallError:  # a setting that is no more: it is listed among the differences
+        return old
 
 
 def _check(task: Task, folder: Path) -> None:

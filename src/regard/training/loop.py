@@ -51,20 +51,22 @@ def fit(
     evaluate: Evaluate | None = None,
     sample: Sample | None = None,
     config: dict[str, Any] | None = None,
+    complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda old: old,
     parallel: Parallel | None = None,
     on_message: Say | None = None,
 ) -> Result:
     """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
 
     `evaluate(model)` gives validation scores, among them `settings.metric`; `sample(model)` a text to show beside them.
-    `config` is the resolved recipe: a folder that was started with another one is refused. The best weights (by the
-    metric; averaged, if `settings.average`) end up in `folder/model.safetensors`.
+    `config` is the resolved recipe: a folder that was started with another one is refused; `complete(old)` gives an
+    older version's recipe the settings that have been added since, at their defaults. The best weights (by the metric;
+    averaged, if `settings.average`) end up in `folder/model.safetensors`.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
     config = {"training": settings.model_dump(mode="json")} if config is None else config
     parallel = parallel or Parallel(device=pick_device(settings.device))
-    trainer = _Trainer(model, batches, settings, Path(folder), evaluate, sample, config, parallel, on_message)
+    trainer = _Trainer(model, batches, settings, Path(folder), evaluate, sample, config, complete, parallel, on_message)
     try:
         return trainer.train()
     finally:
@@ -81,6 +83,7 @@ class _Trainer:
         evaluate: Evaluate | None,
         sample: Sample | None,
         config: dict[str, Any],
+        complete: Callable[[dict[str, Any]], dict[str, Any]],
         parallel: Parallel,
         on_message: Say | None,
     ) -> None:
@@ -93,7 +96,7 @@ class _Trainer:
         step = parallel.share(self.checkpoints.latest(self.say) if parallel.main else None)
         checkpoint = None if step is None else self.checkpoints.load(step)
         if checkpoint is not None:
-            _refuse_another_recipe(folder, checkpoint.run["config"], config)
+            _refuse_another_recipe(folder, complete(checkpoint.run["config"]), config)
 
         self.rate = schedule(settings, last=lambda: limits.last_step(settings, batches.len_epoch))
         self.update = Update(model, settings, parallel, self.rate, spare=lambda: next(batches.epoch(0)))
