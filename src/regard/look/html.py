@@ -25,7 +25,9 @@ from regard.look.records import KINDS, AttentionRecord, Head
 from regard.look.tree import beam_tree
 from regard.look.views import Shown, head_line
 
-MODULES = ("data.js", "paint.js", "matrix.js", "lines.js", "views.js", "app.js")
+MODULES = (
+    "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "app.js"
+)  # fmt: skip
 START = """mount(
   document.getElementById("regard"), JSON.parse(document.getElementById("regard-data").textContent), { keep: true });
 """

@@ -1,15 +1,49 @@
-// A record as it arrives (JSON, weights in base 64) and the tables that views draw of it.
+// A record as it arrives (JSON, weights in base 64), and where the views get their tables from.
 
-/** Weights become one Float32Array an attention: heads × rows × columns. */
+/** Weights become one Float32Array an attention: heads × rows × columns. A served page brings none of them at first. */
 export function openRecord(tree) {
-  const attentions = tree.attentions.map((one) => ({ ...one, weights: decode(one.weights) }));
-  return { ...tree, attentions, beams: tree.beams.map(openRecord) };
+  const attentions = tree.attentions.map((one) => ({ ...one, weights: one.weights === undefined ? null : decode(one.weights) }));
+  const axes = Object.fromEntries(Object.entries(tree.axes).map(([name, axis]) =>
+    [name, { ...axis, signal: typeof axis.signal === "string" ? decode(axis.signal) : null }]));
+  return { ...tree, attentions, axes, beams: tree.beams.map(openRecord) };
 }
 
-function decode(text) {
-  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
-  return Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
+/** float32, little-endian, as every machine with a browser is. */
+export function decode(text) {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return new Float32Array(bytes.buffer);
+}
+
+/**
+ * Tables of records that are here as a whole. A source has three methods, which may take their time:
+ * `table(number, hypothesis, choice)` → {values, rows, columns, card}, `heads(number, choice)` → one table a head of a
+ * layer, `maps(kind)` → [{layer, heads: [{values, q, k, line}]}].
+ */
+export function localSource(records, cards) {
+  const hypothesis = (number, beam) => [records[number], ...records[number].beams][beam];
+  return {
+    async table(number, beam, choice) {
+      return { ...tableOf(hypothesis(number, beam), choice), card: cards[number]?.[keyOf(choice)] };
+    },
+    async heads(number, choice) {
+      const [layer] = layersOf(records[number], choice.kind).filter((one) => choice.layer === "all" || one.layer === Number(choice.layer));
+      return Array.from({ length: layer.shape[0] }, (_, head) => tableOf(records[number], { ...choice, layer: layer.layer, head }));
+    },
+    async maps(kind) {
+      return layersOf(records[0], kind).map((one) => {
+        const [heads, q, k] = one.shape;
+        return {
+          layer: one.layer,
+          heads: Array.from({ length: heads }, (_, head) => ({
+            values: one.weights.subarray(head * q * k, (head + 1) * q * k), q, k,
+            line: cards[0][keyOf({ kind, layer: one.layer, head })].line,
+          })),
+        };
+      });
+    },
+  };
 }
 
 export function kindsOf(record) {

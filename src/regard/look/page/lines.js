@@ -1,15 +1,14 @@
 // Lines between words: who looks stands at the left, what is looked at at the right, each head in a colour of its own.
 import { largest, strength } from "./data.js";
-import { element, headColour, short } from "./paint.js";
+import { element, headColour, short, svgElement } from "./paint.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const STEP = 27;
 const MOST = 4000; // lines; the faintest are left out
 
 export function drawLines(place, tables, names, log) {
   const { rows, columns } = tables[0];
   const height = STEP * Math.max(rows.length, columns.length) + 12;
-  const svg = make("svg", { viewBox: `0 0 640 ${height}`, width: 640, height, role: "group", "aria-label": "lines between words" });
+  const svg = svgElement("svg", { viewBox: `0 0 640 ${height}`, width: 640, height, role: "group", "aria-label": "lines between words" });
   const y = (i, count) => 6 + ((i + 0.5) * (height - 12)) / count;
   const drawn = [];
   tables.forEach((table, number) => {
@@ -23,18 +22,18 @@ export function drawLines(place, tables, names, log) {
   const paths = drawn.slice(-MOST).map(({ i, j, share, value, number }) => {
     const shift = (number - (tables.length - 1) / 2) * 1.8;
     const [from, to] = [y(i, rows.length) + shift, y(j, columns.length) + shift];
-    const path = make("path", {
+    const path = svgElement("path", {
       class: "line", d: `M200 ${from} C 310 ${from}, 330 ${to}, 440 ${to}`, stroke: headColour(number),
       "stroke-width": 0.6 + 2.6 * share, opacity: 0.15 + 0.8 * share,
     });
-    const title = make("title");
+    const title = svgElement("title");
     title.textContent = `${rows[i].text} ← ${columns[j].text}: ${value.toFixed(4)}`;
     path.append(title);
     svg.append(path);
     return { path, i, j };
   });
   const side = (tokens, x, anchor, key) => tokens.forEach((token, index) => {
-    const text = make("text", { class: "word", x, y: y(index, tokens.length) + 5, "text-anchor": anchor, tabindex: 0, direction: "ltr" });
+    const text = svgElement("text", { class: "word", x, y: y(index, tokens.length) + 5, "text-anchor": anchor, tabindex: 0, direction: "ltr" });
     text.textContent = short(token.text);
     const only = (on) => paths.forEach((one) => one.path.classList.toggle("away", on && one[key] !== index));
     for (const event of ["pointerenter", "focus"]) text.addEventListener(event, () => only(true));
@@ -53,10 +52,4 @@ export function drawLines(place, tables, names, log) {
     });
     place.append(legend);
   }
-}
-
-function make(name, attributes = {}) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
 }

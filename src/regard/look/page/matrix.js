@@ -16,8 +16,9 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   const head = Math.ceil(widest(table.columns) * 0.77) + 20;
   const room = Math.max(240, place.clientWidth - left - head * 0.7 - 8);
   const cell = Math.max(1, Math.min(34, Math.floor(room / k)));
+  const tall = q <= 60 ? Math.max(cell, 15) : cell; // few rows over many columns keep their labels
   const width = left + cell * k + Math.ceil(head * 0.75);
-  const height = head + cell * q + 4;
+  const height = head + tall * q + 4;
 
   const readout = element("output", { className: "readout" });
   const base = canvas(width, height);
@@ -44,35 +45,26 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   }
 
   function paint() {
-    const colours = ramp(signed);
-    const cells = element("canvas", { width: k, height: q });
-    const image = new ImageData(k, q);
-    for (let i = 0; i < q * k; i++) {
-      const value = table.values[i];
-      const share = strength(value, strongest, log);
-      const index = signed ? 127.5 + 127.5 * Math.sign(value) * share : 255 * share;
-      image.data.set([...colours[Math.round(index)], 255], 4 * i);
-    }
-    cells.getContext("2d").putImageData(image, 0, 0);
+    const cells = painted(table.values, q, k, strongest, log, signed);
     const pen = base.getContext("2d");
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(cells, left, head, cell * k, cell * q);
+    pen.drawImage(cells, left, head, cell * k, tall * q);
     const style = getComputedStyle(place);
     if (cell >= 8) {
       pen.strokeStyle = style.getPropertyValue("--paper") || "#ffffff";
       pen.lineWidth = 1;
       pen.beginPath();
-      for (let j = 0; j <= k; j++) { pen.moveTo(left + j * cell, head); pen.lineTo(left + j * cell, head + q * cell); }
-      for (let i = 0; i <= q; i++) { pen.moveTo(left, head + i * cell); pen.lineTo(left + k * cell, head + i * cell); }
+      for (let j = 0; j <= k; j++) { pen.moveTo(left + j * cell, head); pen.lineTo(left + j * cell, head + q * tall); }
+      for (let i = 0; i <= q; i++) { pen.moveTo(left, head + i * tall); pen.lineTo(left + k * cell, head + i * tall); }
       pen.stroke();
     }
     pen.font = FONT;
     pen.fillStyle = style.color;
     pen.textBaseline = "middle";
-    const every = Math.ceil(14 / cell);
+    const [every, second] = [Math.ceil(14 / cell), Math.ceil(14 / tall)];
     pen.textAlign = "right";
     table.rows.forEach((token, i) => {
-      if (i % every === 0) pen.fillText(short(token.text), left - 7, head + (i + 0.5) * cell, left - 8);
+      if (i % second === 0) pen.fillText(short(token.text), left - 7, head + (i + 0.5) * tall, left - 8);
     });
     pen.textAlign = "left";
     table.columns.forEach((token, j) => {
@@ -102,18 +94,18 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
     const accent = getComputedStyle(place).getPropertyValue("--accent") || "#3b53cf";
     pen.strokeStyle = accent;
     pen.globalAlpha = 0.55;
-    pen.strokeRect(left, head + i * cell, k * cell, cell);
-    pen.strokeRect(left + j * cell, head, cell, q * cell);
+    pen.strokeRect(left, head + i * tall, k * cell, tall);
+    pen.strokeRect(left + j * cell, head, cell, q * tall);
     pen.globalAlpha = 1;
     pen.lineWidth = 2;
-    pen.strokeRect(left + j * cell, head + i * cell, cell, cell);
+    pen.strokeRect(left + j * cell, head + i * tall, cell, tall);
     pen.lineWidth = 1;
   }
 
   function cellAt(event) {
     const box = over.getBoundingClientRect();
     const j = Math.floor((event.clientX - box.left - left) / cell);
-    const i = Math.floor((event.clientY - box.top - head) / cell);
+    const i = Math.floor((event.clientY - box.top - head) / tall);
     return i >= 0 && i < q && j >= 0 && j < k ? [i, j] : null;
   }
 
@@ -133,16 +125,23 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   });
 }
 
+/** One pixel a cell. Colours are written as whole numbers: a million cells take some ten milliseconds. */
+function painted(values, q, k, top, log, signed = false) {
+  const colours = Uint32Array.from(ramp(signed), ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red);
+  const image = new ImageData(k, q);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < pixels.length; i++) {
+    const share = strength(values[i], top, log);
+    pixels[i] = colours[Math.round(signed ? 127.5 + 127.5 * Math.sign(values[i]) * share : 255 * share)];
+  }
+  const cells = element("canvas", { width: k, height: q });
+  cells.getContext("2d").putImageData(image, 0, 0);
+  return cells;
+}
+
 /** A small map without labels, for the grid of heads. */
 export function smallMap(values, q, k, log, size = 112) {
-  const colours = ramp();
-  const top = largest(values);
-  const cells = element("canvas", { width: k, height: q });
-  const image = new ImageData(k, q);
-  for (let i = 0; i < q * k; i++) {
-    image.data.set([...colours[Math.round(255 * strength(values[i], top, log))], 255], 4 * i);
-  }
-  cells.getContext("2d").putImageData(image, 0, 0);
+  const cells = painted(values, q, k, largest(values), log);
   const scale = size / Math.max(q, k);
   const made = element("canvas", { width: Math.max(8, Math.round(k * scale)), height: Math.max(8, Math.round(q * scale)) });
   const pen = made.getContext("2d");

@@ -53,3 +53,9 @@ export function element(name, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+export function svgElement(name, attributes = {}) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}

@@ -4,17 +4,15 @@ import { smallMap } from "./matrix.js";
 import { css, element, inkOn, ramp } from "./paint.js";
 
 /** Every layer and head with its entropy; a click opens it as a matrix. */
-export function drawGrid(place, layers, log, lineOf, pick) {
-  for (const one of layers) {
-    const [heads, q, k] = one.shape;
+export function drawGrid(place, layers, log, pick) {
+  for (const { layer, heads } of layers) {
     const row = element("div", { className: "grid" });
-    for (let h = 0; h < heads; h++) {
-      const values = one.weights.subarray(h * q * k, (h + 1) * q * k);
-      const button = element("button", { type: "button" }, `head ${h} · ${lineOf(one.layer, h)}`, smallMap(values, q, k, log));
-      button.addEventListener("click", () => pick(one.layer, h));
+    heads.forEach(({ values, q, k, line }, head) => {
+      const button = element("button", { type: "button" }, `head ${head} · ${line}`, smallMap(values, q, k, log));
+      button.addEventListener("click", () => pick(layer, head));
       row.append(button);
-    }
-    place.append(element("h2", { textContent: `layer ${one.layer}` }), row);
+    });
+    place.append(element("h2", { textContent: `layer ${layer}` }), row);
   }
 }
 
@@ -35,19 +33,25 @@ export function drawText(place, table, log) {
       return [span, " "];
     }));
   };
-  const buttons = [["all rows", mean], ...table.rows.map((token, i) => [token.text, [...table.values.subarray(i * k, i * k + k)]])]
-    .map(([name, weights]) => {
-      const button = element("button", { type: "button", textContent: name });
-      const press = () => {
-        buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-        show(weights);
-      };
-      button.addEventListener("click", press);
-      button.setAttribute("aria-pressed", "false");
-      return button;
-    });
-  place.append(element("div", { className: "chips", role: "group", ariaLabel: "which row looks" }, ...buttons), marked);
-  buttons[0].click();
+  chips(place, "which row looks", ["all rows", ...table.rows.map((token) => token.text)], 0,
+    (at) => show(at ? [...table.values.subarray((at - 1) * k, at * k)] : mean));
+  place.append(marked);
+}
+
+/** Buttons of which one is pressed; `pick` is told which, and also at the start. Gives back `press`; null is none. */
+export function chips(place, label, names, chosen, pick) {
+  const buttons = names.map((name, number) => {
+    const button = element("button", { type: "button", textContent: name });
+    button.addEventListener("click", () => press(number));
+    return button;
+  });
+  const press = (number) => {
+    buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === number)));
+    if (number !== null) pick(number);
+  };
+  place.append(element("div", { className: "chips", role: "group", ariaLabel: label }, ...buttons));
+  press(chosen);
+  return press;
 }
 
 /** Hypotheses: beginnings that they share are written once. A button shows where a hypothesis looked. */
@@ -69,6 +73,8 @@ export function drawTree(place, nodes, scores, chosen, pick) {
   place.append(element("ul", { className: "tree" }, ...nodes.map(branch)));
 }
 
+const MOST_CELLS = 200; // a side of the table: a million cells would bring any browser to a halt
+
 /** All numbers as a table, made when it is opened: for screen readers, and to copy from. */
 export function numbersTable(table) {
   const details = element("details", {}, element("summary", { textContent: "The numbers as a table" }));
@@ -81,10 +87,13 @@ export function numbersTable(table) {
       return made;
     };
     const corner = element("td");
-    const header = element("tr", {}, corner, ...table.columns.map((token) => cell(token.text, "col")));
-    const lines = table.rows.map((token, i) => element("tr", {}, cell(token.text, "row"),
-      ...Array.from(table.values.subarray(i * k, i * k + k), (value) => cell(value.toFixed(4)))));
-    const caption = element("caption", { textContent: "Rows look at columns" });
+    const columns = table.columns.slice(0, MOST_CELLS);
+    const header = element("tr", {}, corner, ...columns.map((token) => cell(token.text, "col")));
+    const lines = table.rows.slice(0, MOST_CELLS).map((token, i) => element("tr", {}, cell(token.text, "row"),
+      ...Array.from(table.values.subarray(i * k, i * k + columns.length), (value) => cell(value.toFixed(4)))));
+    const all = table.rows.length <= MOST_CELLS && k <= MOST_CELLS;
+    const caption = element("caption", { textContent: all ? "Rows look at columns"
+      : `Rows look at columns; the first ${lines.length} of ${table.rows.length} rows, ${columns.length} of ${k} columns` });
     const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "table of weights" },
       element("table", {}, caption, element("thead", {}, header), element("tbody", {}, ...lines)));
     details.append(scroll);

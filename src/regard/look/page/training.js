@@ -1,0 +1,46 @@
+// Attention as training goes on: a slider over the validations, and how the figures of the chosen weights changed.
+import { element, headColour, svgElement } from "./paint.js";
+
+const [WIDE, HIGH, LEFT, BELOW] = [640, 190, 44, 26];
+
+/** `steps`: of the validations; `figures`: for each of them, those of the chosen weights by name. */
+export function drawTraining(place, steps, figures, chosen, pick) {
+  const slider = element("input", { type: "range", name: "step", min: 0, max: steps.length - 1, value: chosen });
+  const told = element("output", { textContent: `step ${steps[chosen].toLocaleString("en")}` });
+  slider.setAttribute("aria-valuetext", `step ${steps[chosen]}`);
+  slider.addEventListener("input", () => pick(Number(slider.value)));
+  place.append(element("label", { className: "slider" }, "training step ", slider, " ", told));
+  const names = [...new Set(figures.flatMap((one) => Object.keys(one)))];
+  names.forEach((name, number) => place.append(curve(name, number, steps, figures.map((one) => one[name] ?? null), chosen)));
+}
+
+function curve(name, number, steps, values, chosen) {
+  const there = values.filter((value) => value !== null);
+  const top = Math.max(...there, 1e-9);
+  const last = steps[steps.length - 1] - steps[0] || 1;
+  const x = (i) => LEFT + ((steps[i] - steps[0]) / last) * (WIDE - LEFT - 12);
+  const y = (value) => HIGH - BELOW - (value / top) * (HIGH - BELOW - 14);
+  const now = values[chosen] === null ? "" : `: ${values[chosen].toFixed(3)}`;
+  const svg = svgElement("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: WIDE, height: HIGH, role: "img",
+    "aria-label": `${name} by step, from ${there[0].toFixed(3)} to ${there[there.length - 1].toFixed(3)}` });
+  svg.append(svgElement("line", { x1: LEFT, x2: WIDE - 12, y1: y(0), y2: y(0), class: "axis" }));
+  svg.append(tickText(LEFT - 6, y(top) + 5, "end", top.toPrecision(3)), tickText(LEFT - 6, y(0) + 5, "end", "0"));
+  svg.append(tickText(LEFT, HIGH - 6, "start", steps[0]), tickText(WIDE - 12, HIGH - 6, "end", steps[steps.length - 1]));
+  const points = values.flatMap((value, i) => (value === null ? [] : [`${x(i)},${y(value)}`]));
+  svg.append(svgElement("polyline", { points: points.join(" "), fill: "none", stroke: headColour(number), "stroke-width": 2 }));
+  values.forEach((value, i) => {
+    if (value === null) return;
+    const dot = svgElement("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2.5, fill: headColour(number) });
+    const title = svgElement("title");
+    title.textContent = `step ${steps[i]}: ${value.toFixed(4)}`;
+    dot.append(title);
+    svg.append(dot);
+  });
+  return element("figure", { className: "curve" }, element("figcaption", { textContent: name + now }), svg);
+}
+
+function tickText(x, y, anchor, text) {
+  const made = svgElement("text", { x, y, "text-anchor": anchor, class: "tick" });
+  made.textContent = text;
+  return made;
+}
