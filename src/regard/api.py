@@ -199,7 +199,7 @@ class Run:
 
         `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
-        single = isinstance(inputs, str)
+        single = isinstance(inputs, str | Path | Mapping)  # a text, a file, a table
         given = [inputs] if single else list(inputs)
         task = self._with(overrides, {"decoding": decoding})
         with self._silence(task, given, without):

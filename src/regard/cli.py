@@ -162,7 +162,10 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @run_argument
 @click.argument("inputs", nargs=-1, metavar="[INPUT]... [KEY=VALUE]...")
 @click.option("--input", "input_file", type=click.Path(path_type=Path), help="Read inputs from a file, one a line.")
-@click.option("--output", "output_file", type=click.Path(path_type=Path), help="Write outputs to a file, one a line.")
+@click.option(
+    "-o", "--output", "output_file", type=click.Path(path_type=Path),
+    help="Write outputs to a file, one a line; a forecast also as .png, .svg or .pdf.",
+)  # fmt: skip
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
 @click.option("--prefix", default="", help="Text that every output has to begin with.")
 @click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")

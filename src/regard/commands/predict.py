@@ -9,6 +9,9 @@ from typing import Any, TextIO
 
 from regard import api
 from regard.errors import CallError
+from regard.tasks.task import Drawn
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def predict(
@@ -39,10 +42,19 @@ def predict(
         predictions, scores = loaded.score(lines, list(_lines(targets))), True
     else:
         predictions = loaded.predict(lines, overrides, prefix=prefix, without=without)
+    if output_file is not None and output_file.suffix in PICTURES and not as_json:
+        return _draw(output_file, predictions)
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
         return _write(output_file, [document])
     _write(output_file, _plain(predictions, scores))
+
+
+def _draw(file: Path, predictions: list[Any]) -> None:
+    if len(predictions) != 1 or not isinstance(predictions[0], Drawn):
+        raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
+    predictions[0].save(file)
+    print(f"written: {file}", file=sys.stderr)
 
 
 def _lines(file: Path | None) -> Iterator[str]:

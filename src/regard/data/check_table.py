@@ -13,11 +13,11 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 def check_table(report: CheckReport) -> RenderableType:
     """Figures of every split, what was found, and what the model is estimated to need."""
-    sizes = ", ".join(f"{size:,} ({side})" for side, size in report.vocabulary.items())
-    parts: list[RenderableType] = [
-        _figures(report),
-        Text(f"50% of the sentences have at most as many tokens, and so on; vocabulary: {sizes}", "dim"),
-    ]
+    parts: list[RenderableType] = []
+    if report.splits:  # tables of numbers have no tokens
+        sizes = ", ".join(f"{size:,} ({side})" for side, size in report.vocabulary.items())
+        about = f"50% of the sentences have at most as many tokens, and so on; vocabulary: {sizes}"
+        parts += [_figures(report), Text(about, "dim")]
     parts += [_rows(title, rows) for title, rows in report.tables.items() if rows]
     if report.estimates:
         parts.append(_estimates(report))

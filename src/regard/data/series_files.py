@@ -52,7 +52,7 @@ class RawTable:
     where: str
     times: NDArray[np.float64]
     dates: bool
-    ids: NDArray[np.str_]
+    ids: np.ndarray  # texts
     values: NDArray[np.float64]  # lines × columns; NaN where there is none
     lines: NDArray[np.int64]
     bad: list[Bad]  # lines that are lost, and cells that are no numbers

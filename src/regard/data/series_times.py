@@ -128,7 +128,7 @@ def find_step(times: Times, dates: bool) -> Step:
     return Step("seconds", usual)
 
 
-def _days(times: Times) -> NDArray[np.datetime64]:
+def _days(times: Times) -> np.ndarray:
     return (times // DAY).astype("int64").astype("datetime64[D]")
 
 

@@ -163,10 +163,9 @@ class ForecastTask:
         assert isinstance(model, Forecaster)
         if method != "raw" or output is not None or gold is not None:
             raise CallError("a forecast is looked at as it is: method, target and gold are for text")
-        table = Path(text) if isinstance(text, str) and "\n" not in text else text
-        asked = self._asked(table)[-1:] if self.layout.convert else self._asked(table)[:1]
-        row = self._seen(model, asked[0].windows, len(asked[0].windows) - 1)
-        title = f"{asked[0].series.name} {row.past[0]} to {row.past[-1]}".strip()
+        asked = self._asked(text)[0]
+        row = self._seen(model, asked.windows, len(asked.windows) - 1)
+        title = f"{asked.series.name} {row.past[0]} to {row.past[-1]}".strip()
         return forecast_looking.look(
             model, self.layout, row, name=name, input=title, output=f"{row.ahead[0]} to {row.ahead[-1]}"
         )

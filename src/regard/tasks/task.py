@@ -192,6 +192,15 @@ class Looks(Protocol):
 
 
 @runtime_checkable
+class Drawn(Protocol):
+    """A prediction that is also a picture: `regard predict ... --output FILE.png` draws it."""
+
+    def save(self, path: Path) -> Path:
+        """Draw into a .png, .svg or .pdf file."""
+        ...
+
+
+@runtime_checkable
 class TakesFiles(Protocol):
     """A job whose `inputs` are the paths of pictures or recordings, not texts: the service offers an upload for it."""
 
