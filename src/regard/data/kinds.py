@@ -30,7 +30,7 @@ def _byte_letters() -> dict[str, bytes]:
 BYTES = _byte_letters()
 
 
-def untrained(kind: Kind, lowercase: bool) -> Tokenizer:
+def untrained(kind: Kind | Literal["bytes"], lowercase: bool) -> Tokenizer:
     inner = Tokenizer(_model(kind))
     inner.normalizer = _normalizer(kind, lowercase)
     inner.pre_tokenizer = _pre_tokenizer(kind)
@@ -40,7 +40,9 @@ def untrained(kind: Kind, lowercase: bool) -> Tokenizer:
     return inner
 
 
-def _model(kind: Kind) -> models.Model:
+def _model(kind: Kind | Literal["bytes"]) -> models.Model:
+    if kind == "bytes":
+        return models.BPE()
     if kind == "bpe":
         return models.BPE(unk_token=SPECIALS[UNK], fuse_unk=True)
     if kind == "unigram":
@@ -51,7 +53,12 @@ def _model(kind: Kind) -> models.Model:
     return models.WordLevel(unk_token=SPECIALS[UNK])
 
 
-def trainer(kind: Kind, size: int, min_frequency: int) -> trainers.Trainer:
+def trainer(kind: Kind | Literal["bytes"], size: int, min_frequency: int) -> trainers.Trainer:
+    if kind == "bytes":  # all 256 are there from the start: no text has anything unknown
+        return trainers.BpeTrainer(
+            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIALS, initial_alphabet=list(BYTES),
+            show_progress=False,
+        )  # fmt: skip
     if kind == "bpe":
         return trainers.BpeTrainer(
             vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIALS, show_progress=False
@@ -65,11 +72,11 @@ def trainer(kind: Kind, size: int, min_frequency: int) -> trainers.Trainer:
     )
 
 
-def _normalizer(kind: Kind, lowercase: bool) -> normalizers.Normalizer:
+def _normalizer(kind: Kind | Literal["bytes"], lowercase: bool) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = [normalizers.NFC()]
     if lowercase:
         steps.append(normalizers.Lowercase())
-    if kind not in ("character", "byte"):
+    if kind not in ("character", "byte", "bytes"):
         steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     if kind == "space":
         # Elsewhere "<" stands alone and no piece can spell a special token. Here it could, and would take its id.
@@ -84,9 +91,9 @@ def _normalizer(kind: Kind, lowercase: bool) -> normalizers.Normalizer:
     return normalizers.Sequence(steps)
 
 
-def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer:
-    if kind == "byte":
-        return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+def _pre_tokenizer(kind: Kind | Literal["bytes"]) -> pre_tokenizers.PreTokenizer:
+    if kind in ("byte", "bytes"):  # `bytes` cuts text into words first, as GPT-2 does; no piece goes beyond one
+        return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind == "bytes")
     if kind == "character":
         return pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     if kind in ("word", "space"):
@@ -99,9 +106,9 @@ def _pre_tokenizer(kind: Kind) -> pre_tokenizers.PreTokenizer:
     )
 
 
-def _decoder(kind: Kind) -> decoders.Decoder:
+def _decoder(kind: Kind | Literal["bytes"]) -> decoders.Decoder:
     """Not used by `decode`, which also has to know places; here so that other readers of the file agree with it."""
-    if kind == "byte":
+    if kind in ("byte", "bytes"):
         return decoders.ByteLevel()
     if kind == "character":
         return decoders.Fuse()
@@ -112,7 +119,7 @@ def _decoder(kind: Kind) -> decoders.Decoder:
 
 
 def kind_of(inner: Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
-    """The kind; or one of two that only other tools make: WordPiece, and `bytes`, BPE over bytes as in GPT-2."""
+    """The kind; or one of two more: WordPiece, which only other tools make, and `bytes`, BPE over bytes as in GPT-2."""
     model = type(inner.model).__name__
     if model == "WordPiece":
         return "wordpiece"

@@ -12,17 +12,18 @@ What is ours:
 - a tokenizer.json of another tool is read as it is, with special tokens of its own (`specials` tells their ids);
 - training gives the same vocabulary every time (the library's unigram trainer depends on the order of a hash table).
 
-White space is read as single spaces by all kinds but `character` and `byte`, which give back every character. Text is
-normalised to NFC.
+White space is read as single spaces by all kinds but `character`, `byte` and `bytes`, which give back every character.
+Text is normalised to NFC.
 """
 
 import codecs
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tokenizers import Tokenizer as Inner
 
@@ -65,7 +66,7 @@ class Tokenizer:
     def train(
         cls,
         texts: Iterable[str],
-        kind: Kind,
+        kind: Kind | Literal["bytes"],
         *,
         size: int = 8000,
         min_frequency: int = 1,
@@ -112,6 +113,24 @@ class Tokenizer:
             tokens += [*second, end]
             types += [1] * (len(second) + 1)
         return tokens, types
+
+    def framed_by(self, start: int | None, end: int | None) -> "Tokenizer":
+        """The same with other tokens that begin and end a text, which its file then says, too."""
+        names = [None if index is None else self._inner.id_to_token(index) for index in (start, end)]
+        before, after = (name and {"SpecialToken": {"id": name, "type_id": 0}} for name in names)
+        text = {"Sequence": {"id": "A", "type_id": 0}}
+        spec = json.loads(self.to_json())
+        spec["post_processor"] = {
+            "type": "TemplateProcessing",
+            "single": [part for part in (before, text, after) if part],
+            "pair": [part for part in (before, text, after, {"Sequence": {"id": "B", "type_id": 1}}, after) if part],
+            "special_tokens": {
+                name: {"id": name, "ids": [index], "tokens": [name]}
+                for name, index in zip(names, (start, end), strict=True)
+                if name
+            },
+        }
+        return Tokenizer.from_json(json.dumps(spec))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""

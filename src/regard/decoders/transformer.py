@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KeyValue, Room
 from regard.attention.memory import Memory
 from regard.attention.trace import Trace, tracing
-from regard.decoders import plain_steps
+from regard.decoders import plain_steps, single_steps
 from regard.decoders.decoder import Decoder, share
 from regard.decoders.plain_steps import PlainState
 from regard.errors import CallError
@@ -41,6 +41,7 @@ class TransformerState:
     device: torch.device
     watch: bool = False
     weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
+    single: bool = False  # whether the steps of one row may go the quick way
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
@@ -110,6 +111,7 @@ class TransformerDecoder(Decoder):
             copies=copies,
             device=self.embedding.table.weight.device,
             watch=watch,
+            single=places is not None and memory is None and all(map(single_steps.suits, blocks)),
         )
 
     def step(
@@ -119,6 +121,11 @@ class TransformerDecoder(Decoder):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
             x, after = plain_steps.step(list(self._blocks()), x, state)
             return self.norm(x), after
+        quick = state.single and state.rows == 1 and not (torch.is_grad_enabled() or tracing() or self.training)
+        if quick and single_steps.has_room(state.past):
+            x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
+            x, rooms = single_steps.step(list(self._blocks()), x, cast(tuple[Room, ...], state.past))
+            return self.norm(x), replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)
             return features.squeeze(1), after

@@ -40,6 +40,11 @@ class ConfigFile:
         found = self.tree.get(key)
         return default if found is None else found
 
+    def frame(self) -> tuple[int | None, int | None]:
+        """The tokens that begin and end a text. Of several that end one, the first."""
+        start, end = self.tree.get("bos_token_id"), self.tree.get("eos_token_id")
+        return start, end[0] if isinstance(end, list) else end
+
     def require(self, key: str, value: Any) -> None:
         """Refuse a setting that would make another model than ours can be."""
         if self.get(key, value) != value:

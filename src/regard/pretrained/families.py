@@ -4,18 +4,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.errors import CallError, nearest
-from regard.pretrained import bert
+from regard.pretrained import bert, gguf, gpt2, llama
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import Imported
 from regard.pretrained.weights import Weights, read_weights
 
 FAMILIES: dict[str, Callable[[ConfigFile, Weights, Path], Imported]] = {
     "bert": bert.read,
+    "gpt2": gpt2.read,
+    "llama": llama.read,
 }
 
 
 def read(path: Path, *, convert_pickle: bool = False) -> Imported:
-    """A model from its folder."""
+    """A model from its folder, or from a GGUF file."""
+    if path.suffix == ".gguf":
+        return gguf.read(path)
     if not path.is_dir():
         raise CallError(f"{path} is neither a folder nor a GGUF file")
     config = ConfigFile.load(path)
