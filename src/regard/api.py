@@ -12,7 +12,7 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
 from regard.tasks.silencing import heads_called
-from regard.tasks.task import Looks, Prediction, Scores, Task
+from regard.tasks.task import Looks, Prediction, Scores, Streams, Task
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
@@ -205,6 +205,19 @@ class Run:
         with self._silence(task, given, without):
             found = task.predict(self.model, given, prefix=prefix, attention=attention)
         return found[0] if single else found
+
+    def stream(self, text: str, overrides: Overrides = (), *, prefix: str = "", **decoding: Any) -> Iterator[str]:
+        """The output of one text in pieces, while it is written; joined, they are `predict(text).text`."""
+        return (piece for piece, _ in self.scored_stream(text, overrides, prefix=prefix, **decoding))
+
+    def scored_stream(
+        self, text: str, overrides: Overrides = (), *, prefix: str = "", **decoding: Any
+    ) -> Iterator[tuple[str, float]]:
+        """The same, with the log-probability of all that was written so far."""
+        task = self._with(overrides, {"decoding": decoding})
+        if not isinstance(task, Streams):
+            raise CallError(f"the job {self.recipe.task!r} writes nothing that could be streamed")
+        return task.stream(self.model, text, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs: each comes back with its log-probability as its score."""

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from regard import api
 from regard.errors import CallError
-from regard.tasks.task import Drawn
+from regard.tasks.task import Drawn, Streams
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -38,6 +38,8 @@ def predict(
         overrides += (f"decoding.n_best={n_best}",)
     loaded = api.load(run)
     lines = loaded.task.inputs(texts or list(_lines(input_file)))
+    if isinstance(loaded.task, Streams) and targets is None and not (as_json or output_file or n_best or without):
+        return _stream(loaded, lines, overrides, prefix)
     if targets is not None:
         predictions, scores = loaded.score(lines, list(_lines(targets))), True
     else:
@@ -55,6 +57,17 @@ def _draw(file: Path, predictions: list[Any]) -> None:
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
     predictions[0].save(file)
     print(f"written: {file}", file=sys.stderr)
+
+
+def _stream(run: api.Run, prompts: list[str], overrides: tuple[str, ...], prefix: str) -> None:
+    """Each prompt and what follows it, while it is written; a line between two of them."""
+    for number, prompt in enumerate(prompts):
+        if number:
+            print("\n" + "─" * 40)
+        print(prompt, end="", flush=True)
+        for piece in run.stream(prompt, overrides, prefix=prefix):
+            print(piece, end="", flush=True)
+        print()
 
 
 def _lines(file: Path | None) -> Iterator[str]:

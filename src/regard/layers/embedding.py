@@ -28,7 +28,7 @@ class Embedding(nn.Module):
         positions: Sinusoidal | Learned | None = None,
         scaled: bool = True,
         dropout: float = 0.0,
-        pad: int = 0,
+        pad: int | None = 0,
     ) -> None:
         super().__init__()
         self.vocabulary, self.width, self.scaled, self.pad = vocabulary, width, scaled, pad
@@ -37,7 +37,8 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
         with torch.no_grad():
             nn.init.normal_(self.table.weight, std=width**-0.5)
-            self.table.weight[pad].zero_()
+            if pad is not None:
+                self.table.weight[pad].zero_()
             beside = self.add_positions(torch.zeros(1, 1, width), 0)
         self.width_out = beside.shape[-1]
 

@@ -30,6 +30,7 @@ from regard.layers.transformer import Block
 Positions = Literal["learned", "sinusoidal", "rotary", "alibi", "none"]
 Activation = Literal["gelu", "gelu_tanh", "relu", "swiglu"]
 State = TransformerState | PlainState
+NO_TOKEN = -1  # the id of padding where a vocabulary has none
 SPREAD = 0.02  # standard deviation of fresh weights, as in GPT-2
 
 
@@ -63,12 +64,13 @@ class LanguageModel(nn.Module):
         dropout: float = 0.0,
         tied: bool = True,
         label_smoothing: float = 0.0,
-        pad: int = 0,
+        pad: int | None = 0,
     ) -> None:
         """
         hidden       width inside the feed-forward layers: 4 · width, or 8/3 · width for swiglu with its three matrices
         max_length   longest text that learned positions know
         rotary_base  of the angles by which rotary positions turn (theta); features turn in halves
+        pad          the id of padding, which is never a target; None where a vocabulary has none
         bias         whether linear maps and layer norms have one; swiglu never has
         tied         share the output layer's matrix with the embedding
         """
@@ -117,7 +119,7 @@ class LanguageModel(nn.Module):
             None,
             batch.tokens[:, 1:].flatten(),
             smoothing=self.label_smoothing if self.training else 0.0,
-            pad=self.pad,
+            pad=NO_TOKEN if self.pad is None else self.pad,
         )
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
@@ -152,4 +154,5 @@ class LanguageModel(nn.Module):
                     nn.init.zeros_(module.bias)
         table = self.decoder.embedding.table.weight
         nn.init.normal_(table, std=SPREAD)
-        table[self.pad].zero_()
+        if self.pad is not None:
+            table[self.pad].zero_()

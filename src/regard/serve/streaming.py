@@ -14,13 +14,15 @@ from torch import Tensor
 from regard.api import Run
 from regard.data.kinds import START
 from regard.errors import CallError
-from regard.tasks.task import Prediction
+from regard.tasks.task import Output, Prediction, Streams
 from regard.tasks.translate import Translate
 
 
 def stream(run: Run, text: str, prefix: str, decoding: dict[str, Any], tell: Callable[[str, str], None]) -> Prediction:
     """`tell(token, text so far)` for every token. It may raise, which ends the work."""
     task = run.task
+    if isinstance(task, Streams):
+        return _told(run, text, prefix, decoding, tell)
     if not isinstance(task, Translate):
         raise CallError(f"the job {run.recipe.task!r} writes nothing that could be streamed")
     ids: list[int] = []
@@ -35,6 +37,18 @@ def stream(run: Run, text: str, prefix: str, decoding: dict[str, Any], tell: Cal
     model = copy.copy(run.model)  # its parts are shared; only this copy tells
     object.__setattr__(model, "step", step)
     return replace(run, model=model).predict(text, prefix=prefix, **decoding)
+
+
+def _told(run: Run, text: str, prefix: str, decoding: dict[str, Any], tell: Callable[[str, str], None]) -> Prediction:
+    """A job that tells its text itself, in pieces that are certain."""
+    known = run.recipe.model_dump().get("decoding", {})
+    given = {name: value for name, value in decoding.items() if name in known}  # a language model has no beam
+    said, total = "", 0.0
+    for piece, so_far in run.scored_stream(text, prefix=prefix, **given):
+        said, total = said + piece, so_far
+        if piece:
+            tell(piece, said)
+    return Prediction(text, [Output(said, total, total)])
 
 
 def event(name: str, data: str) -> str:

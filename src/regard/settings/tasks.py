@@ -2,6 +2,7 @@
 
 from regard.settings.classify import ClassifyRecipe
 from regard.settings.encode import EncodeRecipe
+from regard.settings.generate import GenerateRecipe
 from regard.settings.recipe import Recipe
 from regard.settings.transcribe import TranscribeRecipe
 from regard.settings.translate import TranslateRecipe
@@ -9,6 +10,7 @@ from regard.settings.translate import TranslateRecipe
 TASKS: dict[str, type[Recipe]] = {
     "classify": ClassifyRecipe,
     "encode": EncodeRecipe,
+    "generate": GenerateRecipe,
     "transcribe": TranscribeRecipe,
     "translate": TranslateRecipe,
 }

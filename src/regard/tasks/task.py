@@ -1,6 +1,6 @@
 """What training, the command line and Python ask of a job. One file in this folder implements it for one job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -197,6 +197,15 @@ class Drawn(Protocol):
 
     def save(self, path: Path) -> Path:
         """Draw into a .png, .svg or .pdf file."""
+        ...
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A job that writes text, and tells it while it does."""
+
+    def stream(self, model: nn.Module, text: str, *, prefix: str) -> Iterator[tuple[str, float]]:
+        """Pieces of the output as soon as they are certain, each with the log-probability of all that was written."""
         ...
 
 

@@ -1,0 +1,140 @@
+"""Continuing texts with a language model, token by token, several at once.
+
+    read the prompt;   then y_t ~ p(y | y_<t), drawn as `sample` draws, until the end token or a limit
+
+Texts share positions: all prompts are read up to the end of the shortest, and the longer ones are fed what they say
+anyway until they end. So there is no padding, and a text comes out the same alone and in company.
+
+A model looks back at `context` tokens. When they are full, the last half of them is read anew, and so on: every token
+is written with half a context before it at least, at the cost of one more reading every context/2 tokens.
+
+Repetition penalty: Keskar et al. 2019, section 4.1 (arXiv:1909.05858): logits of tokens that the text has already are
+divided by θ where they are positive, and multiplied by it where they are not.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.sample import draw
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """A language model as seen from here."""
+
+    def start(self, rows: int, *, places: int) -> Any: ...
+
+    def read(self, tokens: Int[Tensor, "N T"], state: Any) -> tuple[Float[Tensor, "N D"], Any]: ...
+
+    def step(self, tokens: Int[Tensor, " N"], state: Any) -> tuple[Float[Tensor, "N D"], Any]: ...
+
+    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]: ...
+
+
+class Drawing(NamedTuple):
+    """How the next token is chosen; temperature 0 takes the most probable."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+
+class Written(NamedTuple):
+    """A token that text `row` goes on with, and its log-probability under the model itself."""
+
+    row: int
+    token: int
+    log_probability: float
+
+
+def continued(
+    model: Reads,
+    prompts: Sequence[Sequence[int]],
+    drawing: Drawing,
+    *,
+    context: int,
+    max_length: int,
+    end: int | None,
+    forbidden: Sequence[int] = (),
+    device: torch.device,
+    ended: Callable[[Written], bool] = lambda written: False,
+) -> Iterator[Written]:
+    """Tokens as they are written. A text ends with the token `end` (which is told), or when `ended` of a token says so.
+
+    Each text draws from numbers of its own, which its place and the seed decide.
+    """
+    texts = [list(prompt)[-(context - 1) :] for prompt in prompts]
+    if not all(texts):
+        raise ValueError("a prompt needs a token at least: the one that begins a text")
+    chance = [torch.Generator().manual_seed(drawing.seed * 1_000_003 + row) for row in range(len(texts))]
+    left = [max_length] * len(texts)  # tokens that each may still write
+    rows = list(range(len(texts)))  # the text of each row of the state
+    known = min(map(len, texts), default=0)  # tokens of each text that are in the state
+    with torch.inference_mode():
+        features, state = _read(model, [texts[row][:known] for row in rows], context, device)
+    while rows:
+        with torch.inference_mode():
+            chosen, told = _choose(model.logits(features), texts, rows, known, drawing, chance, forbidden)
+        staying = []
+        for place, (row, token, log_probability) in enumerate(zip(rows, chosen, told, strict=True)):
+            if known < len(texts[row]):  # still in its prompt
+                staying.append(place)
+                continue
+            texts[row].append(token)
+            left[row] -= 1
+            written = Written(row, token, log_probability)
+            yield written
+            if token != end and left[row] > 0 and not ended(written):
+                staying.append(place)
+        if not staying:
+            return
+        known += 1
+        with torch.inference_mode():
+            if len(staying) < len(rows):
+                state = state.select(torch.tensor(staying, device=device))
+                rows = [rows[place] for place in staying]
+            if state.length >= context:
+                half = max(1, context // 2)
+                features, state = _read(model, [texts[row][known - half : known] for row in rows], context, device)
+            else:
+                last = torch.tensor([texts[row][known - 1] for row in rows], device=device)
+                features, state = model.step(last, state)
+
+
+def _read(model: Reads, texts: list[list[int]], context: int, device: torch.device) -> tuple[Tensor, Any]:
+    return model.read(torch.tensor(texts, device=device), model.start(len(texts), places=context))
+
+
+def _choose(
+    logits: Float[Tensor, "N V"],
+    texts: list[list[int]],
+    rows: list[int],
+    known: int,
+    how: Drawing,
+    chance: list[torch.Generator],
+    forbidden: Sequence[int],
+) -> tuple[list[int], list[float]]:
+    """The next token of each row, and its log-probability. Rows inside their prompt draw nothing."""
+    own = logits.log_softmax(1, dtype=torch.float32)
+    if forbidden:
+        logits = logits.index_fill(1, torch.tensor(forbidden, device=logits.device), -torch.inf)
+    if how.repetition_penalty != 1.0:
+        logits = logits.clone()
+        for place, row in enumerate(rows):
+            said = torch.tensor(sorted(set(texts[row][:known])), device=logits.device)
+            old = logits[place, said]
+            logits[place, said] = torch.where(old > 0, old / how.repetition_penalty, old * how.repetition_penalty)
+    if how.temperature == 0.0:
+        tokens = logits.argmax(1)
+    else:
+        writing = [known >= len(texts[row]) for row in rows]
+        numbers = [float(torch.rand((), generator=chance[r])) if w else 0.0 for r, w in zip(rows, writing, strict=True)]
+        uniform = torch.tensor(numbers, device=logits.device)
+        tokens = draw(logits / how.temperature, uniform, top_k=how.top_k or None, top_p=how.top_p)
+    return tokens.tolist(), own.gather(1, tokens.unsqueeze(1)).squeeze(1).tolist()

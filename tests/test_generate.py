@@ -1,0 +1,220 @@
+"""The job generate, from files to text: as the command line, Python and the report use it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.data.text_store import TextCounts, TextStore
+from regard.decoding.continuing import Drawing, continued
+from regard.models.language_model import LanguageModel
+from regard.tasks.generate import Generate
+from regard.tasks.text_scoring import sliding, text_loss
+from regard.tasks.text_writing import Continuation
+
+TEXT = "abcdefghij klmno.\n" * 40
+SMALL = {"layers": 1, "width": 32, "heads": 4, "context": 24}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("generate")
+    (folder / "text.txt").write_text(TEXT)
+    recipe = folder / "recipe.yaml"
+    recipe.write_text("task: generate\ndata: {train: text.txt, tokenizer: {kind: character}}\n")
+    training = {"max_steps": 60, "max_tokens": 240, "learning_rate": 0.02, "optimiser": "muon", "warmup": 5}
+    return regard.train(
+        recipe, data={"train": str(folder / "text.txt")}, output=folder / "run", model=SMALL,
+        training={**training, "max_epochs": None, "schedule": "linear", "validate_every": 30},
+    )  # fmt: skip
+
+
+def test_a_text_is_learnt_by_heart_and_continued(run):
+    assert isinstance(run.task, Generate)
+    found = run.predict("abcd", temperature=0, max_length=40)
+    assert (found.input + found.text).startswith("abcdefghij klmno.\nabcdefghij klmno.\n")
+    assert found.score < 0
+    assert run.summary()["best"]["scores"]["loss"] < 0.2
+
+
+def test_streamed_pieces_are_the_prediction_and_stop_texts_end_it(run):
+    how = {"temperature": 0, "max_length": 30, "stop": ["no."]}
+    whole = run.predict("abcd", **how).text
+    assert whole == "efghij klm"
+    pieces = list(run.stream("abcd", **how))
+    assert "".join(pieces) == whole
+    assert len(pieces) > 5
+    assert run.predict("abcd", prefix="ef", **how).text == whole
+
+
+def test_several_prompts_of_unequal_length_come_out_as_they_do_alone(run):
+    prompts = ["a", "abcdefg", "klm", ""]
+    together = [found.text for found in run.predict(prompts, temperature=0, max_length=33)]
+    assert together == [run.predict(prompt, temperature=0, max_length=33).text for prompt in prompts]
+    drawn = [found.text for found in run.predict(["abc"] * 3, temperature=2.0, max_length=20, seed=5)]
+    assert len(set(drawn)) > 1
+    assert drawn == [found.text for found in run.predict(["abc"] * 3, temperature=2.0, max_length=20, seed=5)]
+    assert len(run.predict("abc", n_best=3, temperature=1.5).n_best) == 3
+
+
+def test_evaluation_is_the_mean_of_log_probabilities_by_hand(run):
+    scores = run.evaluate(["decoding.stride=1"]).values
+    text = TEXT[int(0.9 * len(TEXT)) :]
+    tokens = [2, *run.task.tokenizer.encode(text), 3]
+    model, context, total = run.model.eval(), run.recipe.model.context, 0.0
+    with torch.no_grad():
+        for place in range(1, len(tokens)):
+            before = torch.tensor([tokens[max(0, place - context) : place]])
+            total -= model.logits(model.features(before))[0, -1].log_softmax(-1)[tokens[place]].item()
+    assert scores["loss"] == pytest.approx(total / (len(tokens) - 1), rel=1e-4)
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]), rel=1e-6)
+    assert scores["bits_per_byte"] == pytest.approx(total / math.log(2) / len(text), rel=1e-4)
+    assert scores["bytes"] == len(text)
+
+
+def test_evaluation_on_another_file(run, tmp_path):
+    (tmp_path / "other.txt").write_text(TEXT[:90])
+    assert run.evaluate(test=str(tmp_path / "other.txt")).values["bytes"] == 90
+
+
+def test_score_adds_up_the_tokens_of_the_output(run):
+    [one] = run.score(["abc"], ["def"])
+    [first] = run.score(["abc"], ["de"])
+    [last] = run.score(["abcde"], ["f"])
+    assert one.score == pytest.approx(first.score + last.score, rel=1e-4)
+
+
+def test_looking_shows_every_layer_and_head_and_no_future(run):
+    record = run.look("abcdefg")
+    assert record.kinds == ["decoder"]
+    weights = record.attentions[0].weights
+    assert weights.shape == (4, 7, 7)
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+    assert np.triu(weights, 1).max() == 0
+    assert [token.text for token in record.axes["target"].tokens] == list("bcdefgh")  # h is the model's own
+    assert len(record.scores) == 7
+    assert run.look("abc", output="de").matrix().weights.shape == (5, 5)
+    assert run.look("abc", method="rollout").matrix().weights.shape == (3, 3)
+    with pytest.raises(regard.errors.CallError, match="looks back at 24"):
+        run.look("a" * 30)
+
+
+# ------------------------------------------------------------------------------------------------------- decoding
+V = 13
+
+
+def model(context: int = 9) -> LanguageModel:
+    torch.manual_seed(4)
+    made = LanguageModel(V, 16, 4, 2, max_length=context, positions="rotary").eval()
+    with torch.no_grad():
+        for weight in made.parameters():
+            weight.mul_(6)
+    return made
+
+
+def write(prompts, drawing, context=9, max_length=12, end=3, **more):
+    texts = [[] for _ in prompts]
+    for row, token, _ in continued(
+        model(context), prompts, drawing, context=context, max_length=max_length, end=end,
+        device=torch.device("cpu"), **more,
+    ):  # fmt: skip
+        texts[row].append(token)
+    return texts
+
+
+def test_greedy_by_plain_passes_over_the_whole_text():
+    """Within the context, cached steps are the argmax of one pass over all tokens."""
+    lm, text = model(20), [5, 6, 7]
+    with torch.no_grad():
+        for _ in range(12):
+            text.append(int(lm.logits(lm.features(torch.tensor([text])))[0, -1].argmax()))
+    assert write([[5, 6, 7]], Drawing(temperature=0.0), context=20, end=None) == [text[3:]]
+
+
+def test_beyond_the_context_the_last_half_is_read_anew():
+    lm, text = model(8), [5, 6, 7]
+    start = 0  # of the window
+    with torch.no_grad():
+        for _ in range(20):
+            if len(text) - start > 8:
+                start = len(text) - 4
+            text.append(int(lm.logits(lm.features(torch.tensor([text[start:]])))[0, -1].argmax()))
+    assert write([[5, 6, 7]], Drawing(temperature=0.0), context=8, max_length=20, end=None) == [text[3:]]
+
+
+def test_draws_follow_the_seed_and_the_limits():
+    how = Drawing(temperature=1.5, seed=3)
+    texts = write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
+    assert texts == write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
+    assert [len(text) for text in texts] == [12, 12, 12]
+    assert write([[5]], how, end=None) == texts[:1]
+    assert texts != write([[5], [6, 7, 8, 9], [5, 5]], how._replace(seed=4), end=None)
+    greedy = write([[5, 6]], Drawing(temperature=0.0), end=None)
+    assert write([[5, 6]], Drawing(temperature=2.0, top_k=1), end=None) == greedy
+    assert write([[5, 6]], Drawing(temperature=2.0, top_p=1e-6), end=None) == greedy
+
+
+def test_repetition_penalty_by_hand_and_forbidden_tokens():
+    lm, text = model(20), [5, 6, 7]
+    with torch.no_grad():
+        for _ in range(9):
+            logits = lm.logits(lm.features(torch.tensor([text])))[0, -1]
+            for token in set(text):
+                logits[token] = logits[token] / 3 if logits[token] > 0 else logits[token] * 3
+            text.append(int(logits.argmax()))
+    how = Drawing(temperature=0.0, repetition_penalty=3.0)
+    assert write([[5, 6, 7]], how, context=20, max_length=9, end=None) == [text[3:]]
+    assert text[3:] != write([[5, 6, 7]], how._replace(repetition_penalty=1.0), context=20, max_length=9, end=None)[0]
+    [drawn] = write([[5, 6]], Drawing(temperature=1.5), forbidden=[1, 2, 4, 7, 8], end=None)
+    assert not {1, 2, 4, 7, 8} & set(drawn)
+
+
+def test_text_that_may_be_part_of_a_stop_text_is_held_back(run):
+    one = Continuation(run.task.tokenizer, "ab", stop=["ghi"])
+    news = []
+    for letter in "cdefgjghij":
+        one.add(run.task.tokenizer.encode(letter)[0], -1.0)
+        news.append(one.news())
+        if one.stopped:
+            break
+    assert news == ["c", "d", "e", "f", "", "gj", "", "", ""]
+    assert one.text == "cdefgj"
+    assert one.news(last=True) == ""
+
+
+# ------------------------------------------------------------------------------------------------------- scoring
+def store_of(folder, size):
+    """A store whose tokens are 0, 1, 2, …"""
+    (np.arange(size) % V).astype("uint16").tofile(folder / "tokens.ids")
+    about = {"version": 1, "name": "numbers", "kind": "uint16", "size": 2 * size, "digest": ""}
+    (folder / "store.json").write_text(json.dumps(about | {"counts": TextCounts(bytes=size).as_dict()}))
+    return TextStore(folder)
+
+
+@pytest.mark.parametrize("size", [2, 5, 9, 10, 11, 37, 40])
+@pytest.mark.parametrize("stride", [1, 3, 8])
+def test_sliding_windows_count_every_token_once(tmp_path, size, stride):
+    seen = []
+    for window, counted in sliding(store_of(tmp_path, size), 8, stride, rows=3):
+        assert window.shape[1] == counted.shape[1] + 1 <= 9
+        seen += window[:, 1:][counted].tolist()
+    assert seen == [number % V for number in range(1, size)]
+
+
+def test_more_to_look_back_at_is_never_left_out(tmp_path):
+    """With stride 1, every token but the first few is predicted from a whole context."""
+    for _, counted in sliding(store_of(tmp_path, 40), 8, 1, rows=50):
+        assert (counted[1:].sum(1) == 1).all()
+        assert counted[1:, -1].all()
+        assert counted[0].all()
+
+
+def test_loss_does_not_depend_on_the_rows_of_a_batch(tmp_path):
+    lm, store = model(8), store_of(tmp_path, 61)
+    one = text_loss(lm, store, context=8, stride=4, rows=1)
+    many = text_loss(lm, store, context=8, stride=4, rows=7)
+    assert one.total == pytest.approx(many.total, rel=1e-5)
+    assert one.tokens == many.tokens == 60
