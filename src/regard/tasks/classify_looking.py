@@ -82,12 +82,15 @@ def look(
                 lambda some: _numbers(ask(some)[:, None]),
                 matrix.title,
             )
-    return replace(record, evidence=tuple(figures))
+    # One row has no other to be shuffled with.
+    return replace(record, evidence=tuple(replace(figure, shuffled=None) for figure in figures))
 
 
 def _axis(tokenizer: Tokenizer, frame: Frame, text: str, ids: Ids) -> Axis:
-    places = zip(tokenizer.labels(ids), tokenizer.spans(text), strict=False)  # a long text is cut
-    tokens = [Token(label, (span.start, span.end), span.word) for label, span in places]
+    tokens = []
+    for index, label, span in zip(ids, tokenizer.labels(ids), tokenizer.spans(text), strict=False):  # it may be cut
+        label = text[span.start : span.end] or label if index == tokenizer.specials.unk else label
+        tokens.append(Token(label, (span.start, span.end), span.word))
     first = [] if frame.first is None else [Token(tokenizer.labels([frame.first])[0], special=True)]
     return Axis((*first, *tokens, Token(tokenizer.labels([frame.end])[0], special=True)), text)
 
