@@ -26,6 +26,7 @@ POSITIONS = {
 TASKS = {
     "classify": "regard.tasks.classify:Classify",
     "encode": "regard.tasks.encode:Encode",
+    "forecast": "regard.tasks.forecast:ForecastTask",
     "generate": "regard.tasks.generate:Generate",
     "transcribe": "regard.tasks.transcribe:Transcribe",
     "translate": "regard.tasks.translate:Translate",

@@ -118,7 +118,7 @@ class _Notes:
         kinds: dict[str, list] = {}
         for one in table.bad:
             kinds.setdefault(one.reason.split(":")[0] if one.kind == "unreadable" else one.kind, []).append(one)
-        share = table.lost / max(1, len(table.times) + table.lost)
+        share = table.bad_share
         for bads in kinds.values():
             lines = np.array([one.line for one in bads])
             severe = "error" if share > most or self.settings.gaps == "refuse" else "warning"

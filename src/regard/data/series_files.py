@@ -27,7 +27,7 @@ from regard.settings.forecast import SeriesDataSettings
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
 Rows = Iterator[tuple[int, Sequence[object], str]]  # line, cells, what is wrong with it
-Table = Path | str | Mapping[str, Sequence[Any]]  # a file, the text of a CSV, or columns
+Table = Path | str | Mapping[str, Any]  # a file, the text of a CSV, or columns
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,10 @@ class RawTable:
     bad: list[Bad]  # lines that are lost, and cells that are no numbers
 
     @property
-    def lost(self) -> int:
-        return len({bad.line for bad in self.bad})
+    def bad_share(self) -> float:
+        """Of all lines, those that are lost or have a bad cell."""
+        bad = {one.line for one in self.bad}
+        return len(bad) / len(bad.union(self.lines.tolist()))
 
 
 def open_table(table: Table, role: str = "train") -> tuple[str, list[str], Rows]:
@@ -94,7 +96,7 @@ def _csv(rows: Iterator[tuple[int, Sequence[str], str]]) -> tuple[list[str], Row
     raise RegardError("the table is empty")
 
 
-def _columns(table: Mapping[str, Sequence[Any]]) -> tuple[list[str], Rows]:
+def _columns(table: Mapping[str, Any]) -> tuple[list[str], Rows]:
     lengths = {len(column) for column in table.values()}
     if len(lengths) > 1:
         raise CallError(f"the columns have {', '.join(map(str, sorted(lengths)))} cells: they must be of one length")

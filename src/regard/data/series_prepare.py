@@ -135,24 +135,17 @@ def series_report(prepared: PreparedSeries, estimates: dict[str, str]) -> CheckR
             end = panel.labels(some.times[some.starts + lay.rows - 1].max(keepdims=True))[0]
         parts.append({"part": role, "windows": len(some), "says from": begin, "to": end, "file": panel.where})
     train = prepared.windows["train"]
-    places = np.unique((train.starts[:, None] + np.arange(train.layout.rows)).ravel())
-    values = train.rows.numpy()[places][:, : len(fitted.roles.columns)] if len(places) else None
+    rows = np.unique((train.starts[:, None] + np.arange(train.layout.rows)).ravel())
+    names = [(name, part) for part in ("targets", "past", "future") for name in getattr(fitted.roles, part)]
+    values = fitted.scaler.restored(train.rows.double().numpy()[rows][:, : len(names)])
     columns = [
         {
-            "column": name, "part": part, "mean": f"{fitted.scaler.mean[place]:.4g}",
-            "deviation": f"{fitted.scaler.deviation[place]:.4g}",
-            "least": "–" if values is None else f"{_own(fitted, values[:, place].min(), place):.4g}",
-            "most": "–" if values is None else f"{_own(fitted, values[:, place].max(), place):.4g}",
+            "column": name, "part": part, "mean": f"{column.mean():.4g}", "deviation": f"{column.std():.4g}",
+            "least": f"{column.min():.4g}", "most": f"{column.max():.4g}",
         }
-        for place, (name, part) in enumerate(
-            (name, part) for part in ("targets", "past", "future") for name in getattr(fitted.roles, part)
-        )
+        for (name, part), column in zip(names, values.T, strict=True) if len(column)
     ]  # fmt: skip
     series = {one.name for one in prepared.panels["train"].series}
     about = f"columns of the training part (step: {fitted.step}; season: {fitted.season}; series: {len(series)})"
     findings = sorted(prepared.findings, key=lambda one: ("error", "warning", "note").index(one.severity))
     return CheckReport({}, {}, findings, estimates, {"parts": parts, about: columns})
-
-
-def _own(fitted: Fitted, value: float, place: int) -> float:
-    return float(value) * float(fitted.scaler.deviation[place]) + float(fitted.scaler.mean[place])

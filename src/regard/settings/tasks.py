@@ -3,6 +3,7 @@
 from regard.settings.classify import ClassifyRecipe
 from regard.settings.encode import EncodeRecipe
 from regard.settings.generate import GenerateRecipe
+from regard.settings.forecast import ForecastRecipe
 from regard.settings.recipe import Recipe
 from regard.settings.transcribe import TranscribeRecipe
 from regard.settings.translate import TranslateRecipe
@@ -10,6 +11,7 @@ from regard.settings.translate import TranslateRecipe
 TASKS: dict[str, type[Recipe]] = {
     "classify": ClassifyRecipe,
     "encode": EncodeRecipe,
+    "forecast": ForecastRecipe,
     "generate": GenerateRecipe,
     "transcribe": TranscribeRecipe,
     "translate": TranslateRecipe,

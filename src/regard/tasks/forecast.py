@@ -37,7 +37,7 @@ from regard.tasks.forecast_scoring import errors, scores
 from regard.tasks.task import Output, Picture, Prediction, Scores
 
 FITTED, LINEAR = "series.json", "linear.safetensors"
-PICTURES, WIDEST = 4, 60  # of validation windows in the report; most columns of a picture of attention there
+PICTURES, WIDEST = 2, 60  # of validation windows in the report; most columns of a picture of attention there
 DRAWN = "Past, prediction and what did happen. Shades: intervals between the outer quantiles, where there are any."
 
 
@@ -103,7 +103,7 @@ class ForecastTask:
         """Validation windows with what was predicted; where the last of them looked."""
         assert isinstance(model, Forecaster)
         some = self._validation(model, PICTURES)
-        found = [Picture(f"{one.name} {one.times[0]} to {one.times[-1]}", svg(draw([one])), DRAWN) for one in some]
+        found = [Picture("Predictions for validation windows", svg(draw(some)), DRAWN)]
         if self.layout.look_back <= WIDEST:
             windows = self.data.windows["valid"]
             row = self._seen(model, windows, len(windows) - 1)

@@ -1,0 +1,280 @@
+"""Series from series, from the user's table to predictions: on the command line and in Python, on real files."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import regard
+from regard import config
+from regard.cli import cli
+from regard.corpora.lag import LAG, lag
+from regard.errors import CallError, RegardError
+from regard.tasks.forecast import ForecastTask
+
+MODELS = {
+    "recurrent": {"kind": "recurrent", "width": 12, "dropout": 0.0},
+    "previous": {"kind": "recurrent", "width": 12, "query": "previous", "score": "bilinear", "dropout": 0.0},
+    "initial": {"kind": "recurrent", "width": 12, "context": "initial", "dropout": 0.0},
+    "transformer": {
+        "kind": "transformer", "width": 12, "heads": 3, "hidden": 20, "encoder_layers": 1, "decoder_layers": 1,
+        "dropout": 0.0,
+    },
+    "patch": {"kind": "patch", "patch": 5, "stride": 3, "width": 12, "heads": 3, "hidden": 20, "layers": 1},
+}  # fmt: skip
+
+
+def waves(count=140, seed=0):
+    """Two series with a period of 7 days, one above the other, and a little noise."""
+    chance = np.random.default_rng(seed)
+    steps = np.arange(count)
+    days = np.datetime_as_string(np.datetime64("2024-01-01") + steps, unit="D")
+    wave = np.sin(2 * np.pi * steps / 7)
+    return {
+        "date": days.tolist(),
+        "north": (50 + 10 * wave + 0.1 * chance.standard_normal(count)).round(3).tolist(),
+        "south": (-3 + wave + 0.01 * chance.standard_normal(count)).round(4).tolist(),
+    }
+
+
+def write_table(file, table):
+    with file.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+    return file
+
+
+def recipe(folder, model, *, data=None, **training):
+    import yaml
+
+    table = write_table(folder / "table.csv", waves())
+    tree = {
+        "task": "forecast",
+        "data": {"train": str(table), "look_back": 13, "horizon": 4, **(data or {})},
+        "model": model,
+        "training": {
+            "max_tokens": 17 * 16, "max_steps": 80, "max_epochs": None, "learning_rate": 1e-2, "warmup": 10,
+            "schedule": "inverse_sqrt", "validate_every": 80, **training,
+        },
+    }  # fmt: skip
+    file = folder / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    return file
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A Transformer with quantiles; the other models are trained where they are asked for."""
+    folder = tmp_path_factory.mktemp("forecast")
+    model = MODELS["transformer"] | {"quantiles": [0.1, 0.5, 0.9]}
+    return regard.train(recipe(folder, model, max_steps=100, validate_every=100), output=folder / "run")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_learns_a_wave(name, tmp_path):
+    run = regard.train(recipe(tmp_path, MODELS[name]), output=tmp_path / "run")
+    scores = run.evaluate().values
+    assert isinstance(run.task, ForecastTask)
+    assert scores["mse"] < 0.3  # "as it was" is off by far more on a wave
+    assert scores["mse"] < scores["mse_last"] / 4
+    assert scores["mse_seasonal"] < 0.01
+    assert scores["mse_linear"] < 0.01
+    assert scores["windows"] == 28 - 4 + 1  # a fifth of 140 days; no window is dropped
+
+
+def test_the_folder_holds_all_and_nothing_that_can_execute(run):
+    names = {path.name for path in run.folder.iterdir()}
+    assert {"config.yaml", "model.safetensors", "series.json", "linear.safetensors", "report.html"} <= names
+    endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
+    assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}
+    assert "<svg" in (run.folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_predict_gives_the_steps_after_the_table_in_its_own_units(run):
+    table = waves()
+    found = run.predict([table])[0]
+    one = found.series[0]
+    assert one.times == ["2024-05-20", "2024-05-21", "2024-05-22", "2024-05-23"]
+    assert one.values.shape == (4, 2)
+    steps = np.arange(140, 144)
+    np.testing.assert_allclose(one.values[:, 0], 50 + 10 * np.sin(2 * np.pi * steps / 7), atol=6)
+    np.testing.assert_allclose(one.values[:, 1], -3 + np.sin(2 * np.pi * steps / 7), atol=0.6)
+    assert (np.diff(one.bands, axis=-1) >= 0).all()  # quantiles never cross
+    np.testing.assert_array_equal(one.values, one.bands[..., 1])
+    rows = list(csv.DictReader(io.StringIO(found.text)))
+    assert ",".join(rows[0]) == ("date,north,north_0.1,north_0.5,north_0.9,south,south_0.1,south_0.5,south_0.9")
+    assert float(rows[2]["south"]) == pytest.approx(one.values[2, 1], rel=1e-4)
+
+
+def test_the_same_from_a_file_a_text_and_columns(run, tmp_path):
+    table = waves()
+    file = write_table(tmp_path / "again.csv", table)
+    texts = [found.text for found in run.predict([file, file.read_text(), table])]
+    assert texts[0] == texts[1] == texts[2]
+    with pytest.raises(CallError, match=r"pathlib\.Path"):  # a name alone could come from a client of the service
+        run.predict(["again.csv"])
+
+
+def test_predict_from_an_earlier_time_shows_what_did_happen(run, tmp_path):
+    found = run.predict([waves()], at="2024-04-30")[0]
+    one = found.series[0]
+    assert one.times[0] == "2024-05-01"
+    np.testing.assert_allclose(one.actual[:, 0], waves()["north"][121:125], rtol=1e-5)
+    for name in ("plot.png", "plot.svg"):
+        assert found.save(tmp_path / name).stat().st_size > 5000
+    with pytest.raises(CallError, match="a picture's name ends with"):
+        found.save(tmp_path / "plot.jpeg")
+    with pytest.raises(CallError, match="look_back=13"):
+        run.predict([waves()], at="2024-01-05")
+
+
+def test_look_names_past_times_and_changes_nothing(run):
+    before = run.predict([waves()])[0].text
+    record = run.look(waves())
+    assert record.kinds == ["cross", "encoder", "decoder"]
+    matrix = record.matrix("cross")
+    assert matrix.rows.labels == ["2024-05-20", "2024-05-21", "2024-05-22", "2024-05-23"]
+    assert matrix.columns.labels[0] == "2024-05-07"
+    assert matrix.columns.labels[-1] == "2024-05-19"
+    np.testing.assert_allclose(matrix.weights.sum(-1), 1, rtol=1e-5)
+    np.testing.assert_allclose(matrix.columns.signal, waves()["north"][-13:], rtol=1e-4)
+    assert run.predict([waves()])[0].text == before
+    with pytest.raises(CallError, match="for text"):
+        run.look(waves(), method="rollout")
+
+
+def test_patches_can_be_looked_at(tmp_path):
+    run = regard.train(recipe(tmp_path, MODELS["patch"], max_steps=2, validate_every=2), output=tmp_path / "run")
+    matrix = run.look(waves(), target="south").matrix()
+    assert matrix.weights.shape == (4, 4)  # (13 − 5) // 3 + 2 patches
+    assert matrix.columns.labels == ["2024-05-07", "2024-05-10", "2024-05-13", "2024-05-16"]
+    with pytest.raises(CallError, match=r"decoding\.target='west'.*north"):
+        run.look(waves(), target="west")
+
+
+def test_a_model_without_attention_says_so(tmp_path):
+    run = regard.train(recipe(tmp_path, MODELS["initial"], max_steps=2, validate_every=2), output=tmp_path / "run")
+    with pytest.raises(CallError, match="no attention"):
+        run.look(waves())
+
+
+def test_attention_finds_the_planted_lag(tmp_path):
+    """Nothing but the driver's step `LAG` ago says anything about the follower."""
+    overrides = {"training": {"max_epochs": 7}}
+    run = regard.train("lag", output=tmp_path / "run", **overrides)
+    scores = run.evaluate().values
+    assert scores["lag_planted"] == LAG
+    assert scores["lag_attended"] == LAG
+    assert scores["lag_found"] > 0.95
+    assert scores["mse"] < 0.1 < 0.5 < scores["mse_mean"]
+
+
+def test_convert_needs_no_target_and_covers_the_table(tmp_path):
+    changes = {"model": {"decoder_layers": 1, "width": 8, "heads": 2}, "training": {"max_steps": 3}}
+    run = regard.train("lag", output=tmp_path / "run", **changes)
+    table = {name: column[:100] for name, column in lag().items() if name != "follower"}
+    one = run.predict([table])[0].series[0]
+    assert one.times == [str(step) for step in range(24, 100)]  # from where a look-back of 48 says
+    assert one.values.shape == (76, 1)
+    assert np.isfinite(one.values).all()
+
+
+def test_several_series_past_and_future_columns(tmp_path):
+    """One line a day and shop; `sale` is known ahead and doubles what is sold."""
+    chance = np.random.default_rng(3)
+    rows = []
+    for shop, level in (("a", 10.0), ("b", 300.0)):
+        sale = chance.integers(0, 2, 90)
+        sold = level * (1 + sale) + 0.01 * level * chance.standard_normal(90)
+        days = np.datetime64("2024-03-01") + np.arange(90)
+        rows += [(str(day), shop, f"{s:.3f}", int(f)) for day, s, f in zip(days, sold, sale, strict=True)]
+    table = {
+        name: list(column)
+        for name, column in zip(("day", "shop", "sold", "sale"), zip(*rows, strict=True), strict=True)
+    }
+    file = write_table(tmp_path / "shops.csv", table)
+    data = {
+        "train": str(file), "time": "day", "id": "shop", "targets": "sold", "future": "sale", "calendar": "weekday",
+        "look_back": 10, "horizon": 3,
+    }  # fmt: skip
+    training = {"max_tokens": 13 * 32, "max_steps": 150, "validate_every": 150}
+    run = regard.train(recipe(tmp_path, MODELS["transformer"], data=data, **training), output=tmp_path / "run")
+    assert run.evaluate().values["mse"] < run.evaluate().values["mse_last"] / 3
+    with pytest.raises(CallError, match="sale must be known 3 steps ahead: add 3 lines"):
+        run.predict([file])
+    for shop in ("a", "b"):
+        for day, sale in (("2024-05-30", 1), ("2024-05-31", 0), ("2024-06-01", 1)):
+            for name, cell in zip(table, (day, shop, "", sale), strict=True):
+                table[name].append(cell)
+    found = run.predict([table])[0]
+    assert [one.name for one in found.series] == ["a", "b"]
+    a, b = found["a"].values[:, 0], found["b"].values[:, 0]
+    assert a[0] > 1.4 * a[1]  # sale, no sale, sale
+    assert b[2] > 1.4 * b[1]
+    assert 5 < a.min() < a.max() < 40
+    assert b.min() > 150
+    assert found.text.splitlines()[0] == "shop,day,sold"
+    only = run.predict([table], series="b")[0]
+    assert [one.name for one in only.series] == ["b"]
+    with pytest.raises(CallError, match=r"decoding\.series='c' is not in"):
+        run.predict([table], series="c")
+
+
+def test_wrong_combinations_are_named():
+    def read(*overrides):
+        return config.read("stocks-forecast", ["data.train=x.csv", *overrides])
+
+    with pytest.raises(CallError, match="reads each target alone"):
+        read("model={kind: patch}", "data.past=a")
+    with pytest.raises(CallError, match=r"model\.quantiles=.*0\.5 must be among them"):
+        read("model.quantiles=[0.1,0.9]")
+    with pytest.raises(CallError, match="needs the targets' own past"):
+        read("data.mode=convert", "data.targets=a", "data.past=b")
+    with pytest.raises(CallError, match="a column has one part to play"):
+        read("data.targets=a,b", "data.past=b")
+    with pytest.raises(CallError, match=r"data\.split=.*three shares"):
+        read("data.split=[0.7,0.3,0.2]")
+    assert read("data.targets=a,b", "data.split=[70,10,20]").data.targets == ["a", "b"]
+
+
+def test_too_short_a_table_is_refused_in_words(run):
+    short = {name: column[:9] for name, column in waves().items()}
+    with pytest.raises(RegardError, match=r"9 steps without a gap at its end, and the model reads data\.look_back=13"):
+        run.predict([short])
+
+
+# ------------------------------------------------------------------------------------------------- the command line
+def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
+    file = write_table(tmp_path / "table.csv", waves())
+    expected = run.predict([file])[0]
+
+    def called(*words):
+        done = CliRunner().invoke(cli, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert called("predict", run.folder, file) == expected.text + "\n"
+    document = json.loads(called("predict", run.folder, file, "--json"))
+    assert document[0]["series"][0]["values"]["north"] == pytest.approx(expected.series[0].values[:, 0].tolist())
+    called("predict", run.folder, file, "-o", tmp_path / "plot.png", "decoding.at=2024-05-01")
+    assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
+    called("look", run.folder, file, "--view", "overlay", "-o", tmp_path / "look.png")
+    assert (tmp_path / "look.png").read_bytes()[:4] == b"\x89PNG"
+    assert "mse_linear" in called("evaluate", run.folder, f"data.test={file}")
+
+
+@pytest.mark.slow
+def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
+    file = recipe(tmp_path, MODELS["transformer"] | {"dropout": 0.1}, max_steps=40, save_every=10, validate_every=20)
+    torch.set_num_threads(1)
+    regard.train(file, output=tmp_path / "whole")
+    regard.train(file, output=tmp_path / "parts", training={"max_steps": 23})
+    regard.train(file, output=tmp_path / "parts")
+    weights = [Path(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]

@@ -1,0 +1,382 @@
+"""Tables of times and numbers: nothing leaks from the future, and whatever is wrong is named with file and line."""
+
+import gzip
+
+import numpy as np
+import pytest
+import torch
+
+from regard import api
+from regard.corpora.lag import LAG, lag
+from regard.data.series_files import find_roles
+from regard.data.series_prepare import Fitted, load_panel, prepare_series
+from regard.data.series_times import Step, as_number, calendar, find_step, labels
+from regard.data.series_windows import Layout, Scaler, WindowBatches, cut_times
+from regard.errors import CallError, RegardError
+from regard.metrics.series import Errors
+from regard.models.forecaster import Forecaster, pinball
+from regard.settings.forecast import PatchForecasterSettings, RecurrentForecasterSettings, SeriesDataSettings
+from regard.tasks.forecast_baselines import Linear, baselines
+from regard.tasks.forecast_build import build_forecaster
+
+
+def seconds(text):
+    return as_number(text, None)[0]
+
+
+def days(count, start="2024-01-01"):
+    return np.datetime_as_string(np.datetime64(start) + np.arange(count), unit="D").tolist()
+
+
+def settings(file, **changes):
+    return SeriesDataSettings(**{"train": str(file), "look_back": 5, "horizon": 3, "split": [0.6, 0.2, 0.2]} | changes)
+
+
+def write(file, lines):
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def table(tmp_path, count=40, seed=1):
+    chance = np.random.default_rng(seed)
+    numbers = chance.standard_normal((count, 2)).round(4)
+    rows = [f"{day},{a},{b}" for day, (a, b) in zip(days(count), numbers, strict=True)]
+    return write(tmp_path / "table.csv", ["date,a,b", *rows]), numbers
+
+
+# --------------------------------------------------------------------------------------------------------------- times
+@pytest.mark.parametrize(
+    ("times", "step", "following"),
+    [
+        (["2024-01-01", "2024-01-02", "2024-01-03"], Step("seconds", 86400.0), "2024-01-04"),
+        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30:00"),
+        (["2024-01-01", "2024-02-01", "2024-03-01"], Step("months", 1.0), "2024-04-01"),
+        (["2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"], Step("months", 1.0), "2024-04-30"),
+        (["2000-01-15", "2000-04-15", "2000-07-15"], Step("months", 3.0), "2000-10-15"),
+        (["2001", "2002", "2003"], Step("number", 1.0), "2004"),
+    ],
+)
+def test_the_step_is_found_and_goes_on(times, step, following):
+    read = [as_number(time, None) for time in times]
+    numbers, dates = np.array([time for time, _ in read]), read[0][1]
+    assert find_step(numbers, dates) == step
+    np.testing.assert_allclose(np.diff(step.places(numbers)), 1, atol=1e-9)
+    assert labels(step.after(numbers[-1], 1), dates) == [following]
+
+
+def test_working_days_leave_no_gap_at_weekends():
+    week = [day for day in days(14) if np.is_busday(day)]  # from a Monday
+    times = np.array([seconds(day) for day in week])
+    step = find_step(times, True)
+    assert step == Step("weekdays", 1.0)
+    np.testing.assert_array_equal(np.diff(step.places(times)), 1)
+    assert labels(step.after(times[-1], 2), True) == ["2024-01-15", "2024-01-16"]  # Friday → Monday, Tuesday
+
+
+def test_times_are_read_as_people_write_them():
+    assert as_number("1970-01-02", None) == (86400.0, True)
+    assert as_number("1970-01-01T01:00:00+01:00", None) == (0.0, True)
+    assert as_number("19700102", None) == (86400.0, True)
+    assert as_number("86400", None) == (86400.0, False)
+    assert as_number("02.01.1970", "%d.%m.%Y") == (86400.0, True)
+    with pytest.raises(ValueError, match=r"'Tuesday' is neither an ISO date nor a number; say data\.time_format"):
+        as_number("Tuesday", None)
+
+
+def test_the_calendar_is_a_circle():
+    noon_and_next = np.array([seconds("2024-01-01 12:00"), seconds("2024-01-02 12:00")])
+    waves = calendar(noon_and_next, ["hour", "weekday"])
+    np.testing.assert_allclose(waves[:, :2], [[0, -1], [0, -1]], atol=1e-9)  # sin, cos of half a day
+    monday = 2 * np.pi * 0.5 / 7  # 2024-01-01 was a Monday
+    np.testing.assert_allclose(waves[0, 2:], [np.sin(monday), np.cos(monday)], atol=1e-9)
+
+
+# --------------------------------------------------------------------------------------------- windows without a leak
+def test_windows_are_the_rows_they_should_be(tmp_path):
+    file, numbers = table(tmp_path)
+    prepared = prepare_series(settings(file))
+    train = prepared.windows["train"]
+    assert [len(prepared.windows[part]) for part in ("train", "valid", "test")] == [24 - 8 + 1, 8 - 3 + 1, 8 - 3 + 1]
+    scaled = prepared.fitted.scaler.scaled(numbers)
+    np.testing.assert_allclose(prepared.fitted.scaler.mean, numbers[:24].mean(0))
+    np.testing.assert_allclose(prepared.fitted.scaler.deviation, numbers[:24].std(0))
+    batch = train.batch(np.array([2, 0]))
+    np.testing.assert_allclose(batch.past[0], scaled[2:7], rtol=1e-5)
+    np.testing.assert_allclose(batch.target[0], scaled[7:10], rtol=1e-5)
+    first = prepared.windows["test"].batch(np.array([0]))  # reads back into the validation part, says only its own
+    np.testing.assert_allclose(first.past[0], scaled[27:32], rtol=1e-5)
+    np.testing.assert_allclose(first.target[0], scaled[32:35], rtol=1e-5)
+
+
+@pytest.mark.parametrize("gaps", ["refuse", "fill"])
+def test_nothing_leaks_from_the_future(tmp_path, gaps):
+    """Change all that comes after the training part: no scale, no window, no baseline of training changes."""
+    file, numbers = table(tmp_path)
+    before = prepare_series(settings(file, gaps=gaps))
+    changed = numbers.copy()
+    changed[24:] = 1e6 * np.random.default_rng(5).standard_normal((16, 2))
+    rows = [f"{day},{a},{b}" for day, (a, b) in zip(days(40), changed, strict=True)]
+    after = prepare_series(settings(write(tmp_path / "other.csv", ["date,a,b", *rows]), gaps=gaps))
+    assert before.fitted.as_dict() == after.fitted.as_dict()
+    assert before.windows["train"].digest() == after.windows["train"].digest()
+    assert before.windows["test"].digest() != after.windows["test"].digest()
+    everything = np.arange(len(before.windows["train"]))
+    one, other = (prepared.windows["train"].batch(everything) for prepared in (before, after))
+    assert torch.equal(one.past, other.past)
+    assert torch.equal(one.target, other.target)
+
+
+def test_filling_takes_only_what_was_there_before(tmp_path):
+    rows = [f"{day},{value},1" for value, day in enumerate(days(30)) if value not in (10, 11)]
+    rows[20] = rows[20].split(",")[0] + ",,1"  # day 22: an empty cell
+    file = write(tmp_path / "gap.csv", ["date,a,b", *rows])
+    panel = load_panel(file, find_roles(file, settings(file)), settings(file, gaps="fill"))
+    expected = [*range(10), 9, 9, *range(12, 22), 21, *range(23, 30)]
+    np.testing.assert_array_equal(panel.series[0].values[:, 0], expected)
+
+
+def test_series_are_divided_at_one_moment(tmp_path):
+    """A series that began later has a shorter training part: what others knew only later stays in the future."""
+    rows = [f"{day},x,{n}" for n, day in enumerate(days(40))]
+    rows += [f"{day},y,{n}" for n, day in enumerate(days(20, "2024-01-21"))]
+    file = write(tmp_path / "two.csv", ["date,id,a", *rows])
+    how = settings(file, id="id", targets="a")
+    prepared = prepare_series(how)
+    end, _, _ = cut_times(prepared.panels["train"], how)
+    assert end == seconds("2024-01-25")
+    train = prepared.windows["train"]
+    assert (train.times[train.starts + train.layout.rows - 1] < end).all()
+    assert set(prepared.fitted.naive) == {"x", "y"} - ({"y"} if prepared.fitted.season >= 4 else set())
+
+
+def test_no_window_crosses_a_gap(tmp_path):
+    rows = [f"{day},{value}" for value, day in enumerate(days(60)) if value not in (20, 21)]
+    file = write(tmp_path / "gap.csv", ["date,a", *rows])
+    prepared = prepare_series(settings(file, gaps="split"))
+    assert [len(one) for one in prepared.panels["train"].series] == [20, 38]
+    for windows in prepared.windows.values():
+        for number in range(len(windows)):
+            start = windows.starts[number]
+            np.testing.assert_array_equal(np.diff(windows.times[start : start + 8]), 86400)
+
+
+def test_the_order_of_batches_is_that_of_seed_and_epoch(tmp_path):
+    file, _ = table(tmp_path)
+    train = prepare_series(settings(file)).windows["train"]
+    batches = WindowBatches(train, 8 * 5, seed=3)
+    assert batches.len_epoch(0) == 4  # 17 windows, 5 at a time
+    whole = list(batches.epoch(1))
+    again = list(batches.epoch(1, start=2))
+    assert torch.equal(whole[2].past, again[0].past)
+    assert not torch.equal(whole[0].past, next(batches.epoch(2)).past)
+    shares = [list(batches.epoch(1, rank=rank, world=2)) for rank in (0, 1)]
+    both = torch.cat([shares[0][0].target, shares[1][0].target])
+    assert torch.equal(both.sort(0).values, whole[0].target.sort(0).values)
+
+
+def test_converted_windows_hold_no_target(tmp_path):
+    file, numbers = table(tmp_path)
+    prepared = prepare_series(settings(file, mode="convert", targets="a", past="b"))
+    scaled = prepared.fitted.scaler.scaled(numbers)
+    batch = prepared.windows["train"].batch(np.array([4]))
+    np.testing.assert_allclose(batch.past[0, :, 0], scaled[4:9, 1], rtol=1e-5)
+    np.testing.assert_allclose(batch.target[0, :, 0], scaled[6:9, 0], rtol=1e-5)
+
+
+def test_fitted_comes_back_as_it_went(tmp_path):
+    file, _ = table(tmp_path)
+    fitted = prepare_series(settings(file)).fitted
+    again = Fitted.from_dict(fitted.as_dict())
+    assert again.as_dict() == fitted.as_dict()
+    assert again.roles == fitted.roles
+
+
+def test_parquet_and_packed_csv_give_the_same(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file, numbers = table(tmp_path)
+    packed = tmp_path / "table.csv.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    columns = {"date": np.array(days(40), dtype="datetime64[D]"), "a": numbers[:, 0], "b": numbers[:, 1]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
+    digests = {
+        prepare_series(settings(one)).windows["train"].digest() for one in (file, packed, tmp_path / "table.parquet")
+    }
+    assert len(digests) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------- bad input
+GOOD = [f"{day},{n},{n % 5}" for n, day in enumerate(days(40))]
+BAD = {
+    "a string among numbers": (
+        {7: "2024-01-08,seven,2"}, "a: 'seven' is no number", [9], "they count as missing"),
+    "an infinity": ({7: "2024-01-08,inf,2"}, "infinity is no value", [9], "they count as missing"),
+    "an empty cell": ({5: "2024-01-06,,0", 9: "2024-01-10,9,NaN"}, "2 lines with an empty cell", [7, 11], "filled"),
+    "a missing day": ({5: None}, "1 missing step of 1 day in 1 gaps", [7], "filled"),
+    "a time given twice": ({5: "2024-01-05,5,0"}, "1 time given twice", [7], "the last line of each counts"),
+    "times out of order": ({5: GOOD[6], 6: GOOD[5]}, "1 time earlier than the line before", [8], "sorted"),
+    "an irregular time": ({5: "2024-01-06 07:00,5,0"}, "off the step of 1 day", [7, 8], "filled"),
+    "too few columns": ({5: "2024-01-06,5"}, "2 columns where the first line has 3", [7], "they count as missing"),
+    "no time": ({5: ",5,0"}, "date: the time is missing", [7], "they count as missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_lines_are_named_with_file_and_line(name, tmp_path):
+    changes, what, lines, done = BAD[name]
+    rows = [changes.get(number, row) for number, row in enumerate(GOOD)]
+    file = write(tmp_path / "bad.csv", ["date,a,b", *(row for row in rows if row is not None)])
+    how = settings(file, gaps="fill", max_bad=0.05)
+    finding = next(one for one in prepare_series(how, strict=False).findings if what in one.what)
+    assert finding.severity == "warning"
+    assert finding.file == str(file)
+    assert finding.lines == lines
+    assert done in finding.advice
+    if name != "times out of order":  # sorting loses nothing
+        with pytest.raises(RegardError, match="cannot be trained on") as refused:
+            prepare_series(settings(file))
+        assert what in str(refused.value)
+
+
+def test_mixed_frequencies_and_constant_columns_are_named(tmp_path):
+    hours = [f"2024-02-10 {hour:02}:30,{hour},7" for hour in range(24)]
+    file = write(tmp_path / "mixed.csv", ["date,a,b", *(f"{day},{n},7" for n, day in enumerate(days(40))), *hours])
+    found = [one.what for one in prepare_series(settings(file, gaps="split"), strict=False).findings]
+    assert any("mixed frequencies" in what for what in found)
+    assert any("column 'b' never changes: it is 7" in what for what in found)
+
+
+def test_too_many_bad_lines_are_refused_even_when_gaps_are_filled(tmp_path):
+    rows = [row if n % 4 else row.replace(f",{n},", ",oops,") for n, row in enumerate(GOOD)]
+    file = write(tmp_path / "bad.csv", ["date,a,b", *rows])
+    with pytest.raises(RegardError, match=r"25\.0% of all lines are bad, data\.max_bad allows 1\.0%"):
+        prepare_series(settings(file, gaps="fill", targets="a,b"))
+
+
+def test_what_makes_a_table_unusable_is_said(tmp_path):
+    with pytest.raises(CallError, match="there is no such file"):
+        prepare_series(settings(tmp_path / "none.csv"))
+    file, _ = table(tmp_path)
+    with pytest.raises(CallError, match=r"there is no column data\.targets='c'"):
+        prepare_series(settings(file, targets="c"))
+    with pytest.raises(RegardError, match="not one window of look_back=50"):
+        prepare_series(settings(file, look_back=50))
+    numbers = write(tmp_path / "mix.csv", ["time,a", "1,1", "2024-01-01,2"])
+    with pytest.raises(RegardError, match="dates and plain numbers"):
+        prepare_series(settings(numbers))
+    far = write(tmp_path / "far.csv", ["date,a", "2024-01-01 00:00:00,1", "2024-01-01 00:00:01,2", "2034-01-01,3"])
+    with pytest.raises(RegardError, match="filling the gaps of a step of 1 second would make"):
+        prepare_series(settings(far, gaps="fill"))
+
+
+def test_check_shows_parts_columns_and_findings(tmp_path):
+    file, _ = table(tmp_path)
+    overrides = [f"data.train={file}", "data.look_back=5", "data.horizon=3"]
+    report = api.check("stocks-forecast", overrides)
+    assert report.as_dict()["ok"]
+    assert [row["windows"] for row in report.tables["parts"]] == [28 - 8 + 1, 4 - 3 + 1, 8 - 3 + 1]
+
+
+# ---------------------------------------------------------------------------------------- models, baselines and scores
+def test_the_planted_lag_is_where_it_is_said_to_be():
+    columns = lag()
+    follower, driver = columns["follower"], columns["driver"]
+    match = [np.corrcoef(follower[40:], driver[40 - step : len(driver) - step])[0, 1] for step in range(40)]
+    assert int(np.argmax(match)) == LAG
+    assert sorted(np.abs(match))[-2] < 0.1
+
+
+def test_the_instance_norm_is_undone():
+    """A window moved and stretched gives an answer moved and stretched alike, whatever the weights are."""
+    torch.manual_seed(0)
+    lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
+    model = build_forecaster(RecurrentForecasterSettings(width=8, dropout=0.0), lay).eval()
+    past, known = torch.randn(2, 11, 3), torch.empty(2, 5, 0)
+    factor, level = torch.tensor([2.0, 0.5, 30.0]), torch.tensor([-7.0, 0.0, 100.0])
+    expected = model.predict(past, known).squeeze(-1) * factor + level
+    torch.testing.assert_close(model.predict(past * factor + level, known).squeeze(-1), expected, rtol=1e-3, atol=1e-2)
+
+
+def test_patches_read_each_target_alone():
+    torch.manual_seed(0)
+    lay = Layout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)
+    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, hidden=7, layers=2, shortcut=True)
+    model = build_forecaster(how, lay).eval()
+    past, known = torch.randn(2, 14, 3), torch.empty(2, 5, 0)
+    said = model.predict(past, known)
+    assert said.shape == (2, 5, 3, 1)
+    other = past.clone()
+    other[..., 1] = torch.randn(2, 14)
+    again = model.predict(other, known)
+    torch.testing.assert_close(again[..., [0, 2], :], said[..., [0, 2], :])
+    assert not torch.allclose(again[..., 1, :], said[..., 1, :])
+    turned = model.predict(past.flip(-1), known)  # one set of weights for all
+    torch.testing.assert_close(turned.flip(2), said)
+
+
+def test_pinball_by_hand_and_at_its_least():
+    error = torch.tensor([[2.0, 2.0], [-1.0, -1.0]])
+    torch.testing.assert_close(pinball(error, torch.tensor([0.1, 0.9])), torch.tensor([[0.2, 1.8], [0.9, 0.1]]))
+    values = torch.arange(101.0)
+    losses = torch.stack([pinball((values - guess)[:, None], torch.tensor([0.8])).mean() for guess in values])
+    assert losses.argmin() == 80
+
+
+def test_quantiles_are_trained_by_pinball(tmp_path):
+    lay = Layout(look_back=6, horizon=2, convert=False, targets=2, past=0, ahead=0)
+    model = build_forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
+    assert isinstance(model, Forecaster)
+    file, _ = table(tmp_path)
+    batch = prepare_series(settings(file, look_back=6, horizon=2)).windows["train"].batch(np.arange(7))
+    model.eval()
+    loss = model(batch)
+    error = batch.target.unsqueeze(-1) - model.predict(batch.past, batch.known)
+    assert loss.count == 7 * 2 * 2 * 3
+    torch.testing.assert_close(loss.total, torch.maximum(model.quantiles * error, (model.quantiles - 1) * error).sum())
+
+
+def test_baselines_say_what_they_should(tmp_path):
+    file = write(tmp_path / "line.csv", ["time,a", *(f"{n},{2 * n + (n % 3)}" for n in range(90))])
+    prepared = prepare_series(settings(file, look_back=7, horizon=4, season=3))
+    windows = prepared.windows["test"]
+    linear = Linear.fit(prepared.windows["train"], prepared.windows["valid"])
+    batch = windows.batch(np.array([0, 3]))
+    said = dict(baselines(batch, windows.layout, linear, 3))
+    torch.testing.assert_close(said["last"][:, :, 0], batch.past[:, -1:, 0].expand(-1, 4))
+    torch.testing.assert_close(said["seasonal"][:, :, 0], batch.past[:, [4, 5, 6, 4], 0])
+    torch.testing.assert_close(said["linear"], batch.target, rtol=1e-2, atol=1e-2)  # a line and a season: all known
+    linear.save(tmp_path / "linear.safetensors")
+    again = Linear.load(tmp_path / "linear.safetensors").predict(batch, windows.layout)
+    assert torch.equal(again, said["linear"])
+
+
+def test_errors_by_hand():
+    errors = Errors.empty(periods=2, steps=3, targets=1)
+    said, true = np.zeros((2, 3, 1)), np.array([[[1.0], [2.0], [3.0]], [[0.0], [0.0], [-6.0]]])
+    errors.add(said, true, naive=np.array([[2.0], [0.5]]), period=np.array([0, 1]))
+    means = errors.means()
+    assert means["mse"] == pytest.approx((1 + 4 + 9 + 36) / 6)
+    assert means["mae"] == pytest.approx(12 / 6)
+    assert means["mase"] == pytest.approx((6 / 2 + 6 / 0.5) / 6)
+    np.testing.assert_allclose(errors.mse_by_step(), [0.5, 2, 22.5])
+    np.testing.assert_allclose(errors.mse_by_period(), [14 / 3, 12])
+    errors.add_quantiles(np.array([0.0, 2.0]) + np.zeros((2, 3, 1, 2)), true, np.array([0.1, 0.9]))
+    assert errors.means()["coverage"] == pytest.approx(4 / 6)  # 1, 2, 0 and 0 lie between 0 and 2
+
+
+def test_mase_is_one_for_the_naive_forecast_of_a_regular_series(tmp_path):
+    chance = np.random.default_rng(2)
+    file = write(
+        tmp_path / "walk.csv", ["time,a", *(f"{n},{v:.5f}" for n, v in enumerate(chance.normal(size=400).cumsum()))]
+    )
+    prepared = prepare_series(settings(file, horizon=1, season=1))
+    windows, naive = prepared.windows["train"], prepared.fitted.naive[""]
+    batch = windows.batch(np.arange(len(windows)))
+    error = (batch.target[:, 0] - batch.past[:, -1]).abs().mean()
+    assert float(error) / naive[0] == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_scaler_leaves_constant_columns_finite():
+    scaler = Scaler.fit(np.array([[1.0, 5.0], [3.0, 5.0]]), "standard")
+    np.testing.assert_array_equal(scaler.scaled(np.array([[3.0, 5.0], [1.0, 6.0]])), [[1, 0], [-1, 1]])
