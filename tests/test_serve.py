@@ -192,6 +192,7 @@ def test_health_models_and_description(client, run):
         "/api/look",
         "/api/picture",
         "/api/stream",
+        "/api/upload",
     }
     page = client.get("/docs").text
     assert all(path in page for path in paths)
@@ -361,8 +362,8 @@ def test_wrong_fields_are_named(client, body, status, field, sentence):
     ],
 )
 def test_look_refuses_what_is_not_there(client, body):
-    for path in ("/api/look", "/api/page"):
-        answer = client.post(path, json={"model": "pairs", **body})
+    for path, more in (("/api/look", {}), ("/api/page", {"part": "table"})):
+        answer = client.post(path, json={"model": "pairs", **body, **more})
         assert answer.status_code == 422
         assert answer.json()["error"]
 

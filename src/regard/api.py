@@ -12,7 +12,7 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,12 +29,13 @@ from regard import __version__, catalog, config
 from regard.attention import Silence
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
-from regard.look import AttentionRecord
+from regard.look import AttentionRecord, History
+from regard.look.history import has_history, keep, load_history
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
 from regard.tasks.silencing import heads_called
-from regard.tasks.task import Looks, Prediction, Scores, Streams, Task
+from regard.tasks.task import Looks, Prediction, Scores, Streams, Task, Watches
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
@@ -70,7 +71,8 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         identity = config.as_tree(recipe) | {DATA: task.fingerprint()}
         result = fit(
             model, task.batches(), recipe.training, folder,
-            evaluate=task.validate, sample=task.sample, config=identity, complete=_complete, parallel=parallel,
+            evaluate=task.validate, sample=task.sample, watch=_watch(task, folder),
+            config=identity, complete=_complete, parallel=parallel,
         )  # fmt: skip
         if parallel.main:
             _keep(task, folder)  # anew: limits may have been raised
@@ -88,6 +90,19 @@ def _complete(old: dict[str, Any]) -> dict[str, Any]:
         return old | config.as_tree(config.build(recipe))
     except CallError:  # a setting that is no more: it is listed among the differences
         return old
+
+
+def _watch(task: Task, folder: Path) -> Callable[[nn.Module, int], None] | None:
+    """Keeps attention at every validation, for the view of it as training goes on."""
+    most = task.recipe.training.looks
+    if not most or not isinstance(task, Watches):
+        return None
+
+    def watch(model: nn.Module, step: int) -> None:
+        for number, record in enumerate(task.watch(model, most)):
+            keep(replace(record, model=folder.name), folder, number, step)
+
+    return watch
 
 
 def _check(task: Task, folder: Path) -> None:
@@ -270,6 +285,13 @@ class Run:
             self.model, inputs[0], output=None, method="raw", gold=None, layer=None, head="mean", name=""
         )  # fmt: skip
         return Silence(heads_called(without, self.model, record))
+
+    def history_of_looks(self, number: int = 0) -> History:
+        """Attention on validation input `number`, at every validation of the training (`training.looks`)."""
+        return load_history(self.folder, number)
+
+    def has_history_of_looks(self) -> bool:
+        return has_history(self.folder)
 
     def evaluate(self, overrides: Overrides = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
         """Scores on the test data of the recipe, or on `test=...`.

@@ -125,6 +125,27 @@ def gold_of(text: str) -> Gold:
 
 def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
     """The table of positions of a run's encoder, or the classic one: 50 positions, 128 dimensions."""
+def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+    """Attention on a validation input, by its number, as training went on."""
+    from regard.look.draw_history import show_history, write_history
+    from regard.look.history import History, load_history
+
+    if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
+        raise CallError("--training takes the number of a validation input, from 0 (those that training.looks kept)")
+    found = load_history(run, int(inputs[0]) if inputs else 0)
+    history = History(found.steps, tuple(read(record, wish) for record in found.records))
+    kind, head = cast(Kind | None, wish.kind), head_of(wish.head)
+    shown = Shown(history.last, kind=kind, layer=wish.layer, head=head, log=wish.log)
+    if output is not None:
+        write_history(history, shown, output)
+        print(f"written: {output}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(history.as_dict(kind=kind, layer=wish.layer, head=head), ensure_ascii=False, indent=2))
+    elif output is None:
+        console = Console()
+        console.print(show_history(history, shown, console))
+
+
     from regard.look.positions import draw_positions, similarity_by_distance, write_positions
 
     table, title = _classic() if str(run) == POSITIONS else _of_run(run)

@@ -13,6 +13,7 @@ from regard.look.build import record
 from regard.look.card import Figure, card
 from regard.look.draw import save, show, widget
 from regard.look.files import load
+from regard.look.history import History
 from regard.look.records import Attention, AttentionRecord, Matrix
 from regard.look.svg import heat_map
 from regard.look.terminal import matrix
@@ -22,6 +23,7 @@ __all__ = [
     "AttentionRecord",
     "Axis",
     "Figure",
+    "History",
     "Matrix",
     "Token",
     "axis",

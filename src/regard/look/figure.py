@@ -2,8 +2,9 @@
 
 import io
 import os
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +37,7 @@ from regard.look.views import DECADES, Shown, head_line, joint_labels, strength
 
 SMALL_CELL = 0.1  # inches, in the grid of heads
 MOST_LINES = 1500  # of a head, in the view of lines; the faintest are left out
+DRAWING = threading.Lock()  # matplotlib's settings and Python's warnings belong to the whole process
 MOST_LABELS = 90  # on a side; of more, every second, third, ... is written
 
 
@@ -48,16 +50,21 @@ def write_figure(shown: Shown, path: Path) -> Path:
 
 
 def figure_bytes(shown: Shown, form: str) -> bytes:
-    """The picture as PNG, SVG or PDF. Characters that no installed font has are named in one warning."""
+    """The picture as PNG, SVG or PDF. May be called from several threads, which then wait for each other."""
+    return as_bytes(lambda: draw(shown), form)
+
+
+def as_bytes(draw: Callable[[], Canvas], form: str) -> bytes:
+    """Any figure, in our fonts. Characters that no installed font has are named in one warning."""
     style: dict[Any, Any] = {
         "font.family": families(), "text.parse_math": False,
         "svg.fonttype": "path", "svg.hashsalt": "regard",  # readable without our fonts, and the same every time
     }  # fmt: skip
     file = io.BytesIO()
-    with rc_context(style), warnings.catch_warnings(record=True) as caught:
+    with DRAWING, rc_context(style), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-        draw(shown).savefig(file, format=form, dpi=160, facecolor="white", metadata=date)
+        draw().savefig(file, format=form, dpi=160, facecolor="white", metadata=date)
     tell_missing(caught)
     return file.getvalue()
 

@@ -63,9 +63,15 @@ def as_dict(record: AttentionRecord) -> dict[str, Any]:
     return describe(record, lambda array: array.tolist())
 
 
-def for_page(record: AttentionRecord) -> dict[str, Any]:
+def for_page(record: AttentionRecord, *, weights: bool = True) -> dict[str, Any]:
     """For HTML: the weights are float32, little-endian, in base 64: exact, and a fifth of the numbers in decimal."""
-    return describe(record, lambda array: base64.b64encode(array.astype("<f4").tobytes()).decode())
+    tree = describe(record, lambda array: base64.b64encode(array.astype("<f4").tobytes()).decode())
+    return tree if weights else _without_weights(tree)
+
+
+def _without_weights(tree: dict[str, Any]) -> dict[str, Any]:
+    attentions = [{key: value for key, value in one.items() if key != "weights"} for one in tree["attentions"]]
+    return {**tree, "attentions": attentions, "beams": [_without_weights(beam) for beam in tree["beams"]]}
 
 
 def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:

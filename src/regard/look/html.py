@@ -20,6 +20,7 @@ from typing import Any
 
 from regard.look.card import card
 from regard.look.files import for_page
+from regard.look.history import History
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, AttentionRecord, Head
 from regard.look.tree import beam_tree
@@ -42,6 +43,10 @@ def write_page(shown: Shown, path: Path) -> Path:
 
 def page(shown: Shown) -> str:
     """The whole file as text."""
+    return whole_page(document(shown), shown.title)
+
+
+def whole_page(tree: dict[str, Any], title: str) -> str:
     look, act = style(), script() + START
     policy = (
         f"default-src 'none'; script-src {_hash(act)}; style-src {_hash(look)}; img-src data: blob:; "
@@ -54,21 +59,24 @@ def page(shown: Shown) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{escape(shown.title or "attention")}</title>
+<title>{escape(title or "attention")}</title>
 <style>{look}</style>
 </head>
 <body>
 <main id="regard"></main>
 <noscript>This page draws its pictures with a script of its own, which this browser does not run.</noscript>
-<script type="application/json" id="regard-data">{harmless(document(shown))}</script>
+<script type="application/json" id="regard-data">{harmless(tree)}</script>
 <script type="module">{act}</script>
 </body>
 </html>
 """
 
 
-def document(shown: Shown) -> dict[str, Any]:
-    """All that the page knows: records, where to open, and a card for every table that can be chosen."""
+def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
+    """All that the page knows: records, where to open, and a card for every table that can be chosen.
+
+    Without weights (and without cards, which are made of them) it is what a page needs to know what to ask for.
+    """
     record, layer = shown.record, shown.layer
     if layer is not None:
         layer = next(one.layer for one in shown.layers if layer in (one.layer, one.layer - len(shown.layers)))
@@ -81,13 +89,24 @@ def document(shown: Shown) -> dict[str, Any]:
             "head": str(shown.head),
             "log": shown.log,
         },
-        "records": [for_page(one) for one in (record, shown.against) if one is not None],
-        "cards": cards(record),
+        "records": [for_page(one, weights=weights) for one in (record, shown.against) if one is not None],
+        "cards": cards(record) if weights else {},
         "methods": METHODS,
         "kinds": KINDS,
         "tree": [asdict(node) for node in beam_tree(record)] if record.beams else [],
         "scores": [one.score for one in (record, *record.beams)],
     }
+
+
+def history_document(history: History, shown: Shown | None = None) -> dict[str, Any]:
+    """The last record, and those of all validations for the view `training`."""
+    tree = document(shown or Shown(history.last))
+    tree["open"]["view"] = "training"
+    tree["history"] = [
+        {"step": step, "record": for_page(record), "cards": cards(record)}
+        for step, record in zip(history.steps, history.records, strict=True)
+    ]
+    return tree
 
 
 def cards(record: AttentionRecord) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rich.tree import Tree
 from regard.look.card import Figure
 from regard.look.records import Matrix
 from regard.look.tree import Node, beam_tree
-from regard.look.views import Shown, head_line, joint_labels, strength
+from regard.look.views import Shown, blocks, head_line, joint_labels, strength
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
@@ -94,7 +94,7 @@ def grid(shown: Shown, console: Console) -> RenderableType:
 
 def small_map(weights: np.ndarray, console: Console, *, log: bool = False, most: int = LARGEST) -> Text:
     """No labels; two rows in a line where there are colours."""
-    return _half_blocks(strength(_blocks(weights, most), float(weights.max()), log), console)
+    return _half_blocks(strength(blocks(weights, most), float(weights.max()), log), console)
 
 
 def signed_map(table: np.ndarray, console: Console, *, most: int) -> Text:
@@ -153,7 +153,7 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
     text, edges = Text(no_wrap=True), axis.edges
     for place in shown.strip:
         row, values = table.rows.labels[place], table.weights[place][axis.real()]
-        line = _blocks(values[None], max(8, min(console.width - label - 24, 100)))
+        line = blocks(values[None], max(8, min(console.width - label - 24, 100)))
         text.append(" " * (label - cell_len(row)) + row + " ")
         text.append_text(_half_blocks(strength(line, float(table.weights.max()), shown.log), console))
         best = int(values.argmax())
@@ -253,15 +253,6 @@ def _rgb(value: float) -> str:
     return "rgb({},{},{})".format(
         *(int(dark + (far - dark) * part) for dark, far in zip(DARK, COLD if value < 0 else BRIGHT, strict=True))
     )
-
-
-def _blocks(weights: np.ndarray, most: int) -> np.ndarray:
-    """The largest of each block, so that no more than `most` rows and columns are left."""
-    for axis in (0, 1):
-        size = weights.shape[axis]
-        starts = np.arange(min(most, size)) * size // min(most, size)
-        weights = np.maximum.reduceat(weights, starts, axis=axis)
-    return weights
 
 
 def _name(model: str, table: Matrix, rank: str) -> str:

@@ -127,6 +127,15 @@ def strength(weights: np.ndarray, top: float, log: bool) -> np.ndarray:
         return np.clip(1 + np.log10(share) / DECADES, 0.0, 1.0)
 
 
+def blocks(weights: np.ndarray, most: int) -> np.ndarray:
+    """The largest of each block, so that no more than `most` rows and columns are left."""
+    for axis in (0, 1):
+        size = weights.shape[axis]
+        starts = np.arange(min(most, size)) * size // min(most, size)
+        weights = np.maximum.reduceat(weights, starts, axis=axis)
+    return weights
+
+
 def head_line(record: AttentionRecord, attention: Attention, number: int) -> str:
     """What the grid writes above a head: its entropy and, where gold is known, its alignment error."""
     table = record.matrix(attention.kind, attention.layer, number)

@@ -13,28 +13,28 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from regard import __version__
 from regard.api import Run
-from regard.errors import CallError, nearest
+from regard.errors import CallError
 from regard.look import AttentionRecord
-from regard.look.figure import figure_bytes
 from regard.look.files import as_dict
-from regard.look.html import document, page
-from regard.look.views import Shown
+from regard.look.html import history_document
 from regard.serve import bodies
-from regard.serve.choosing import chosen, require_sendable
+from regard.serve.choosing import chosen
 from regard.serve.guard import Guard
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.pages import description, page_files
+from regard.serve.questions import Question, Questions
 from regard.serve.refusals import RefusedError, add_handlers
+from regard.serve.showing import drawn, outline, part
 from regard.serve.streaming import event, stream
-from regard.serve.worker import QueueFullError, Work, Worker
-from regard.settings.translate import TranslateRecipe
-from regard.tasks.task import Looks
+from regard.serve.uploads import Uploads
+from regard.serve.worker import QueueFullError, Worker
+from regard.tasks.task import Looks, takes
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Error, "description": text}
@@ -45,12 +45,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     }.items()
 }  # fmt: skip
 PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
-DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
 
 
 def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  # noqa: B008  (frozen)
     """The service of these runs, each under its name."""
-    metrics = Metrics()
+    metrics, uploads = Metrics(), Uploads()
+    questions = Questions(runs, limits, uploads)
     workers = {name: Worker(name, metrics, queue=limits.queue, max_batch=limits.max_batch) for name in runs}
 
     @asynccontextmanager
@@ -60,12 +60,12 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         yield
         for worker in workers.values():
             await asyncio.to_thread(worker.stop)
+        uploads.close()
 
     app = FastAPI(
         title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Trained attention models: their outputs, and where they look.",
     )  # fmt: skip
-    find = partial(_find, runs)
     ask = partial(_ask, workers, limits)
 
     @app.get("/health", summary="Whether the service is up")
@@ -85,73 +85,58 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         "/api/predict", response_model=bodies.Predictions, responses=ERRORS, summary="Outputs for a list of inputs"
     )
     async def predict(body: bodies.Predict) -> Response:
-        name, run = find(body.model)
-        if len(body.inputs) > limits.max_inputs:
-            raise RefusedError(422, f"{len(body.inputs)} inputs: send {limits.max_inputs} at most", "inputs")
-        for number, text in enumerate(body.inputs):
-            _require_short(text, limits, f"inputs.{number}")
-        _require_short(body.prefix, limits, "prefix")
-        decoding = body.decoding()
-
-        def work(inputs: list[str]) -> list[dict[str, Any]]:
-            found = run.predict(inputs, prefix=body.prefix, attention=body.attention, **decoding)
-            tables = (table for one in found if one.alignment for table in one.alignment.weights.values())
-            require_sendable(tables, "send fewer or shorter inputs")
-            return [one.as_dict() for one in found]
-
-        # What is drawn depends on its place in a batch: by itself, the same seed gives the same output.
-        drawn = decoding.get("sample", isinstance(run.recipe, TranslateRecipe) and run.recipe.decoding.sample)
-        group = None if drawn else ("predict", body.prefix, body.attention, tuple(sorted(decoding.items())))
-        return JSONResponse({"model": name, "predictions": await ask(name, body.inputs, work, group)})
-
-    def looking(body: bodies.Look) -> tuple[str, Work]:
-        name, run = find(body.model)
-        _require_short(body.text, limits, "text")
-        _require_short(body.output or "", limits, "output")
-        over_source = body.kind in (None, "cross")  # what evidence is about
-        about = {"layer": body.layer, "head": "mean" if body.head is None else body.head} if over_source else {}
-        seen = partial(run.look, output=body.output, method=body.method, **about, **body.decoding())
-        return name, lambda inputs: [seen(text) for text in inputs]
+        question = questions.predict(body)
+        return JSONResponse({"model": question.model, "predictions": await ask(question)})
 
     @app.post("/api/look", responses=ERRORS, summary="Where a model looks when it writes its output")
     async def look(body: bodies.Look) -> dict[str, Any]:
-        name, work = looking(body)
-
-        def choose(inputs: list[str]) -> list[dict[str, Any]]:
-            return [as_dict(chosen(record, body.kind, body.layer, body.head)) for record in work(inputs)]
-
-        return (await ask(name, [body.text], choose))[0]
+        question = questions.look(body, lambda record: as_dict(chosen(record, body.kind, body.layer, body.head)))
+        return (await ask(question))[0]
 
     @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
     async def picture(body: bodies.Picture) -> Response:
-        name, work = looking(body)
-
-        def draw(inputs: list[str]) -> list[bytes]:
-            return [_drawn(record, body) for record in work(inputs)]
-
-        content = (await ask(name, [body.text], draw))[0]
+        if body.against is None:
+            content = (await ask(questions.look(body, lambda record: drawn(record, body))))[0]
+        else:
+            record = (await ask(questions.look(body, lambda record: record)))[0]
+            again = body.model_copy(
+                update={"model": body.against, "output": record.output, "prefix": "", "without": [], "n_best": None}
+            )
+            content = (await ask(questions.look(again, lambda other: drawn(record, body, other))))[0]
         return Response(content, media_type=PICTURES[body.format])
 
+    @app.post(
+        "/api/upload", responses=ERRORS, summary="A picture or a recording, for a model that takes one",
+        openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
+            "schema": {"type": "string", "format": "binary"}}}}},
+    )  # fmt: skip
+    async def upload(request: Request, model: str | None = None) -> bodies.Uploaded:
+        content = await request.body()
+        return await asyncio.to_thread(questions.upload, model, content)
+
     @app.post("/api/page", include_in_schema=False)
-    async def look_for_page(body: bodies.Look) -> dict[str, Any]:
-        name, work = looking(body)
+    async def part_for_page(body: bodies.Part) -> dict[str, Any]:
+        def answer(record: AttentionRecord) -> dict[str, Any]:
+            return outline(record) if body.part == "outline" else part(record, body)
 
-        def as_page(inputs: list[str]) -> list[dict[str, Any]]:
-            return [document(Shown(chosen(record, body.kind, body.layer, body.head))) for record in work(inputs)]
+        return (await ask(questions.remembered_look(body, answer)))[0]
 
-        return (await ask(name, [body.text], as_page))[0]
+    @app.get("/api/history", include_in_schema=False)
+    async def history_for_page(model: str | None = None, number: int = 0) -> dict[str, Any]:
+        _, run = questions.find(model)
+        return await asyncio.to_thread(lambda: history_document(run.history_of_looks(number)))
 
     @app.post(
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
         summary="The output of one input, token by token, as server-sent events",
     )  # fmt: skip
     async def stream_tokens(body: bodies.Stream) -> Response:
-        name, run = find(body.model)
-        _require_short(body.text, limits, "text")
-        _require_short(body.prefix, limits, "prefix")
+        name, run = questions.find(body.model)
+        questions.require_short(body.text, "text")
+        questions.require_short(body.prefix, "prefix")
         events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
         left = threading.Event()
@@ -162,7 +147,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
             put(("token", {"token": token, "text": text}))
 
         def work(inputs: list[str]) -> list[None]:
-            found = stream(run, inputs[0], body.prefix, body.decoding(), tell)
+            found = stream(run, questions.given(run, inputs[0]), body.prefix, body.decoding(), tell)
             put(("end", {"text": found.text, "score": found.score}))
             return [None]
 
@@ -170,7 +155,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
             if not future.cancelled() and (error := future.exception()) is not None:
                 put(("error", error))
 
-        future = _submit(workers[name], limits, [body.text], work)
+        future = _submit(workers[name], limits, Question(name, [body.text], work))
         future.add_done_callback(ended)
         try:
             async with asyncio.timeout(limits.timeout):
@@ -209,47 +194,22 @@ async def _events(
         left.set()
 
 
-def _find(runs: Mapping[str, Run], name: str | None) -> tuple[str, Run]:
-    if name is None and len(runs) == 1:
-        return next(iter(runs.items()))
-    if name is None:
-        raise RefusedError(422, f"say which model: one of {', '.join(runs)}", "model")
-    if name not in runs:
-        raise RefusedError(404, f"no model {name[:100]!r}{nearest(name[:100], runs)}", "model")
-    return name, runs[name]
-
-
-def _require_short(text: str, limits: Limits, field: str) -> None:
-    if len(text) > limits.max_length:
-        raise RefusedError(422, f"{len(text)} characters: {limits.max_length} at most", field)
-
-
-def _submit(worker: Worker, limits: Limits, inputs: list[str], work: Work, group: Any = None) -> "Future[list[Any]]":
+def _submit(worker: Worker, limits: Limits, question: Question) -> "Future[list[Any]]":
     try:
-        return worker.submit(inputs, work, group)
+        return worker.submit(question.inputs, question.work, question.group)
     except QueueFullError:
         sentence = f"{limits.queue} requests wait for {worker.name} already: try again in a second"
         raise RefusedError(503, sentence, **{"retry-after": "1"}) from None
 
 
-async def _ask(
-    workers: Mapping[str, Worker], limits: Limits, name: str, inputs: list[str], work: Work, group: Any = None
-) -> list[Any]:
+async def _ask(workers: Mapping[str, Worker], limits: Limits, question: Question) -> list[Any]:
     """The answers of a model; a request that waits too long leaves the queue."""
-    future = _submit(workers[name], limits, inputs, work, group)
+    future = _submit(workers[question.model], limits, question)
     try:
         async with asyncio.timeout(limits.timeout):
             return await asyncio.wrap_future(future)
     except TimeoutError:
         raise _too_slow(limits) from None
-
-
-def _drawn(record: AttentionRecord, how: bodies.Picture) -> bytes:
-    shown = Shown(record, how.view, how.kind, how.layer, "mean" if how.head is None else how.head, how.log)
-    if how.format == "html":
-        return page(shown).encode()
-    with DRAWING:
-        return figure_bytes(shown, how.format)
 
 
 def _too_slow(limits: Limits) -> RefusedError:
@@ -259,7 +219,8 @@ def _too_slow(limits: Limits) -> RefusedError:
 def _about(name: str, run: Run) -> bodies.ModelOut:
     return bodies.ModelOut(
         name=name, task=run.recipe.task, about=run.recipe.about, looks=isinstance(run.task, Looks),
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()),
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=takes(run.task),
+        history=run.has_history_of_looks(),
     )  # fmt: skip
 
 

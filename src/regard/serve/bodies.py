@@ -24,6 +24,10 @@ def _whole(text: str) -> str:
 Text = Annotated[str, AfterValidator(_whole)]
 
 
+HeadName = Annotated[str, Field(max_length=50)]
+WITHOUT: list[str] = Field([], max_length=256, description="heads to leave out, such as cross.2.3: kind, layer, head")
+
+
 class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -49,9 +53,10 @@ class Predict(Sampling):
     length_penalty: float | None = Field(None, ge=0, le=100, description="scores are divided by length ** this")
     prefix: Text = Field("", description="every output has to begin with this")
     attention: bool = Field(False, description="also say where the best output looked")
+    without: list[HeadName] = WITHOUT
 
     def decoding(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"model", "inputs", "prefix", "attention"}, exclude_none=True)
+        return self.model_dump(exclude={"model", "inputs", "prefix", "attention", "without"}, exclude_none=True)
 
 
 class Stream(Sampling):
@@ -72,6 +77,8 @@ class Look(Body):
     text: Text
     model: str | None = MODEL
     output: Text | None = Field(None, description="look at this output instead of the model's own")
+    prefix: Text = Field("", description="or at one that begins with this")
+    without: list[HeadName] = WITHOUT
     method: str = Field("raw", description=f"one of {', '.join(METHODS)}")
     kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
@@ -89,6 +96,25 @@ class Picture(Look):
     format: Literal["png", "svg", "pdf", "html"] = "png"
     view: View = Field("matrix", description="how to draw it")
     log: bool = Field(False, description="colours on a logarithmic scale")
+    row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
+    against: str | None = Field(
+        None,
+        description="hold against this model, shown the same output; a model without a head against itself with all",
+    )
+
+
+class Part(Look):
+    """For the page: one part of a record."""
+
+    part: Literal["outline", "table", "heads", "maps"] = "outline"
+    hypothesis: int = Field(0, ge=0, le=MOST, description="0 is the best")
+    words: bool = False
+    specials: bool = True
+
+
+class Uploaded(BaseModel):
+    name: str = Field(description="stands for the file wherever a text would stand for itself, for ten minutes")
+    takes: Literal["image", "audio"]
 
 
 class OutputOut(BaseModel):
@@ -122,6 +148,8 @@ class ModelOut(BaseModel):
     about: str
     parameters: int
     looks: bool = Field(description="whether /api/look works for it")
+    takes: Literal["text", "image", "audio"] = Field(description="what an input is; not text: the name of an upload")
+    history: bool = Field(description="whether attention was kept as it trained")
 
 
 class Models(BaseModel):

@@ -34,7 +34,7 @@ HEADERS = [
         "referrer-policy": "no-referrer",
         "cross-origin-opener-policy": "same-origin",
         "cross-origin-resource-policy": "same-origin",
-        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+        "permissions-policy": "camera=(), geolocation=(), microphone=(self)",
         "cache-control": "no-store",
     }.items()
 ]
@@ -92,8 +92,8 @@ class Guard:
                 )  # fmt: skip
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        limit = self._limits.max_body
-        too_large = RefusedError(413, f"a request may have {limit} bytes at most: send fewer or shorter inputs")
+        limit = self._limits.max_upload if scope["path"] == "/api/upload" else self._limits.max_body
+        too_large = RefusedError(413, f"this request may have {limit} bytes at most: send less")
         told = dict(scope["headers"]).get(b"content-length", b"0")
         if told.isdigit() and int(told[:20]) > DRAINED:
             raise too_large

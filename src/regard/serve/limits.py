@@ -13,6 +13,7 @@ class Limits:
     max_inputs: int = 64  # inputs of a request
     max_batch: int = 64  # inputs decoded in one call
     max_body: int = 1 << 20  # bytes of a request
+    max_upload: int = 16 << 20  # bytes of a picture or a recording
     queue: int = 256  # requests that may wait for a model
     timeout: float = 30.0  # seconds until a request that has no answer gets 504
     api_key: str | None = None  # asked for on /api and /metrics

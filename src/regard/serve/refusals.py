@@ -16,6 +16,7 @@ FIELDS = {
     "/api/look": list(bodies.Look.model_fields),
     "/api/picture": list(bodies.Picture.model_fields),
     "/api/stream": list(bodies.Stream.model_fields),
+    "/api/page": list(bodies.Part.model_fields),
 }
 
 

@@ -69,6 +69,7 @@ class TrainingSettings(Settings):
     save_every: int = Field(500, ge=1, description="updates between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")
     log_every: int = Field(50, ge=1, description="updates between lines of metrics.jsonl")
+    looks: int = Field(1, ge=0, le=100, description="validation inputs whose attention is kept at every validation")
     tensorboard: bool = Field(False, description="write TensorBoard event files as well")
 
     # The machine

@@ -93,6 +93,14 @@ def has_gold(data: PairDataSettings) -> bool:
     return data.alignments is not None or (data.test or data.train) == f"{PREFIX}pocket"
 
 
+def gold_of_valid(data: PairDataSettings, source: str) -> Gold | None:
+    """Of a validation pair, by its source, if the corpus knows."""
+    if (data.valid or data.train) != f"{PREFIX}pocket":
+        return None
+    found = (Gold(frozenset(p.alignment), frozenset(p.possible)) for p in load("pocket", "valid") if p.source == source)
+    return next(found, None)
+
+
 def gold(data: PairDataSettings, pairs: int) -> list[Gold]:
     """The gold alignments of the test pairs, from data.alignments or from the corpus itself."""
     if data.alignments is None:

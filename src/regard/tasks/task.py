@@ -13,6 +13,8 @@ from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
 
+Takes = Literal["text", "image", "audio"]  # what an input is
+
 
 @dataclass(frozen=True)
 class Output:
@@ -210,7 +212,33 @@ class Streams(Protocol):
 
 
 @runtime_checkable
-class TakesFiles(Protocol):
-    """A job whose `inputs` are the paths of pictures or recordings, not texts: the service offers an upload for it."""
+class ReadsDocuments(Protocol):
+    """A job whose inputs are questions about a document, which the command line takes from `--document`."""
 
-    takes: Literal["image", "audio"]
+    def about(self, questions: Sequence[str], document: str) -> list[Any]:
+        """Inputs: each of the questions, with the document."""
+        ...
+
+
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A job that says what it is given. Where `inputs` are paths of files, the service offers an upload for them."""
+
+    takes: Takes
+
+
+def takes(task: Any) -> Takes:
+    """Texts, unless a job says otherwise. To a job that takes texts, a `str` is never the path of a file."""
+    return task.takes if isinstance(task, TakesFiles) else "text"
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """A job whose attention can be kept as training goes on."""
+
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        """Where the model looks on a few validation inputs, always the same, when it is forced to write their targets.
+
+        Nothing random happens here: a run that is watched goes the way it would have gone.
+        """
+        ...

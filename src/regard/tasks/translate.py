@@ -5,6 +5,7 @@ text  → token ids → encoder → Memory → search → token ids → text    
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +89,19 @@ class Translate:
         pair = pairs[len(pairs) // 2]
         said = self.target.decode(self._search(model, [pair.source], beam=1)[0][0].tokens)
         return f"{pair.source}\n→ {said}\n= {pair.target}"
+
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        """Validation pairs of middling length; of a model that does not attend, nothing."""
+        assert isinstance(model, Seq2Seq)
+        pairs = sorted(scoring.texts(self.data.splits["valid"], most=QUICK), key=lambda pair: len(pair.source))
+        start = max(0, (len(pairs) - most) // 2)
+        records = []
+        for pair in pairs[start : start + most]:
+            gold = aligning.gold_of_valid(self.recipe.data, pair.source)
+            with suppress(CallError):
+                record = looking.look(model, self.source, self.target, pair.source, self.target.encode(pair.target))
+                records.append(replace(record, gold=gold))
+        return records
 
     def pictures(self, model: nn.Module) -> list[Picture]:
         """Alignments of a few validation sentences, short to long."""

@@ -7,7 +7,7 @@ from regard.settings.training import FALLING
 FREE = {
     *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
-    *(f"training.{name}" for name in ("log_every", "tensorboard", "device", "threads", "shard")),
+    *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "device", "threads", "shard")),
 }
 ENDS = {"training.max_steps", "training.max_epochs"}  # some schedules fall until then: they are part of the path
 

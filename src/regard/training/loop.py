@@ -35,6 +35,7 @@ GO_ON, OUT_OF_TIME, ASKED_TO_STOP = 0, 1, 2
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 Sample = Callable[[nn.Module], str]
+Watch = Callable[[nn.Module, int], None]
 Say = Callable[[str], None]
 
 
@@ -50,6 +51,7 @@ def fit(
     *,
     evaluate: Evaluate | None = None,
     sample: Sample | None = None,
+    watch: Watch | None = None,
     config: dict[str, Any] | None = None,
     complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda old: old,
     parallel: Parallel | None = None,
@@ -57,7 +59,8 @@ def fit(
 ) -> Result:
     """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
 
-    `evaluate(model)` gives validation scores, among them `settings.metric`; `sample(model)` a text to show beside them.
+    `evaluate(model)` gives validation scores, among them `settings.metric`; `sample(model)` a text to show beside them;
+    `watch(model, step)` may look at the model at every validation, on the first process.
     `config` is the resolved recipe: a folder that was started with another one is refused; `complete(old)` gives an
     older version's recipe the settings that have been added since, at their defaults. The best weights (by the metric;
     averaged, if `settings.average`) end up in `folder/model.safetensors`.
@@ -66,7 +69,9 @@ def fit(
         torch.set_num_threads(settings.threads)
     config = {"training": settings.model_dump(mode="json")} if config is None else config
     parallel = parallel or Parallel(device=pick_device(settings.device))
-    trainer = _Trainer(model, batches, settings, Path(folder), evaluate, sample, config, complete, parallel, on_message)
+    trainer = _Trainer(
+        model, batches, settings, Path(folder), evaluate, sample, watch, config, complete, parallel, on_message
+    )
     try:
         return trainer.train()
     finally:
@@ -82,13 +87,15 @@ class _Trainer:
         folder: Path,
         evaluate: Evaluate | None,
         sample: Sample | None,
+        watch: Watch | None,
         config: dict[str, Any],
         complete: Callable[[dict[str, Any]], dict[str, Any]],
         parallel: Parallel,
         on_message: Say | None,
     ) -> None:
         self.model, self.batches, self.settings, self.folder = model, batches, settings, folder
-        self.evaluate, self.sample, self.config, self.parallel = evaluate, sample, config, parallel
+        self.evaluate, self.sample, self.watch = evaluate, sample, watch
+        self.config, self.parallel = config, parallel
         self.progress = display()
         self.say: Say = (on_message or self.progress.say) if parallel.main else lambda text: None
 
@@ -268,6 +275,8 @@ class _Trainer:
         record |= {"scores": scores, "best": better, "sample": text}
         run.history.append(record)
         run.worse_in_a_row = 0 if better else run.worse_in_a_row + 1
+                if self.watch is not None:
+                    self.watch(whole, run.step)
         if self.metrics is not None:
             self.metrics.write(record)
             self.progress.validation(record)

@@ -166,16 +166,16 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     else if (state.view === "overlay") drawOverlay(picture, table, ...axesOf(state.kind), log);
     else {
       if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
-      if (state.view === "training") training();
+      const curves = state.view === "training" ? training() : [];
       drawMatrix(picture, table, { log, label });
-      picture.append(scaleBar(largest(table.values)));
+      picture.append(scaleBar(largest(table.values)), ...curves);
     }
     picture.append(numbersTable(table));
   }
 
   function training() {
     const figures = history.map((one) => Object.fromEntries((one.cards[keyOf(state)]?.figures ?? []).map((figure) => [figure.name, figure.value])));
-    drawTraining(picture, history.map((one) => one.step), figures, state.step, (step) => {
+    return drawTraining(picture, history.map((one) => one.step), figures, state.step, (step) => {
       change({ step });
       ready.then(() => picture.querySelector("[name=step]")?.focus());
     });

@@ -3,7 +3,7 @@ import { element, headColour, svgElement } from "./paint.js";
 
 const [WIDE, HIGH, LEFT, BELOW] = [640, 190, 44, 26];
 
-/** `steps`: of the validations; `figures`: for each of them, those of the chosen weights by name. */
+/** `steps`: of the validations; `figures`: for each of them, those of the chosen weights by name. Gives the curves back. */
 export function drawTraining(place, steps, figures, chosen, pick) {
   const slider = element("input", { type: "range", name: "step", min: 0, max: steps.length - 1, value: chosen });
   const told = element("output", { textContent: `step ${steps[chosen].toLocaleString("en")}` });
@@ -11,7 +11,7 @@ export function drawTraining(place, steps, figures, chosen, pick) {
   slider.addEventListener("input", () => pick(Number(slider.value)));
   place.append(element("label", { className: "slider" }, "training step ", slider, " ", told));
   const names = [...new Set(figures.flatMap((one) => Object.keys(one)))];
-  names.forEach((name, number) => place.append(curve(name, number, steps, figures.map((one) => one[name] ?? null), chosen)));
+  return names.map((name, number) => curve(name, number, steps, figures.map((one) => one[name] ?? null), chosen));
 }
 
 function curve(name, number, steps, values, chosen) {

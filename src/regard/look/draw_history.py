@@ -1,0 +1,92 @@
+"""Pictures of attention as training goes on: tables of a few steps side by side, and the figures of all of them."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from regard.look.draw import require_suffix
+from regard.look.history import History
+from regard.look.terminal import small_map
+from regard.look.views import Shown, strength
+
+
+def show_history(history: History, shown: Shown, console: Console) -> RenderableType:
+    """In the terminal. `shown` says which weights; its record is the last one."""
+    maps = []
+    for place in history.some(6):
+        table = history.records[place].matrix(shown.kind, shown.layer, shown.head).weights
+        name = Text(f"step {history.steps[place]:,}", style="dim")
+        maps.append(Group(name, small_map(table, console, log=shown.log), ""))
+    numbers = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    figures = history.figures(shown.kind, shown.layer, shown.head)
+    for name in ("step", *figures):
+        numbers.add_column(name, justify="right")
+    for place in history.some(12):
+        numbers.add_row(f"{history.steps[place]:,}", *(f"{values[place]:.3f}" for values in figures.values()))
+    head = Group(Text(shown.title, style="bold"), Text(f"{shown.caption} As training went on.", style="dim"), "")
+    return Group(head, Columns(maps, padding=(0, 3)), numbers)
+
+
+def write_history(history: History, shown: Shown, path: Path) -> Path:
+    """As PNG, SVG, PDF, or a page with a slider."""
+    require_suffix(path)
+    part = path.with_name(path.name + ".part")
+    if path.suffix == ".npz":
+        return shown.record.save(path)
+    if path.suffix == ".html":
+        from regard.look.html import history_document, whole_page
+
+        part.write_text(whole_page(history_document(history, shown), shown.title), encoding="utf-8")
+    else:
+        part.write_bytes(_figure(history, shown, path.suffix[1:]))
+    os.replace(part, path)
+    return path
+
+
+def _figure(history: History, shown: Shown, form: str) -> bytes:
+    from matplotlib.figure import Figure as Canvas
+
+    from regard.look.figure import as_bytes
+    from regard.look.figure_layout import BLUES, FAINT, HEADS, INK, inches, length, short, titles
+
+    def draw() -> Canvas:
+        places, figures = history.some(6), history.figures(shown.kind, shown.layer, shown.head)
+        last = shown.matrix
+        wide = min(3.2, max(1.4, inches(len(last.columns)) * 0.7))
+        high = min(3.2, max(1.4, inches(len(last.rows)) * 0.7))
+        beside = max(map(length, short(last.rows.labels))) * 0.8
+        canvas = Canvas(figsize=(max(8.0, len(places) * (wide + 0.2) + beside), high + 3.6), layout="constrained")
+        titles(canvas, shown, f"{shown.caption} As training went on.")
+        upper, lower = cast(Sequence[Canvas], canvas.subfigures(2, 1, height_ratios=[high + 0.9, 2.0]))
+        panels = upper.subplots(1, len(places), squeeze=False)[0]
+        for number, (axes, place) in enumerate(zip(panels, places, strict=True)):
+            table = history.records[place].matrix(shown.kind, shown.layer, shown.head)
+            painted = strength(table.weights, float(table.weights.max()), shown.log)
+            axes.imshow(painted, cmap=BLUES, aspect="auto", vmin=0, vmax=1)
+            axes.set_title(f"step {history.steps[place]:,}", fontsize=9, color=INK)
+            every = 1 + len(table.rows) // 30
+            labels = short(table.rows.labels)[::every] if number == 0 else []
+            axes.set_yticks(range(0, len(table.rows), every) if number == 0 else [], labels, fontsize=8)
+            every = 1 + len(table.columns) // 30
+            columns = short(table.columns.labels)[::every]
+            axes.set_xticks(range(0, len(table.columns), every), columns, fontsize=7, rotation=90)
+            axes.tick_params(length=0, colors=INK)
+            axes.spines[:].set_visible(False)
+        panels = lower.subplots(1, len(figures), squeeze=False)[0]
+        for axes, ink, (name, values) in zip(panels, HEADS, figures.items(), strict=False):
+            axes.plot(history.steps, values, color=ink, linewidth=1.8, marker="o", markersize=3)
+            axes.set_ylim(0, max(float(np.max(values)) * 1.1, 1e-9))
+            axes.set_title(name, fontsize=9, color=INK, loc="left")
+            axes.set_xlabel("step", fontsize=8, color=FAINT)
+            axes.tick_params(length=0, colors=FAINT, labelsize=8)
+            axes.spines[["top", "right"]].set_visible(False)
+        return canvas
+
+    return as_bytes(draw, form)

@@ -1,0 +1,91 @@
+"""Attention as training goes on: records of the same validation inputs, taken at every validation.
+
+    RUN/looks/0/00000500.npz        input 0 at step 500; each file is an ordinary record
+
+The output is the reference, not what the model wrote, so that the table has the same rows at every step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.errors import CallError
+from regard.look.card import card
+from regard.look.files import load
+from regard.look.records import Attention, AttentionRecord, Head, Kind
+
+FOLDER = "looks"
+MOST_NUMBERS = 250_000  # of a record that is kept: one megabyte before compression
+
+
+@dataclass(frozen=True)
+class History:
+    """One input, from the first validation to the last."""
+
+    steps: tuple[int, ...]
+    records: tuple[AttentionRecord, ...]
+
+    @property
+    def last(self) -> AttentionRecord:
+        return self.records[-1]
+
+    def figures(
+        self, kind: Kind | None = None, layer: int | None = None, head: Head = "mean"
+    ) -> dict[str, list[float]]:
+        """The card's figures of the chosen weights (entropy; alignment error, where gold is known), step by step."""
+        found: dict[str, list[float]] = {}
+        for record in self.records:
+            for figure in card(record.matrix(kind, layer, head), record):
+                found.setdefault(figure.name, []).append(figure.value)
+        return found
+
+    def some(self, most: int) -> list[int]:
+        """Places of `most` validations, the first and the last among them."""
+        count = min(most, len(self.steps))
+        return sorted({round(place * (len(self.steps) - 1) / max(1, count - 1)) for place in range(count)})
+
+    def as_dict(self, **choice: Any) -> dict[str, Any]:
+        return {"input": self.last.input, "output": self.last.output, "steps": self.steps, **self.figures(**choice)}
+
+
+def keep(record: AttentionRecord, folder: Path, number: int, step: int) -> Path:
+    """Add a record to the history of input `number`; the file is there as a whole or not at all."""
+    place = folder / FOLDER / str(number)
+    place.mkdir(parents=True, exist_ok=True)
+    return slim(record).save(place / f"{step:08}.npz")
+
+
+def slim(record: AttentionRecord) -> AttentionRecord:
+    """A record that is small enough to keep many of: of its first kind only, and then one table a layer."""
+    record = replace(record, beams=(), evidence=())
+    if _numbers(record.attentions) <= MOST_NUMBERS:
+        return record
+    first = record.of_kind()
+    if _numbers(first) > MOST_NUMBERS:
+        first = [replace(one, weights=one.weights.mean(axis=0, keepdims=True)) for one in first]
+    used = {"target", *(side for one in first for side in (one.rows, one.columns))}
+    axes = {name: axis for name, axis in record.axes.items() if name in used}
+    return replace(record, attentions=tuple(first), axes=axes)
+
+
+def _numbers(attentions: Sequence[Attention]) -> int:
+    return sum(one.weights.size for one in attentions)
+
+
+def has_history(folder: Path) -> bool:
+    return next((folder / FOLDER).glob("*/*.npz"), None) is not None
+
+
+def load_history(folder: Path, number: int = 0) -> History:
+    """What training kept of input `number`."""
+    files = sorted((folder / FOLDER / str(number)).glob("*.npz"))
+    if not files:
+        kept = sorted(int(one.name) for one in (folder / FOLDER).glob("*") if one.name.isdecimal())
+        if kept:
+            raise CallError(f"{folder}: input {number} was not kept; there are {', '.join(map(str, kept))}")
+        raise CallError(
+            f"{folder} has kept no attention while it trained: training.looks says of how many validation inputs to "
+            "(at the next training; jobs that cannot be looked at keep none)"
+        )
+    return History(tuple(int(file.stem) for file in files), tuple(load(file) for file in files))

@@ -1,0 +1,35 @@
+// Calls of the service, and tables of records that stay there: the page gets what it shows, when it shows it.
+import { decode } from "./data.js";
+
+/** POST with a body (JSON, or a file as it is), or GET without one; an error's sentence becomes an Error. */
+export async function call(path, body, key) {
+  const file = body instanceof Blob;
+  const headers = { "content-type": file ? "application/octet-stream" : "application/json" };
+  if (key) headers.authorization = `Bearer ${key}`;
+  const answer = await fetch(path, body ? { method: "POST", headers, body: file ? body : JSON.stringify(body) } : { headers });
+  if (answer.ok && !answer.headers.get("content-type").startsWith("application/json")) return answer.blob();
+  const told = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(told.field ? `${told.field}: ${told.error}` : told.error), { status: answer.status });
+  return told;
+}
+
+/** What `mount` asks for tables. `questions`: one for each record of the page; `ask(path, body)` calls the service. */
+export function remoteSource(questions, ask) {
+  const wish = (number, choice, part) => ({
+    ...questions[number], part, kind: choice.kind, layer: choice.layer === "all" ? null : Number(choice.layer),
+    head: ["mean", "max"].includes(choice.head) ? choice.head : Number(choice.head), words: choice.words, specials: choice.specials,
+  });
+  const opened = (table) => ({ ...table, values: decode(table.values) });
+  return {
+    async table(number, hypothesis, choice) {
+      return opened(await ask("/api/page", { ...wish(number, choice, "table"), hypothesis }));
+    },
+    async heads(number, choice) {
+      return (await ask("/api/page", wish(number, choice, "heads"))).tables.map(opened);
+    },
+    async maps(kind) {
+      const { layers } = await ask("/api/page", { ...questions[0], part: "maps", kind });
+      return layers.map(({ layer, heads }) => ({ layer, heads: heads.map(opened) }));
+    },
+  };
+}

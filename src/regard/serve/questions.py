@@ -1,0 +1,120 @@
+"""From the body of a request to the work that answers it. What a client sends is never the path of a file."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from regard.api import Run
+from regard.errors import CallError, nearest
+from regard.look import AttentionRecord
+from regard.serve import bodies
+from regard.serve.choosing import require_sendable
+from regard.serve.limits import Limits
+from regard.serve.recent import Recent
+from regard.serve.refusals import RefusedError
+from regard.serve.uploads import WHAT, Uploads
+from regard.serve.worker import Work
+from regard.settings.translate import TranslateRecipe
+from regard.tasks.task import takes
+
+
+class Question(NamedTuple):
+    """`group`: questions that can be answered together; None for one that is answered by itself."""
+
+    model: str
+    inputs: list[str]
+    work: Work
+    group: Any = None
+
+
+class Questions:
+    def __init__(self, runs: Mapping[str, Run], limits: Limits, uploads: Uploads) -> None:
+        self._runs, self._limits, self._uploads = runs, limits, uploads
+        self._recent = {name: Recent() for name in runs}
+
+    def find(self, name: str | None) -> tuple[str, Run]:
+        if name is None and len(self._runs) == 1:
+            return next(iter(self._runs.items()))
+        if name is None:
+            raise RefusedError(422, f"say which model: one of {', '.join(self._runs)}", "model")
+        if name not in self._runs:
+            raise RefusedError(404, f"no model {name[:100]!r}{nearest(name[:100], self._runs)}", "model")
+        return name, self._runs[name]
+
+    def require_short(self, text: str, field: str) -> None:
+        if len(text) > self._limits.max_length:
+            raise RefusedError(422, f"{len(text)} characters: {self._limits.max_length} at most", field)
+
+    def given(self, run: Run, text: str) -> Any:
+        """What the model gets: the text itself, or the file that was sent under this name."""
+        kind = takes(run.task)
+        if kind == "text":
+            return text
+        (one,) = run.task.inputs([str(self._uploads.path(text, kind))])
+        return one
+
+    # ------------------------------------------------------------------------------------------------------- outputs
+    def predict(self, body: bodies.Predict) -> Question:
+        name, run = self.find(body.model)
+        if len(body.inputs) > self._limits.max_inputs:
+            raise RefusedError(422, f"{len(body.inputs)} inputs: send {self._limits.max_inputs} at most", "inputs")
+        for number, text in enumerate(body.inputs):
+            self.require_short(text, f"inputs.{number}")
+        self.require_short(body.prefix, "prefix")
+        decoding = body.decoding()
+
+        def work(inputs: list[str]) -> list[dict[str, Any]]:
+            given = [self.given(run, text) for text in inputs]
+            found = run.predict(
+                given, prefix=body.prefix, attention=body.attention, without=body.without, **decoding
+            )  # fmt: skip
+            tables = (table for one in found if one.alignment for table in one.alignment.weights.values())
+            require_sendable(tables, "send fewer or shorter inputs")
+            return [one.as_dict() | {"input": text} for one, text in zip(found, inputs, strict=True)]
+
+        # What is drawn depends on its place in a batch: by itself, the same seed gives the same output.
+        drawn = decoding.get("sample", isinstance(run.recipe, TranslateRecipe) and run.recipe.decoding.sample)
+        same = ("predict", body.prefix, body.attention, tuple(body.without), tuple(sorted(decoding.items())))
+        return Question(name, body.inputs, work, None if drawn else same)
+
+    # ---------------------------------------------------------------------------------------------------------- looks
+    def look(self, body: bodies.Look, answer: Callable[[AttentionRecord], Any]) -> Question:
+        """`answer` is made of the record, in the model's thread."""
+        over_source = body.kind in (None, "cross")  # what evidence is about
+        about = {"layer": body.layer, "head": "mean" if body.head is None else body.head} if over_source else {}
+        name, ask = self._asking(body, about)
+        return Question(name, [body.text], lambda inputs: [answer(ask()) for _ in inputs])
+
+    def remembered_look(self, body: bodies.Look, answer: Callable[[AttentionRecord], Any]) -> Question:
+        """The same for a page, which asks for one part after another."""
+        name, ask = self._asking(body, {})
+        key = (body.text, body.output, body.prefix, body.method, tuple(body.without), body.n_best, body.beam)
+        return Question(name, [body.text], lambda inputs: [answer(self._recent[name].get(key, ask)) for _ in inputs])
+
+    def _asking(self, body: bodies.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
+        name, run = self.find(body.model)
+        for field in ("text", "output", "prefix"):
+            self.require_short(getattr(body, field) or "", field)
+
+        def ask() -> AttentionRecord:
+            record = run.look(
+                self.given(run, body.text), output=body.output, prefix=body.prefix, method=body.method,
+                without=body.without, **about, **body.decoding(),
+            )  # fmt: skip
+            kind = takes(run.task)
+            return record if kind == "text" else _named(record, WHAT[kind])
+
+        return name, ask
+
+    # --------------------------------------------------------------------------------------------------------- files
+    def upload(self, model: str | None, content: bytes) -> bodies.Uploaded:
+        _, run = self.find(model)
+        kind = takes(run.task)
+        if kind == "text":
+            raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
+        return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)
+
+
+def _named(record: AttentionRecord, what: str) -> AttentionRecord:
+    """The path of our own file is nobody's business."""
+    return replace(record, input=what, beams=tuple(_named(beam, what) for beam in record.beams))

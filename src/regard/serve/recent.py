@@ -1,0 +1,28 @@
+"""The records of the last questions, so that a page can fetch its tables one by one and the model is asked once."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from regard.look import AttentionRecord
+
+MOST_NUMBERS = 16_000_000  # 64 MB of weights
+MOST_RECORDS = 32
+
+
+class Recent:
+    """Of one model: only its thread may come here."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, AttentionRecord] = OrderedDict()
+
+    def get(self, question: Hashable, ask: Callable[[], AttentionRecord]) -> AttentionRecord:
+        if question not in self._kept:
+            self._kept[question] = ask()
+        self._kept.move_to_end(question)
+        while len(self._kept) > 1 and (len(self._kept) > MOST_RECORDS or self._numbers() > MOST_NUMBERS):
+            self._kept.popitem(last=False)
+        return self._kept[question]
+
+    def _numbers(self) -> int:
+        records = (one for record in self._kept.values() for one in (record, *record.beams))
+        return sum(attention.weights.size for record in records for attention in record.attentions)

@@ -1,0 +1,72 @@
+"""What the page gets of a record: an outline at first, and then the one table, layer or set of small maps it shows."""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from regard.look.card import card
+from regard.look.figure import figure_bytes
+from regard.look.html import document, page
+from regard.look.records import AttentionRecord, Kind, Matrix
+from regard.look.views import Shown, blocks, head_line
+from regard.serve import bodies
+from regard.serve.choosing import require_sendable
+
+MAP = 64  # rows and columns of a head in the view of all heads
+
+
+def outline(record: AttentionRecord) -> dict[str, Any]:
+    """All that is not weights."""
+    return document(Shown(record), weights=False)
+
+
+def part(record: AttentionRecord, wish: bodies.Part) -> dict[str, Any]:
+    if wish.part == "maps":
+        return {"layers": _maps(record, wish.kind)}
+    one = [record, *record.beams][min(wish.hypothesis, len(record.beams))]
+    read = one.words() if wish.words else one
+    read = read if wish.specials else read.without_specials()
+    if wish.part == "heads":
+        found = read.of_kind(wish.kind)
+        read.matrix(wish.kind, wish.layer)  # says so, if there is no such layer
+        wanted = found[0].layer if wish.layer is None else wish.layer
+        layer = next(one for one in found if wanted in (one.layer, one.layer - len(found)))
+        require_sendable([layer.weights], "choose one head")
+        return {"tables": [_table(read.matrix(wish.kind, layer.layer, head)) for head in range(len(layer.weights))]}
+    head = "mean" if wish.head is None else wish.head
+    table = read.matrix(wish.kind, wish.layer, head)
+    require_sendable([table.weights], "send a shorter text")
+    whole = one.matrix(wish.kind, wish.layer, head)  # figures are those of the tokens, as in an exported page
+    figures = [vars(figure) for figure in card(whole, one)]
+    return {**_table(table), "card": {"title": whole.title, "figures": figures}}
+
+
+def drawn(record: AttentionRecord, how: bodies.Picture, against: AttentionRecord | None = None) -> bytes:
+    """As PNG, SVG, PDF or a page of its own."""
+    head = "mean" if how.head is None else how.head
+    shown = Shown(record, how.view, how.kind, how.layer, head, how.log, against, how.row)
+    return page(shown).encode() if how.format == "html" else figure_bytes(shown, how.format)
+
+
+def _table(table: Matrix) -> dict[str, Any]:
+    sides = {"rows": table.rows, "columns": table.columns}
+    return {name: [vars(token) for token in axis.tokens] for name, axis in sides.items()} | {
+        "values": _numbers(table.weights)
+    }
+
+
+def _maps(record: AttentionRecord, kind: Kind | None) -> list[dict[str, Any]]:
+    layers = []
+    for one in record.of_kind(kind):
+        heads = []
+        for number, weights in enumerate(one.weights):
+            small = blocks(weights, MAP)
+            q, k = small.shape
+            heads.append({"values": _numbers(small), "q": q, "k": k, "line": head_line(record, one, number)})
+        layers.append({"layer": one.layer, "heads": heads})
+    return layers
+
+
+def _numbers(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()

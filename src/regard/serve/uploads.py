@@ -1,0 +1,120 @@
+"""Pictures and recordings that clients send: checked, kept for a while under names of our own, then deleted.
+
+A client gets a name such as `upload:3f…`, which stands for the file wherever a text would stand for itself. It is
+looked up among those given out and is no part of any path.
+"""
+
+import io
+import secrets
+import threading
+import time
+import warnings
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from regard.errors import CallError
+from regard.tasks.task import Takes
+
+KEPT, MOST = 600.0, 64  # seconds, and files
+PIXELS, SECONDS = 50_000_000, 300.0  # of a picture, of a recording
+PREFIX = "upload:"
+WHAT = {"image": "picture", "audio": "recording"}
+PICTURES = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
+SOUNDS = {"WAV": ".wav", "WAVEX": ".wav", "FLAC": ".flac", "OGG": ".ogg", "MP3": ".mp3", "AIFF": ".aiff"}
+
+
+@dataclass(frozen=True)
+class Upload:
+    path: Path
+    takes: Takes
+    until: float
+
+
+class Uploads:
+    """Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="regard-uploads-")
+        self._kept: OrderedDict[str, Upload] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, content: bytes, takes: Takes) -> str:
+        """The name under which the file can be asked about."""
+        suffix = check_picture(content) if takes == "image" else check_sound(content)
+        name = PREFIX + secrets.token_hex(16)
+        path = Path(self._folder.name) / (secrets.token_hex(16) + suffix)
+        path.write_bytes(content)
+        with self._lock:
+            self._kept[name] = Upload(path, takes, time.monotonic() + KEPT)
+            while len(self._kept) > MOST:
+                self._remove(next(iter(self._kept)))
+            self._sweep()
+        return name
+
+    def path(self, name: str, takes: Takes) -> Path:
+        with self._lock:
+            self._sweep()
+            found = self._kept.get(name)
+        if found is None or found.takes != takes:
+            raise CallError(
+                f"this model takes a {WHAT[takes]}: send it to /api/upload, and the name that comes back here "
+                f"(it is good for {KEPT / 60:.0f} minutes)"
+            )
+        return found.path
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for name in [name for name, one in self._kept.items() if one.until < now]:
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        self._kept.pop(name).path.unlink(missing_ok=True)
+
+
+def check_picture(content: bytes) -> str:
+    """The suffix of its format; an error that says why it is no picture."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise CallError("pictures need Pillow: pip install 'regard[image]'") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(io.BytesIO(content), formats=list(PICTURES)) as image:
+                if image.width * image.height > PIXELS:
+                    raise CallError(f"{image.width} × {image.height} pixels are too many: {PIXELS:,} at most")
+                image.load()
+                return PICTURES[image.format or "PNG"]
+        except CallError:
+            raise
+        except Exception as error:  # Pillow's readers fail in many ways on damaged files
+            told = f"this is no picture that can be read ({type(error).__name__})"
+            raise CallError(f"{told}: send {_list(PICTURES)}") from None
+
+
+def check_sound(content: bytes) -> str:
+    try:
+        import soundfile
+    except ImportError:
+        raise CallError("recordings need soundfile: pip install 'regard[audio]'") from None
+    try:
+        with soundfile.SoundFile(io.BytesIO(content)) as sound:
+            if sound.format not in SOUNDS or not sound.frames:
+                raise CallError(f"this is no recording that can be read: send {_list(SOUNDS)}")
+            if sound.frames / sound.samplerate > SECONDS:
+                raise CallError(f"{sound.frames / sound.samplerate:.0f} seconds are too many: {SECONDS:.0f} at most")
+            for _ in sound.blocks(1 << 16, dtype="float32"):
+                pass
+            return SOUNDS[sound.format]
+    except (soundfile.SoundFileError, ValueError, OSError, RuntimeError, EOFError) as error:
+        told = f"this is no recording that can be read ({type(error).__name__})"
+        raise CallError(f"{told}: send {_list(SOUNDS)}") from None
+
+
+def _list(formats: dict[str, str]) -> str:
+    return ", ".join(sorted({suffix[1:].upper() for suffix in formats.values()}))
