@@ -213,6 +213,7 @@ def predict(
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
 @click.option("--row", type=int, help="Of the overlay, this row only: a word that was written, or a region that looks.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
+@click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")
 @json_option
 def look(
     run: Path,
@@ -224,16 +225,15 @@ def look(
     **wish: Any,
 ) -> None:
     """See where a model looks: in the terminal, or as a picture."""
-@click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")
     from regard.commands import look as command
 
     if positions or (str(run) == command.POSITIONS and not run.exists()):
         return command.look_at_positions(run, output, as_json)
+    if training:
+        return command.look_at_training(run, inputs, output, command.Wish(**wish), as_json)
     command.look(run, inputs, output, command.Wish(**wish), as_json)
 
 
-    if training:
-        return command.look_at_training(run, inputs, output, command.Wish(**wish), as_json)
 @cli.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN [RUN]...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")

@@ -123,8 +123,6 @@ def gold_of(text: str) -> Gold:
     return Gold(frozenset(link for sure, link in links if sure), frozenset(link for sure, link in links if not sure))
 
 
-def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
-    """The table of positions of a run's encoder, or the classic one: 50 positions, 128 dimensions."""
 def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Attention on a validation input, by its number, as training went on."""
     from regard.look.draw_history import show_history, write_history
@@ -146,6 +144,8 @@ def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wi
         console.print(show_history(history, shown, console))
 
 
+def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
+    """The table of positions of a run's encoder, or the classic one: 50 positions, 128 dimensions."""
     from regard.look.positions import draw_positions, similarity_by_distance, write_positions
 
     table, title = _classic() if str(run) == POSITIONS else _of_run(run)

@@ -264,6 +264,8 @@ class _Trainer:
             if whole is not None:
                 scores = self.evaluate(whole)
                 text = self.sample(whole) if self.sample is not None else ""
+                if self.watch is not None:
+                    self.watch(whole, run.step)
         scores, text = self.parallel.share((scores, text))
         if settings.metric not in scores:
             raise CallError(f"training.metric={settings.metric!r}: validation gives {', '.join(scores)}")
@@ -275,8 +277,6 @@ class _Trainer:
         record |= {"scores": scores, "best": better, "sample": text}
         run.history.append(record)
         run.worse_in_a_row = 0 if better else run.worse_in_a_row + 1
-                if self.watch is not None:
-                    self.watch(whole, run.step)
         if self.metrics is not None:
             self.metrics.write(record)
             self.progress.validation(record)
