@@ -7,7 +7,7 @@ What is drawn for a row comes from (seed, epoch, row) alone, so a stopped run go
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -54,6 +54,7 @@ class SpeechBatch:
         return SpeechBatch(self.source.to(device), self.target.to(device, non_blocking=True))
 
 
+@runtime_checkable
 class Utterances(Protocol):
     """Rows of sound and text; a store is one, and so are sequences joined of the recordings in a store."""
 

@@ -28,7 +28,10 @@ SIDES = ("path", "text")
 
 @dataclass(frozen=True)
 class Recording:
-    """A text and the sound of it; `name` is unique in its source, `file` and `line` are where it was found."""
+    """A text and the sound of it; `name` is unique in its source, `file` and `line` are where it was found.
+
+    `load` works while its source is being read: a tar is then open.
+    """
 
     name: str
     text: str

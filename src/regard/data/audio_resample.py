@@ -26,7 +26,7 @@ ROLL_OFF = 0.95  # the cut-off, as a share of the lower half rate
 FINEST = 1000  # the largest q; rates that share no factor are met to one part in a thousand at worst
 
 
-def resample(samples: Float[np.ndarray, " N"], rate: float, wanted: float) -> Float[np.ndarray, " M"]:
+def resample(samples: Float[np.ndarray, " N"], rate: float | int, wanted: float | int) -> Float[np.ndarray, " M"]:
     """`samples` at `rate` per second to `wanted` per second; the length changes by the same factor, rounded up."""
     step = Fraction(rate / wanted).limit_denominator(FINEST)
     if step == 1 or not len(samples):

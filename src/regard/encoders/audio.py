@@ -6,7 +6,9 @@
 Pyramid: Chan et al. 2015, "Listen, Attend and Spell", section 3.1 (arXiv:1508.01211): one layer over all frames and
 three that halve them, so that the decoder finds its letters among 8 times fewer vectors. Here the number of layers is
 free, and `stack` frames may be put together before the first (Sak et al. 2015, section 4, arXiv:1507.06947), which
-saves the dearest layer most of its steps. Convolution: Dong et al. 2018, "Speech-Transformer", ICASSP; as in ESPnet.
+saves the dearest layer most of its steps. With `positions`, sinusoids are added to the memory: a decoder that knows
+where it looked last can go on from there, which matters when the same sound comes twice in a row. (Chorowski et al. 2015,
+arXiv:1506.07503, let attention see its own last weights to that end.) Convolution: Dong et al. 2018, "Speech-Transformer", ICASSP; as in ESPnet.
 """
 
 from typing import Protocol, runtime_checkable
@@ -46,6 +48,7 @@ class PyramidEncoder(nn.Module):
         depth: int = 1,
         pyramid: int = 3,
         stack: int = 1,
+        positions: bool = False,
         dropout: float = 0.0,
     ) -> None:
         """`depth` layers over all frames (or all groups of `stack` frames), then `pyramid` layers that halve them."""
@@ -54,6 +57,7 @@ class PyramidEncoder(nn.Module):
         self.memory_width = self.summary_width = width
         self.bottom = Recurrent(bands * stack, width, cell=cell, depth=depth, dropout=dropout)
         self.pyramid = nn.ModuleList(Recurrent(2 * width, width, cell=cell) for _ in range(pyramid))
+        self.positions = Sinusoidal(width) if positions else nn.Identity()
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Sounds) -> Memory:
@@ -62,7 +66,7 @@ class PyramidEncoder(nn.Module):
         for layer in self.pyramid:
             x, mask = together(self.dropout(x), mask, 2)
             x, last = layer(x, mask)
-        return Memory(x, mask, last)
+        return Memory(self.positions(x), mask, last)
 
 
 class ConvolutionEncoder(nn.Module):

@@ -137,6 +137,7 @@ class ListenerSettings(RecurrentSettings):
     stack: int = Field(1, ge=1, description="frames that are put together before the first layer")
     pyramid: int = Field(3, ge=0, description="layers after the first that each halve the number of frames")
     encoder_layers: int = Field(1, ge=1, description="layers before the pyramid")
+    positions: bool = Field(True, description="tell the decoder when each vector of the memory was heard")
     ctc: float = Field(0.0, ge=0, lt=1, description="weight of the CTC loss beside that of the decoder; 0 is none")
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,8 @@ def build_speech(s: ListenerSettings | SpeechTransformerSettings, bands: int, vo
     if isinstance(s, ListenerSettings):
         encoder = PyramidEncoder(
             bands, s.width,
-            cell=s.cell, depth=s.encoder_layers, pyramid=s.pyramid, stack=s.stack, dropout=s.dropout,
+            cell=s.cell, depth=s.encoder_layers, pyramid=s.pyramid, stack=s.stack,
+            positions=s.positions, dropout=s.dropout,
         )  # fmt: skip
         decoder = recurrent_decoder(
             s, vocabulary, memory_width=encoder.memory_width, summary_width=encoder.summary_width

@@ -1,0 +1,207 @@
+"""The user's recordings: lists, folders and tars; what is bad is named; batches follow from seed and epoch alone."""
+
+import json
+import tarfile
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from regard.corpora.tones import call, write
+from regard.data.audio_batches import Joined, SpeechBatches, plain_batches
+from regard.data.audio_check import check_speech
+from regard.data.audio_files import Recording, speech_splits
+from regard.data.audio_prepare import prepare_speech
+from regard.data.kinds import END
+from regard.data.pairs import Bad
+from regard.errors import CallError, RegardError
+from regard.settings.transcribe import AugmentSettings, JoinSettings, SpeechDataSettings
+
+SOUND = {"rate": 4000, "bands": 7}
+
+
+def settings(train, **more):
+    return SpeechDataSettings.model_validate({"train": str(train), "sound": SOUND, **more})
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory):
+    """Twelve calls as files, with a list in each format and a tar of them."""
+    folder = tmp_path_factory.mktemp("calls")
+    files = write(folder / "wavs", "train", 12)
+    texts = [file.with_suffix(".txt").read_text().strip() for file in files]
+    rows = [(f"wavs/{file.name}", text) for file, text in zip(files, texts, strict=True)]
+    (folder / "list.tsv").write_text("".join(f"{path}\t{text}\n" for path, text in rows))
+    (folder / "named.csv").write_text("id,text,path\n" + "".join(f"7,{text},{path}\n" for path, text in rows))
+    lines = [json.dumps({"path": path, "text": text}) for path, text in rows]
+    (folder / "list.jsonl").write_text("\n".join(lines))
+    with tarfile.open(folder / "calls.tar", "w") as packed:
+        packed.add(folder / "wavs", "wavs")
+    return folder
+
+
+def read(data):
+    return list(speech_splits(data)["train"].read())
+
+
+@pytest.mark.parametrize("name", ["list.tsv", "named.csv", "list.jsonl", "wavs", "calls.tar"])
+def test_every_way_to_give_recordings_gives_the_same(calls, name):
+    items = speech_splits(settings(calls / name, valid=str(calls / "wavs")))["train"].read()
+    found = [(item.text, item.load()) for item in items if isinstance(item, Recording)]
+    assert [text for text, _ in found] == [call("train", number).text for number in range(12)]
+    np.testing.assert_allclose(found[3][1].samples, call("train", 3).samples, atol=1e-4)
+
+
+def test_texts_in_names_and_roles_by_names(tmp_path):
+    for digit in range(3):
+        for take in range(4):
+            soundfile.write(tmp_path / f"{digit}_ann_{take}.wav", np.ones(50), 8000)
+    data = settings(
+        tmp_path, name_text=r"(?P<text>\d)_", spoken={"1": "one"}, test_names=r"_0\.wav", valid_names=r"_1\.wav"
+    )
+    splits = {role: [item.name for item in split.read()] for role, split in speech_splits(data).items()}
+    assert splits["test"] == ["0_ann_0.wav", "1_ann_0.wav", "2_ann_0.wav"]
+    assert splits["valid"] == ["0_ann_1.wav", "1_ann_1.wav", "2_ann_1.wav"]
+    assert len(splits["train"]) == 6
+    assert not set(splits["train"]) & {*splits["test"], *splits["valid"]}
+    assert {item.text for item in speech_splits(data)["train"].read()} == {"0", "one", "2"}
+
+
+def test_what_is_held_out_is_not_trained_on(calls):
+    splits = speech_splits(settings(calls / "wavs", valid_share=0.4))
+    train, valid = ({item.name for item in splits[role].read()} for role in ("train", "valid"))
+    assert train
+    assert valid
+    assert not train & valid
+    assert len(train | valid) == 12
+
+
+def bad_folder(folder):
+    good = call("train", 0)
+    soundfile.write(folder / "good.wav", good.samples, good.rate)
+    soundfile.write(folder / "silent.wav", np.zeros(4000), 8000)
+    soundfile.write(folder / "clipped.wav", np.clip(20 * good.samples, -1, 1), good.rate)
+    soundfile.write(folder / "none.wav", np.zeros(0), 8000)
+    (folder / "text.wav").write_text("this is not sound")
+    (folder / "empty.wav").write_bytes(b"")
+    (folder / "cut.wav").write_bytes((folder / "good.wav").read_bytes()[:-999])
+    names = ["good", "silent", "clipped", "none", "text", "empty", "cut", "missing"]
+    (folder / "list.tsv").write_text("".join(f"{name}.wav\t{good.text}\n" for name in names) + "good.wav\t\n")
+    return folder / "list.tsv", good
+
+
+def test_bad_recordings_are_named_with_their_line_and_refused_if_many(tmp_path):
+    data = settings(bad_folder(tmp_path)[0], valid=str(tmp_path / "list.tsv"))
+    with pytest.raises(RegardError) as error:
+        prepare_speech(data, tmp_path / "cache")
+    message = str(error.value)
+    assert "7 of 9" in message
+    assert "list.tsv:4: none.wav has no samples" in message
+    assert "list.tsv:2: silent.wav is silent, but has a text" in message
+
+
+def test_bad_recordings_are_checked_and_skipped_if_that_is_allowed(tmp_path):
+    file, good = bad_folder(tmp_path)
+    data = settings(file, valid=str(file), max_bad=0.9)
+    prepared = prepare_speech(data, tmp_path / "cache")
+    store = prepared.stores["train"]
+    assert [store[row].text for row in range(len(store))] == [good.text, good.text]
+    assert store.lines.tolist() == [1, 3]
+    report = check_speech(data, prepared, 4)
+    told = "\n".join(f"{finding.what} {finding.lines}" for finding in report.findings if finding.split == "train")
+    assert "5 recordings cannot be used: none.wav has no samples (the first) [4, 5, 6, 7, 8]" in told
+    assert "2 recordings cannot be used: silent.wav is silent" in told
+    assert "1 recording clipped" in told
+    assert any("that training has too" in finding.what for finding in report.findings)
+    assert not report.errors
+
+
+def test_a_text_that_cannot_belong_to_its_sound_is_suspected(tmp_path, calls):
+    rows = (calls / "list.tsv").read_text().replace("wavs/", f"{calls}/wavs/").splitlines()
+    rows.append(rows[0].partition("\t")[0] + "\t" + "5" * 300)
+    (tmp_path / "list.tsv").write_text("\n".join(rows))
+    data = settings(tmp_path / "list.tsv", valid=str(calls / "wavs"))
+    report = check_speech(data, prepare_speech(data, tmp_path / "cache"), 4)
+    assert [f.lines for f in report.findings if "more tokens of text than the model has vectors" in f.what] == [[13]]
+
+
+def test_a_folder_without_texts_and_places_that_are_not_there(tmp_path):
+    soundfile.write(tmp_path / "x.wav", np.ones(50), 8000)
+    (bad,) = read(settings(tmp_path, valid=str(tmp_path)))
+    assert isinstance(bad, Bad)
+    assert "no text beside it" in bad.reason
+    with pytest.raises(CallError, match="no such file or folder"):
+        read(settings(tmp_path / "nowhere", valid=str(tmp_path)))
+    with pytest.raises(CallError, match="is one recording"):
+        read(settings(tmp_path / "x.wav", valid=str(tmp_path)))
+    with pytest.raises(CallError, match="corpus of recordings 'tone'; did you mean 'tones'"):
+        read(settings("corpus:tone"))
+
+
+@pytest.fixture(scope="module")
+def prepared(calls, tmp_path_factory):
+    return prepare_speech(settings(calls / "wavs", valid=str(calls / "wavs")), tmp_path_factory.mktemp("cache"))
+
+
+def test_the_store_gives_back_sound_text_and_gold(prepared, tmp_path):
+    store = prepared.stores["train"]
+    assert len(store) == 12
+    made = prepare_speech(settings("corpus:tones", sound={"rate": 8000}), tmp_path).stores["valid"]
+    truth = call("valid", 5)
+    np.testing.assert_allclose(made[5].samples, truth.samples, atol=2e-5)
+    assert made[5].text == truth.text
+    assert [(s.text, s.start, s.end) for s in made[5].segments] == [(s.text, s.start, s.end) for s in truth.segments]
+    assert made[5].ids[-1] == END
+
+
+def as_lists(batches):
+    return [(batch.source.values, batch.source.lengths, batch.target) for batch in batches]
+
+
+def same(one, other):
+    return len(one) == len(other) and all(
+        torch.equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True)
+    )
+
+
+@pytest.mark.parametrize("join", [None, JoinSettings(fewest=2, most=3, train=9)])
+def test_batches_follow_from_seed_and_epoch(prepared, join):
+    how = AugmentSettings(speeds=[0.9, 1.0, 1.1], band_masks=1, time_masks=1, noise=20)
+
+    def batches(seed=1):
+        return SpeechBatches(prepared.stores["train"], prepared.tokenizer, 2500, augment=how, join=join, seed=seed)
+
+    whole = as_lists(batches().epoch(2))
+    assert batches().len_epoch(2) == len(whole) > 1
+    assert same(as_lists(batches().epoch(2, start=1)), whole[1:])
+    assert not same(as_lists(batches().epoch(3)), whole)
+    assert not same(as_lists(batches(seed=2).epoch(2)), whole)
+    shares = [as_lists(batches().epoch(2, rank=rank, world=2)) for rank in (0, 1)]
+    for (_, _, target), *parts in zip(whole, *shares, strict=True):
+        assert sum((part[2][:, 0] != 0).sum() for part in parts) == len(target)
+
+
+def test_joined_recordings_stand_one_after_the_other(prepared):
+    store = prepared.stores["train"]
+    joined = Joined(store, prepared.tokenizer, JoinSettings(fewest=3, most=3, gap=(0.1, 0.1)), 5, seed=4)
+    one, rate = joined[2], SOUND["rate"]
+    assert one.text == " ".join(segment.text for segment in one.segments)
+    assert len(one.segments) == 3
+    originals = {store[row].text: store[row].samples for row in range(12)}
+    for segment in one.segments:
+        piece = one.samples[round(segment.start * rate) : round(segment.end * rate)]
+        np.testing.assert_array_equal(piece, originals[segment.text])
+    assert joined.lengths()[0][2] == len(one.samples)
+    assert one.segments[1].start == pytest.approx(one.segments[0].end + 0.1)
+
+
+def test_nothing_is_changed_where_it_is_measured(prepared):
+    store = prepared.stores["valid"]
+    rows = [batch.source.lengths for batch in plain_batches(store, store.sound, 3000)]
+    assert sum(map(len, rows)) == 12
+
+
+def test_a_recording_that_is_too_long_for_a_batch_is_named(prepared):
+    with pytest.raises(CallError, match="max_tokens"):
+        SpeechBatches(prepared.stores["train"], prepared.tokenizer, 20).len_epoch(0)
