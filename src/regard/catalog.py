@@ -24,6 +24,7 @@ POSITIONS = {
 }
 
 TASKS = {
+    "answer": "regard.tasks.answer:AnswerQuestions",
     "classify": "regard.tasks.classify:Classify",
     "encode": "regard.tasks.encode:Encode",
     "forecast": "regard.tasks.forecast:ForecastTask",

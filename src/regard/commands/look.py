@@ -40,6 +40,7 @@ class Wish(NamedTuple):
     row: int | None = None
     prefix: str = ""
     without: tuple[str, ...] = ()
+    document: str | None = None
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -86,6 +87,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if len(texts) != 1:
         raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
     from regard import api
+    from regard.commands.asked import inputs_of
 
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
@@ -93,7 +95,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     loaded = api.load(run)
     return loaded.look(
-        loaded.task.inputs(texts)[0], overrides, output=wish.target, method=wish.method,
+        inputs_of(loaded, texts, wish.document)[0], overrides, output=wish.target, method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
         prefix=wish.prefix, without=wish.without, **decoding,

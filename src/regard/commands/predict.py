@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from regard import api
+from regard.commands.asked import inputs_of
 from regard.errors import CallError
 from regard.tasks.task import Drawn, Streams
 
@@ -25,8 +26,11 @@ def predict(
     scores: bool,
     as_json: bool,
     without: tuple[str, ...] = (),
+    document: str | None = None,
 ) -> None:
     """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
+
+    With `document` (a file, or - for standard input), the inputs are questions about it.
 
     With `targets`, nothing is decoded: the given outputs are scored, and come back with their log-probability.
     """
@@ -37,7 +41,9 @@ def predict(
     if n_best is not None:
         overrides += (f"decoding.n_best={n_best}",)
     loaded = api.load(run)
-    lines = loaded.task.inputs(texts or list(_lines(input_file)))
+    if document == "-" and not texts and input_file is None:
+        raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
+    lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
     if isinstance(loaded.task, Streams) and targets is None and not (as_json or output_file or n_best or without):
         return _stream(loaded, lines, overrides, prefix)
     if targets is not None:

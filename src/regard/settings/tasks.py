@@ -1,5 +1,6 @@
 """Which recipe belongs to which task."""
 
+from regard.settings.answer import AnswerRecipe
 from regard.settings.classify import ClassifyRecipe
 from regard.settings.encode import EncodeRecipe
 from regard.settings.generate import GenerateRecipe
@@ -9,6 +10,7 @@ from regard.settings.transcribe import TranscribeRecipe
 from regard.settings.translate import TranslateRecipe
 
 TASKS: dict[str, type[Recipe]] = {
+    "answer": AnswerRecipe,
     "classify": ClassifyRecipe,
     "encode": EncodeRecipe,
     "forecast": ForecastRecipe,

@@ -1,0 +1,29 @@
+"""What the words of a command stand for: inputs of the job, or, with `--document`, questions about a document."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from regard.api import Run
+from regard.errors import CallError
+from regard.tasks.task import ReadsDocuments
+
+
+def inputs_of(run: Run, words: list[str], document: str | None) -> list[Any]:
+    """`document` is the path of a text file, or - for standard input."""
+    if document is None:
+        return run.task.inputs(words)
+    if not isinstance(run.task, ReadsDocuments):
+        raise CallError(f"--document is for questions, but {run.folder} is a run of the job {run.recipe.task}")
+    return run.task.about(words, _text(document))
+
+
+def _text(document: str) -> str:
+    if document == "-":
+        return sys.stdin.read()
+    try:
+        return Path(document).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CallError(f"--document {document} is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise CallError(f"--document {document}: {error.strerror}") from None

@@ -1,0 +1,111 @@
+"""Readers: a question and a document, and two pointers to where the answer begins and ends.
+
+    p(start = t) = softmax_t(s),    p(end = t) = softmax_t(e),    L = −½ (log p(start) + log p(end))
+
+over the tokens t = 1 … K of a window of the document and t = 0, *no answer here*: Rajpurkar et al. 2018
+(arXiv:1806.03822) ask for it, and Devlin et al. 2018, section 4.3 (arXiv:1810.04805), let [CLS] stand for it. Since
+the pointers range over the document only, an answer can never lie in the question.
+
+`PairReader` is Devlin et al.'s: s and e are linear in what an encoder makes of [CLS] question [SEP] document [SEP].
+`RecurrentReader` is that of `models/attention_flow.py`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.memory import Memory
+from regard.layers.dropout import Dropout
+from regard.layers.loss import Loss
+
+
+@runtime_checkable
+class Batch(Protocol):
+    """What a reader is trained on: padded ids, and targets from 1 (0: no answer)."""
+
+    question: Int[Tensor, "B Q"]
+    document: Int[Tensor, "B K"]
+    start: Int[Tensor, " B"]
+    end: Int[Tensor, " B"]
+
+
+class Pointers(NamedTuple):
+    """Scores of *no answer* (place 0) and of each token of the document (from 1); padding has the lowest number."""
+
+    start: Float[Tensor, "B K1"]
+    end: Float[Tensor, "B K1"]
+
+
+class Reader(nn.Module, ABC):
+    def __init__(self, pad: int) -> None:
+        super().__init__()
+        self.pad = pad
+
+    @abstractmethod
+    def point(self, question: Int[Tensor, "B Q"], document: Int[Tensor, "B K"]) -> Pointers: ...
+
+    def forward(self, batch: Batch) -> Loss:
+        pointers = self.point(batch.question, batch.document)
+        total = sum(
+            F.cross_entropy(scores.float(), target, reduction="sum")
+            for scores, target in ((pointers.start, batch.start), (pointers.end, batch.end))
+        )
+        right = (pointers.start.argmax(1) == batch.start) & (pointers.end.argmax(1) == batch.end)
+        assert isinstance(total, Tensor)
+        return Loss(total / 2, len(batch.start), right.sum())
+
+    def masked(self, scores: Float[Tensor, "B K1"], real: Bool[Tensor, "B K"]) -> Float[Tensor, "B K1"]:
+        """Padding of the document gets the lowest number; no answer, in front, is always there."""
+        return scores.masked_fill(~F.pad(real, (1, 0), value=True), torch.finfo(scores.dtype).min)
+
+
+class Joined(NamedTuple):
+    """[CLS] question [SEP] document [SEP], the segment of each token (document: 1), and where the document went."""
+
+    tokens: Int[Tensor, "B L"]
+    types: Int[Tensor, "B L"]
+    places: Int[Tensor, "B K"]
+
+
+def join(question: Int[Tensor, "B Q"], document: Int[Tensor, "B K"], cls: int, sep: int, pad: int) -> Joined:
+    """Padding between the two is left out: the document follows its question at once."""
+    asked, read = ((ids != pad).sum(1, keepdim=True) for ids in (question, document))
+    Q, K = question.shape[1], document.shape[1]
+    tokens = question.new_full((len(question), Q + K + 3), pad)
+    tokens[:, 0] = cls
+    tokens[:, 1 : Q + 1] = question
+    tokens.scatter_(1, asked + 1, sep)
+    places = asked + 2 + torch.arange(K, device=question.device)
+    tokens.scatter_(1, places, document)  # its padding lands on padding
+    tokens.scatter_(1, asked + 2 + read, sep)
+    tokens = tokens[:, : int((asked + read).max()) + 3]
+    at = torch.arange(tokens.shape[1], device=question.device)
+    types = (at > asked + 1) & (at <= asked + 2 + read)
+    return Joined(tokens, types.long(), places.clamp(max=tokens.shape[1] - 1))
+
+
+class PairReader(Reader):
+    """`types`: the encoder has a vector for each of the two segments."""
+
+    def __init__(
+        self, encoder: nn.Module, width: int, *, cls: int, sep: int, pad: int, types: bool, dropout: float = 0.0
+    ) -> None:
+        super().__init__(pad)
+        self.encoder, self.cls, self.sep, self.types = encoder, cls, sep, types
+        self.pointers = nn.Linear(width, 2)
+        self.dropout = Dropout(dropout)
+        nn.init.normal_(self.pointers.weight, std=0.02)
+        nn.init.zeros_(self.pointers.bias)
+
+    def point(self, question: Int[Tensor, "B Q"], document: Int[Tensor, "B K"]) -> Pointers:
+        joined = join(question, document, self.cls, self.sep, self.pad)
+        memory: Memory = self.encoder(joined.tokens, joined.types if self.types else None)
+        scores = self.pointers(self.dropout(memory.vectors))  # B L 2
+        places = F.pad(joined.places, (1, 0))  # [CLS] stands for no answer
+        start, end = scores.gather(1, places.unsqueeze(2).expand(-1, -1, 2)).unbind(2)
+        real = document != self.pad
+        return Pointers(self.masked(start, real), self.masked(end, real))

@@ -1,0 +1,223 @@
+"""Question answering, from the user's file to answers: on the command line and in Python, on real files."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import regard
+from regard.cli import cli as commands
+from regard.errors import CallError
+from regard.tasks.answer import AnswerQuestions
+
+ANIMALS = ["cat", "dog", "owl", "fox", "hen"]
+COLOURS = ["red", "blue", "green", "dark brown", "white"]
+TINY = {
+    "recurrent": {
+        "kind": "recurrent", "cell": "gru", "width": 32, "embedding": 16, "reading_layers": 1, "dropout": 0.0,
+    },
+    "transformer": {
+        "kind": "transformer", "width": 64, "heads": 4, "hidden": 64, "layers": 2, "dropout": 0.0,
+        "positions": "rotary",
+    },
+}  # fmt: skip
+STEPS, RATE = {"recurrent": 120, "transformer": 360}, {"recurrent": 8e-3, "transformer": 4e-3}
+
+
+ASKED = {"question": "What colour is the owl?", "document": "The owl is dark brown. The cat is red. The fox is white."}
+
+
+def write_questions(file, count=150):
+    chance = np.random.default_rng(0)
+    document = ASKED["document"]
+    lines = [f"What colour is the {a}?\t{document}\t{c}\n" for a, c in (("owl", "dark brown"), ("fox", "white"))] * 4
+    for _ in range(count):
+        animals, colours = chance.permutation(ANIMALS)[:3], chance.permutation(COLOURS)[:3]
+        document = " ".join(f"The {a} is {c}." for a, c in zip(animals, colours, strict=True))
+        which = chance.integers(3)
+        lines.append(f"What colour is the {animals[which]}?\t{document}\t{colours[which]}\n")
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
+def recipe(folder, kind, **training):
+    """A recipe for the file of questions that overfits it in seconds."""
+    questions = write_questions(folder / "questions.tsv")
+    tree = {
+        "task": "answer",
+        "data": {
+            "train": str(questions), "valid": str(questions), "test": str(questions), "tokenizer": {"kind": "word"},
+            "max_length": 40, "max_question": 10, "overlap": 8,
+        },
+        "model": TINY[kind],
+        "training": {
+            "max_tokens": 800, "max_steps": STEPS[kind], "max_epochs": None, "learning_rate": RATE[kind],
+            "warmup": 20, "validate_every": STEPS[kind], **training,
+        },
+    }  # fmt: skip
+    file = folder / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    return file
+
+
+@pytest.fixture(scope="module", params=["recurrent", "transformer"])
+def run(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return regard.train(recipe(folder, request.param), output=folder / "run")
+
+
+def test_answer_learns_its_tiny_data(run):
+    assert isinstance(run.task, AnswerQuestions)
+    scores = run.evaluate()
+    assert scores.values["exact_match"] > 80
+    assert scores.values["f1"] >= scores.values["exact_match"]
+    assert scores.details["by first word"][0]["asks"] == "what"
+
+
+def test_an_answer_is_a_span_of_its_document(run):
+    found = run.predict(ASKED, n_best=4)
+    assert found.text == "dark brown"
+    assert ASKED["document"][found.start : found.end] == "dark brown"
+    assert len(found.n_best) == 4
+    assert all(ASKED["document"][one.start : one.end] == one.text for one in found.n_best)
+    assert [one.score for one in found.n_best] == sorted((one.score for one in found.n_best), reverse=True)
+    assert sum(np.exp([one.score for one in run.predict(ASKED, n_best=1000).n_best])) == pytest.approx(1, abs=1e-4)
+    pairs = [tuple(ASKED.values()), "What colour is the fox?\t" + ASKED["document"], ASKED]
+    assert [one.text for one in run.predict(pairs)] == ["dark brown", "white", "dark brown"]
+    assert run.predict([]) == []
+    assert run.predict({"question": "", "document": ""}).text == ""
+    json.dumps(found.as_dict())
+
+
+def test_batching_and_windows_do_not_change_what_is_in_reach(run):
+    asks = [
+        tuple(ASKED.values()),
+        ("What colour is the cat?", "The cat is blue."),
+        ("What colour is the hen?", "The hen is white. The dog is red."),
+    ]
+    together = run.predict(asks)
+    for ask, one in zip(asks, together, strict=True):
+        alone = run.predict([ask], batch_tokens=1)[0]
+        assert (alone.text, alone.start) == (one.text, one.start)
+        assert alone.score == pytest.approx(one.score, abs=1e-4)
+    if run.recipe.model.kind == "transformer":
+        return  # so small a one knows its own documents only
+    long = "The fox is white. " * 12 + "The owl is red. " + "The cat is blue. " * 12  # many windows
+    found = run.predict([("What colour is the owl?", long)])[0]
+    assert found.text == "red"
+    assert found.start == long.index("red")
+
+
+def test_given_answers_are_scored_as_they_are_found(run):
+    found = run.predict([ASKED], n_best=3)[0]
+    for answer in found.n_best:
+        scored = run.score([ASKED], [answer.text])[0]
+        assert scored.score == pytest.approx(answer.score, abs=1e-4)
+    with pytest.raises(CallError, match="output 1: 'purple' is not in the document"):
+        run.score([ASKED], ["purple"])
+
+
+def test_what_is_no_question_with_a_document_is_refused(run):
+    with pytest.raises(CallError, match="input 2 is not a question and a document"):
+        run.predict([tuple(ASKED.values()), "What colour is the owl?"])
+    with pytest.raises(CallError, match="cannot be made to begin so"):
+        run.predict(ASKED, prefix="dark")
+
+
+# ------------------------------------------------------------------------------------------------- the command line
+def cli(*words, **options):
+    return CliRunner().invoke(commands, list(map(str, words)), catch_exceptions=True, **options)
+
+
+def test_predict_on_the_command_line(run, tmp_path):
+    if run.recipe.model.kind == "transformer":
+        pytest.skip("one kind is enough")
+    moved = tmp_path / "moved"  # a run's folder holds all it needs
+    shutil.copytree(run.folder, moved)
+    (tmp_path / "owl.txt").write_text(ASKED["document"] + "\n", encoding="utf-8")
+    done = cli("predict", moved, ASKED["question"], "What colour is the fox?", "--document", tmp_path / "owl.txt")
+    assert done.stdout.splitlines() == ["dark brown", "white"], done.stderr
+    piped = cli("predict", moved, ASKED["question"], "--document", "-", "--json", input=ASKED["document"])
+    document = json.loads(piped.stdout)[0]
+    assert (document["text"], document["start"], document["end"]) == ("dark brown", 11, 21)
+    (tmp_path / "asked.tsv").write_text("\t".join(ASKED.values()) + "\n", encoding="utf-8")
+    assert cli("predict", moved, "--input", tmp_path / "asked.tsv").stdout == "dark brown\n"
+    for words, said in (
+        (["predict", moved, ASKED["question"]], "--document FILE"),
+        (["predict", moved, ASKED["question"], "--document", tmp_path / "nowhere.txt"], "No such file"),
+    ):
+        wrong = cli(*words)
+        assert isinstance(wrong.exception, CallError)
+        assert said in str(wrong.exception)
+
+
+def test_look_on_the_command_line(run, tmp_path):
+    (tmp_path / "owl.txt").write_text(ASKED["document"], encoding="utf-8")
+    words = ["look", run.folder, ASKED["question"], "--document", tmp_path / "owl.txt"]
+    assert "⟦dark" in cli(*words).stdout
+    done = cli(*words, "-o", tmp_path / "owl.png")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "owl.png").stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
+    file = recipe(tmp_path, "recurrent", max_steps=30, save_every=10, validate_every=15)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    regard.train(file, output=whole)
+    regard.train(file, output=parts, training={"max_steps": 13})
+    regard.train(file, output=parts)
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+
+
+# ---------------------------------------------------------------------------------------------------------- looking
+@pytest.mark.parametrize("method", ["raw", "rollout", "gradient", "input-gradient", "leave-one-out"])
+def test_looking_shows_question_and_document_and_changes_nothing(run, method):
+    recurrent = run.recipe.model.kind == "recurrent"
+    if method == "rollout" and recurrent:
+        with pytest.raises(CallError, match="takes a Transformer"):
+            run.look(ASKED, method=method)
+        return
+    plain = run.predict(ASKED)
+    record = run.look(ASKED, method=method)
+    assert (record.input, record.output, record.score) == (ASKED["question"], plain.text, plain.score)
+    matrix = record.matrix()
+    assert [label for label in matrix.columns.labels if "⟦" in label or "⟧" in label] == ["⟦dark", "brown⟧"]
+    asked, read = ["What", "colour", "is", "the", "owl", "?"], ASKED["document"].replace(".", " .").split()
+    if method in ("input-gradient", "leave-one-out"):
+        assert matrix.rows.labels == ["dark brown"]
+        assert [label.strip("⟦⟧") for label in matrix.columns.labels] == asked + read
+        assert matrix.weights.sum() == pytest.approx(1, abs=1e-4)
+    else:
+        assert matrix.rows.labels == asked
+        assert [label.strip("⟦⟧") for label in matrix.columns.labels] == read
+    if method == "leave-one-out" and recurrent:
+        owl = [place for place, label in enumerate(matrix.columns.labels) if label == "owl"]
+        assert matrix.weights[0, owl].sum() > 0.2  # without it nobody knows what is asked
+
+
+def test_weights_are_those_of_the_model(run):
+    record = run.look(ASKED)
+    if run.recipe.model.kind == "recurrent":
+        to_question, to_document = (one.weights[0] for one in record.of_kind("cross"))
+        np.testing.assert_allclose(to_question.sum(0), 1, rtol=1e-4)  # each document word spreads 1 over the question
+        assert to_document.sum() == pytest.approx(1, abs=1e-4)
+        assert ((to_document > 0).sum(0) <= 1).all()
+    else:
+        for cross, whole in zip(record.of_kind("cross"), record.of_kind("encoder"), strict=True):
+            np.testing.assert_allclose(whole.weights.sum(-1), 1, rtol=1e-4)
+            np.testing.assert_array_equal(cross.weights, whole.weights[:, 1:7, 8:-1])
+        labels = record.matrix("encoder").rows.labels
+        assert (labels[0], labels[7], labels[-1]) == ("<s>", "</s>", "</s>")
+
+
+def test_a_given_answer_and_a_silent_head_can_be_looked_at(run):
+    record = run.look(ASKED, output="red")
+    assert "⟦red⟧" in record.matrix().columns.labels
+    assert record.score == pytest.approx(run.score([ASKED], ["red"])[0].score, abs=1e-4)
+    silent = run.look(ASKED, without=["cross.0.0"])
+    assert not silent.of_kind("cross")[0].weights[0].any()
+    assert silent.score != record.score

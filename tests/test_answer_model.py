@@ -1,0 +1,120 @@
+"""Readers: joining, masking, spans and attention in both directions, against the plain equations."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.attention import Trace
+from regard.attention.trilinear import Trilinear
+from regard.data.windows import ReaderBatch
+from regard.layers.embedding import Embedding
+from regard.models.attention_flow import Looking, MostAlike, RecurrentReader
+from regard.models.reader import PairReader, join
+from regard.settings.encoder import EncoderSettings
+from regard.tasks.build import build_encoder
+from regard.tasks.reading import span_scores
+
+CLS, SEP, PAD = 2, 3, 0
+QUESTION = torch.tensor([[5, 6, 7], [8, 0, 0]])
+DOCUMENT = torch.tensor([[11, 12, 0, 0, 0], [13, 14, 15, 16, 17]])
+
+
+def test_trilinear_is_its_equation():
+    torch.manual_seed(0)
+    score, query, key = Trilinear(7), torch.randn(2, 3, 7), torch.randn(2, 5, 7)
+    plain = torch.empty(2, 3, 5)
+    for b in range(2):
+        for i in range(3):
+            for j in range(5):
+                q, k = query[b, i], key[b, j]
+                plain[b, i, j] = torch.cat([q, k, q * k]) @ torch.cat([score.query, score.key, score.both])
+    torch.testing.assert_close(score(query, key), plain)
+    torch.testing.assert_close(score.normal_form(query, key).table(), plain)
+    with pytest.raises(ValueError, match="built for 7"):
+        score.normal_form(query, torch.randn(2, 5, 6))
+
+
+def test_a_document_follows_its_question_at_once():
+    joined = join(QUESTION, DOCUMENT, CLS, SEP, PAD)
+    assert joined.tokens.tolist() == [[2, 5, 6, 7, 3, 11, 12, 3, 0], [2, 8, 3, 13, 14, 15, 16, 17, 3]]
+    assert joined.types.tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1]]
+    assert joined.places[1].tolist() == [3, 4, 5, 6, 7]
+    assert joined.places[0, :2].tolist() == [5, 6]
+
+
+def test_spans_are_valid_and_within_the_longest():
+    start, end = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[10.0, 20.0, torch.finfo(torch.float32).min]])
+    table = span_scores(start, end, 2)
+    inf = float("inf")
+    assert table[0].tolist() == [[11.0, 21.0], [22.0, -inf], [-inf, -inf]]
+    assert span_scores(start, end, 30).shape == (1, 3, 3)  # never longer than the window
+
+
+def pair_reader():
+    torch.manual_seed(0)
+    sizes = EncoderSettings(width=12, heads=3, hidden=20, layers=2, token_types=2, positions="rotary", dropout=0.0)
+    return PairReader(build_encoder(sizes, 23), 12, cls=CLS, sep=SEP, pad=PAD, types=True).eval()
+
+
+def recurrent_reader(**how):
+    torch.manual_seed(0)
+    return RecurrentReader(Embedding(23, 9), 14, score=lambda: Trilinear(14), reading_depth=1, **how).eval()
+
+
+READERS = [
+    pair_reader, recurrent_reader, lambda: recurrent_reader(to_document="each", cell="gru"),
+    lambda: recurrent_reader(match=False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", READERS)
+def test_padding_changes_nothing_and_is_never_chosen(make):
+    model = make()
+    both = model.point(QUESTION, DOCUMENT)
+    alone = model.point(QUESTION[:1], DOCUMENT[:1, :2])
+    other = model.point(QUESTION[1:, :1], DOCUMENT[1:])
+    for together, one, two in zip(both, alone, other, strict=True):
+        assert together.shape == (2, 6)  # no answer, and five tokens
+        torch.testing.assert_close(together[:1, :3], one, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(together[1:], two, atol=1e-5, rtol=1e-4)
+        assert (together[0, 3:] == torch.finfo(torch.float32).min).all()
+
+
+@pytest.mark.parametrize("make", READERS)
+def test_the_loss_is_the_sum_of_both_pointers(make):
+    model = make()
+    start, end = torch.tensor([2, 0]), torch.tensor([2, 0])
+    loss = model(ReaderBatch(QUESTION, DOCUMENT, start, end))
+    pointers = model.point(QUESTION, DOCUMENT)
+    plain = sum(F.cross_entropy(s, t, reduction="sum") for s, t in zip(pointers, (start, end), strict=True)) / 2
+    torch.testing.assert_close(loss.total, plain)
+    assert loss.count == 2
+    loss.total.backward()
+    unused = {name for name, weight in model.named_parameters() if weight.grad is None}
+    assert not unused - {name for name in unused if "pooler" in name}
+
+
+def test_most_alike_is_its_equation_and_says_who_earned_it():
+    torch.manual_seed(0)
+    score, h, u = Trilinear(6), torch.randn(1, 5, 6), torch.randn(1, 3, 6)
+    real, asked = torch.tensor([[True] * 4 + [False]]), torch.tensor([[True, True, False]])
+    module = MostAlike(score)
+    S = score(h, u)[0, :4, :2]
+    b = S.max(1).values.softmax(0)
+    torch.testing.assert_close(module(h, u, real, asked)[0, 0], b @ h[0, :4])
+    with Trace(module) as seen:
+        looked = module(h, u, real, asked)
+    torch.testing.assert_close(looked[0, 0], b @ h[0, :4])
+    weights = seen[seen.names[0]][0, 0]
+    assert weights.shape == (3, 5)
+    torch.testing.assert_close(weights.sum(0)[:4], b)
+    assert weights[2].sum() == 0
+    assert (weights[:2, :4].argmax(0) == S.argmax(1)).all()
+
+
+def test_looking_is_attention_with_values_apart():
+    torch.manual_seed(0)
+    score, q, k, v = Trilinear(6), torch.randn(2, 3, 6), torch.randn(2, 5, 6), torch.randn(2, 5, 4)
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    weights = score(q, k).masked_fill(~mask[:, None], -torch.inf).softmax(-1)
+    torch.testing.assert_close(Looking(score)(q, k, v, mask), weights @ v)
