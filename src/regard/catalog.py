@@ -25,6 +25,7 @@ POSITIONS = {
 
 TASKS = {
     "answer": "regard.tasks.answer:AnswerQuestions",
+    "caption": "regard.tasks.caption:Caption",
     "classify": "regard.tasks.classify:Classify",
     "encode": "regard.tasks.encode:Encode",
     "forecast": "regard.tasks.forecast:ForecastTask",
@@ -35,6 +36,7 @@ TASKS = {
 
 #: What reads the inputs of classification, by `data.kind`.
 READERS = {
+    "image": "regard.tasks.classify_image:ImageReader",
     "text": "regard.tasks.classify_text:TextReader",
 }
 

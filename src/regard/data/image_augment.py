@@ -104,20 +104,20 @@ def _rotate(image: Any, strength: float, sign: int) -> Any:
 
 def _shear_across(image: Any, strength: float, sign: int) -> Any:
     slope = 0.3 * strength * sign
-    return _moved(image, (1, slope, -slope * image.height / 2, 0, 1, 0))
+    return _moved(image, (1.0, slope, -slope * image.height / 2, 0.0, 1.0, 0.0))
 
 
 def _shear_down(image: Any, strength: float, sign: int) -> Any:
     slope = 0.3 * strength * sign
-    return _moved(image, (1, 0, 0, slope, 1, -slope * image.width / 2))
+    return _moved(image, (1.0, 0.0, 0.0, slope, 1.0, -slope * image.width / 2))
 
 
 def _move_across(image: Any, strength: float, sign: int) -> Any:
-    return _moved(image, (1, 0, 0.45 * strength * sign * image.width, 0, 1, 0))
+    return _moved(image, (1.0, 0.0, 0.45 * strength * sign * image.width, 0.0, 1.0, 0.0))
 
 
 def _move_down(image: Any, strength: float, sign: int) -> Any:
-    return _moved(image, (1, 0, 0, 0, 1, 0.45 * strength * sign * image.height))
+    return _moved(image, (1.0, 0.0, 0.0, 0.0, 1.0, 0.45 * strength * sign * image.height))
 
 
 def _enhance(kind: str, image: Any, strength: float, sign: int) -> Any:

@@ -11,6 +11,7 @@ What is said of one picture in several lines comes together: a picture has one e
 """
 
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -152,30 +153,38 @@ def _class_folders(root: Path, name: str) -> Iterator[Entry | Bad]:
 
 def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
     """x_train and y_train (or x_valid, x_test, ...; or x and y), and `classes`, names for labels that are numbers."""
-    try:
-        arrays = np.load(path, allow_pickle=False)
-        names = [name for split in SPLITS[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
+    names = [name for split in SPLITS[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
+    where = f"data.{role}={path}"
+    with _open_arrays(path, where) as arrays:
         found = next((name for name in names if name in arrays.files), None)
         if found is None:
-            raise CallError(f"data.{role}={path}: it has no array {names[0]}; it has {', '.join(arrays.files)}")
+            raise CallError(f"{where}: it has no array {names[0]}; it has {', '.join(arrays.files)}")
         labels_name = found.replace("x", "y", 1) if found.startswith("x") else found.replace("images", "labels")
         if labels_name not in arrays.files:
-            raise CallError(f"data.{role}={path}: it has {found} but no {labels_name}")
-        images, labels = arrays[found], arrays[labels_name]
-        classes = arrays["classes"] if "classes" in arrays.files else None
-    except (OSError, ValueError, EOFError, BadZipFile) as problem:
-        raise RegardError(f"data.{role}={path}: is not a complete .npz file of plain arrays ({problem})") from None
+            raise CallError(f"{where}: it has {found} but no {labels_name}")
+        wanted = [found, labels_name, *(["classes"] if "classes" in arrays.files else [])]
+        try:
+            images, labels, *classes = [arrays[name] for name in wanted]
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as problem:
+            raise RegardError(f"{where}: is not a complete .npz file of plain arrays ({problem})") from None
     if len(images) != len(labels):
-        raise RegardError(f"data.{role}={path}: {len(images):,} pictures but {len(labels):,} labels")
+        raise RegardError(f"{where}: {len(images):,} pictures but {len(labels):,} labels")
     for row, (image, label) in enumerate(zip(images, labels, strict=True)):
         text = str(label)
-        if classes is not None:
-            number = int(label)
-            if not 0 <= number < len(classes):
-                yield Bad(str(path), row + 1, "columns", f"label {number} is not one of the {len(classes)} classes")
+        if classes:
+            number, called = int(label), classes[0]
+            if not 0 <= number < len(called):
+                yield Bad(str(path), row + 1, "columns", f"label {number} is not one of the {len(called)} classes")
                 continue
-            text = str(classes[number])
+            text = str(called[number])
         yield Entry(f"{path.name}#{row}", image, (text,), str(path), row + 1)
+
+
+def _open_arrays(path: Path, where: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, BadZipFile) as problem:
+        raise RegardError(f"{where}: is not a complete .npz file of plain arrays ({problem})") from None
 
 
 # ------------------------------------------------------------------------------------------------------------- archives

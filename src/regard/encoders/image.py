@@ -7,8 +7,10 @@ Vision Transformer (Dosovitskiy et al. 2020, section 3.1, arXiv:2010.11929): an 
 Hybrid (the same section): convolutions come first, and patches are made of their feature map. Ours are 3×3 of stride 2
 (Xiao et al. 2021, arXiv:2106.14881), so that a patch of 8 pixels is 2×2 of what two of them leave.
 
-A patch times W is a convolution whose stride is its size. The class token is the memory's summary, so that the K
-vectors that a decoder attends to, or a picture of attention shows, are exactly the grid of patches.
+A patch times W is a convolution whose stride is its size. Positions are learned, but begin as sinusoids of row and
+column: the paper's small random numbers take epochs to be noticed beside the patches. The class token is the memory's
+summary, so that the K vectors that a decoder attends to, or a picture of attention shows, are exactly the grid of
+patches.
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Learned, Memory
+from regard.attention.positions import sinusoids
 from regard.encoders.cnn import Convolution
 from regard.errors import CallError
 from regard.layers.norm import norm
@@ -52,6 +55,8 @@ class VisionTransformer(nn.Module):
         self.patches = nn.Sequential(*before, patches) if stem else patches
         self.summary = nn.Parameter(torch.zeros(width))
         self.positions = Learned(width, 1 + self.grid[0] * self.grid[1])
+        with torch.no_grad():
+            self.positions.table[1:] += 0.5 * on_grid(self.grid, width).to(self.positions.table)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
             Block(width, heads, hidden or 4 * width, activation="gelu", dropout=dropout) for _ in range(layers)
@@ -69,3 +74,9 @@ class VisionTransformer(nn.Module):
             x = block(x)
         x = self.norm(x)
         return Memory(x[:, 1:], None, x[:, 0], self.grid)
+
+
+def on_grid(grid: tuple[int, int], width: int) -> Float[Tensor, "K D"]:
+    """Sinusoids of the row beside sinusoids of the column, for each place of a grid, row by row."""
+    rows, columns = sinusoids(grid[0], width // 2), sinusoids(grid[1], width - width // 2)
+    return torch.cat([rows.repeat_interleave(grid[1], 0), columns.repeat(grid[0], 1)], dim=-1)

@@ -10,6 +10,7 @@ Positions are sinusoids of row and column (see `attention/positions.py`): a conv
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -27,6 +28,13 @@ from regard.layers.transformer import Block
 Body = ConvNet | VisionTransformer | EfficientNetLite0
 
 
+class Colours(NamedTuple):
+    """Mean and standard deviation of each channel, of pixels between 0 and 1."""
+
+    mean: Sequence[float]
+    deviation: Sequence[float]
+
+
 class PictureEncoder(nn.Module):
     mean: Tensor
     deviation: Tensor
@@ -35,8 +43,7 @@ class PictureEncoder(nn.Module):
         self,
         body: Body,
         *,
-        mean: Sequence[float],
-        deviation: Sequence[float],
+        colours: Colours,
         frozen: bool = False,
         width: int | None = None,
         positions: bool = False,
@@ -44,7 +51,7 @@ class PictureEncoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         """
-        mean, deviation   of each channel, of pixels between 0 and 1; saved with the weights
+        colours           what pixels are normalised by; saved with the weights
         width             to project the regions to; None leaves them and the body's summary as they are
         layers            blocks of self-attention over the projected regions
         """
@@ -52,7 +59,7 @@ class PictureEncoder(nn.Module):
         self.body, self.frozen = body, frozen
         self.size, self.channels, self.grid = body.size, body.channels, body.grid
         self.memory_width = self.summary_width = width or body.memory_width
-        for name, values in (("mean", mean), ("deviation", deviation)):
+        for name, values in (("mean", colours.mean), ("deviation", colours.deviation)):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32).view(-1, 1, 1))
         self.project = None if width is None else nn.Sequential(nn.Linear(body.memory_width, width), norm(width))
         self.positions = SinusoidalGrid(self.memory_width) if positions else None

@@ -2,7 +2,7 @@
 
 One job for both. `data.kind` says what comes in, and the part of the job that depends on it lives apart:
 
-    shared     settings of labels (`LabelSettings`) and of the head (`HeadSettings`), `data/labels.py`,
+    shared     settings of labels and of the head in `settings/labels.py`, `data/labels.py`,
                `models/classifier.py`, `metrics/classes.py`, `tasks/classify.py`
     text       `TextSettings` here, `tasks/classify_text.py`
     image      `settings/classify_image.py`, `tasks/classify_image.py`
@@ -17,48 +17,21 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from regard.settings.base import Settings
-from regard.settings.data import Column, FileFormat, TokenizerKind
+from regard.settings.classify_image import (
+    ConvNetClassifierSettings,
+    EfficientNetClassifierSettings,
+    ImageSettings,
+    VisionTransformerClassifierSettings,
+)
+from regard.settings.data import Column, TokenizerKind
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.images import fits
+from regard.settings.labels import HeadSettings, LabelSettings
 from regard.settings.model import ScoreName
 from regard.settings.recipe import Recipe
 
 
 # -------------------------------------------------------------------------------------------------------------- data
-class LabelSettings(Settings):
-    """Where examples and their labels come from; shared by texts and pictures."""
-
-    train: str = Field(description="training examples: FILE, a folder with a sub-folder for each class, corpus:NAME")
-    valid: str | None = Field(None, description="validation examples; by default a part of the training ones, held out")
-    test: str | None = Field(None, description="test examples, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
-    label: Column | None = Field(
-        None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
-    )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
-    separator: str | None = Field(
-        None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
-    )
-    names: dict[str, str] = Field({}, description="what to call labels that the files write otherwise: {0: negative}")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of training examples held out for validation if valid is not given"
-    )
-    valid_most: int = Field(2000, ge=1, description="most training examples, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _labels_are_text(cls, given: Any) -> Any:
-        """YAML reads `{0: negative}` as a number; a label is a text."""
-        if isinstance(given, dict) and isinstance(given.get("names"), dict):
-            return {**given, "names": {str(key): value for key, value in given["names"].items()}}
-        return given
-
-
 class VocabularySettings(Settings):
     """How text is cut into tokens; the vocabulary is learned from the training data."""
 
@@ -98,16 +71,6 @@ class TextSettings(LabelSettings):
 
 
 # ------------------------------------------------------------------------------------------------------------- models
-class HeadSettings(Settings):
-    """What every classifier has above its encoder, and how its errors are weighed."""
-
-    head_dropout: float = Field(0.1, ge=0, lt=1, description="share of the pooled vector dropped in training")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all classes in the loss")
-    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
-        "none", description="weight of each class in the loss; balanced: rare classes weigh more, {label: weight}"
-    )
-
-
 TextPooling = Literal["mean", "max", "last", "attention"]
 
 
@@ -163,6 +126,7 @@ class AnswerSettings(Settings):
 #: Which models go with which kind of data.
 MODELS: dict[str, tuple[type[Settings], ...]] = {
     "text": (RecurrentClassifierSettings, TransformerClassifierSettings, PretrainedClassifierSettings),
+    "image": (ConvNetClassifierSettings, VisionTransformerClassifierSettings, EfficientNetClassifierSettings),
 }
 
 
@@ -170,9 +134,16 @@ class ClassifyRecipe(Recipe):
     """A label, or several, for a text or a picture."""
 
     task: Literal["classify"] = Field("classify", description="the job: a label for each input")  # pyright: ignore[reportIncompatibleVariableOverride]
-    data: TextSettings = Field(description="the user's files and how they are read")
+    data: Annotated[TextSettings | ImageSettings, Field(discriminator="kind")] = Field(
+        description="the user's files and how they are read"
+    )
     model: Annotated[
-        RecurrentClassifierSettings | TransformerClassifierSettings | PretrainedClassifierSettings,
+        RecurrentClassifierSettings
+        | TransformerClassifierSettings
+        | PretrainedClassifierSettings
+        | ConvNetClassifierSettings
+        | VisionTransformerClassifierSettings
+        | EfficientNetClassifierSettings,
         Field(discriminator="kind"),
     ] = Field(description="the model and its sizes")
     decoding: AnswerSettings = Field(AnswerSettings.model_validate({}), description="how the model is asked")
@@ -185,7 +156,16 @@ class ClassifyRecipe(Recipe):
             return {**given, "data": {"kind": "text", **given["data"]}}
         return given
 
+    @model_validator(mode="before")
+    @classmethod
+    def _text_if_not_said(cls, given: Any) -> Any:
+        data = given.get("data") if isinstance(given, dict) else None
+        return {**given, "data": {"kind": "text", **data}} if isinstance(data, dict) else given
+
     def problems(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self.data, ImageSettings):
+            for name, why in fits(self.model, self.data):
+                yield f"model.{name}", why
         if not isinstance(self.model, MODELS[self.data.kind]):
             fitting = ", ".join(str(one.model_fields["kind"].default) for one in MODELS[self.data.kind])
             yield "model.kind", f"does not read data.kind={self.data.kind}; {fitting} would"

@@ -1,0 +1,275 @@
+"""Pictures to text: the regions of a picture are the memory, and the decoders of translation write what it shows.
+
+pictures → stores → batches → image encoder → Memory with its grid → decoder → loss        (training)
+picture  → pixels → image encoder → Memory → search → token ids → text                     (prediction)
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.check import CheckReport
+from regard.data.image_batches import CaptionBatches, Captions, Features, Pixels, Sight
+from regard.data.image_prepare import form_of, picture_columns, prepare_pictures, sources_of
+from regard.data.image_sources import PictureSource
+from regard.data.image_store import PictureStore
+from regard.data.tables import Role
+from regard.data.tokens import Tokenizer
+from regard.decoding.protocol import Hypothesis
+from regard.errors import CallError, RegardError
+from regard.look import AttentionRecord
+from regard.look.records import Head
+from regard.metrics.alignment import Gold
+from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
+from regard.metrics.text import exact_match
+from regard.models.vision import Captioner
+from regard.settings.caption import CaptionRecipe
+from regard.settings.images import EfficientNetSettings
+from regard.settings.recipe import Recipe
+from regard.tasks import caption_check, caption_looking
+from regard.tasks.caption_build import build_captioner, picture_encoder
+from regard.tasks.pictures import frozen_features, name_of, read_inputs, regions_of
+from regard.tasks.search import from_memory
+from regard.tasks.task import Alignment, Output, Picture, Prediction, Scores
+
+QUICK = 200  # validation pictures that are captioned, greedily, while training goes on
+PICTURES = 4  # filmstrips in the report
+TOKENIZER = "tokenizer.json"
+
+
+class Caption:
+    """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokeniser."""
+
+    takes: Literal["image"] = "image"
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer | None = None) -> None:
+        assert isinstance(recipe, CaptionRecipe)
+        self.recipe = recipe
+        self._tokenizer = tokenizer
+        self._stores: dict[Role, PictureStore] = {}
+        self._sights: dict[Role, Sight] = {}
+
+    def under(self, recipe: Recipe) -> "Caption":
+        return Caption(recipe, self._tokenizer)
+
+    # ------------------------------------------------------------------------------------------------------ training
+    def prepare(self, cache: Path) -> None:
+        data = self.recipe.data
+        cache = Path(data.cache).expanduser() if data.cache else cache
+        sources = self._sources()
+        sources.pop("test", None)  # read when it is asked for
+        self._stores = prepare_pictures(data, sources, cache, max_bad=data.max_bad)
+        self._tokenizer = self._tokenizer or self._learned(self._stores["train"])
+        for role, store in self._stores.items():
+            augment = data.augment if role == "train" else None
+            self._sights[role] = Pixels(store, augment, self.recipe.training.seed)
+        reads = self.recipe.model.encoder
+        if isinstance(reads, EfficientNetSettings) and reads.frozen:
+            encoder = picture_encoder(self.recipe, None, pretrained=True)
+            for role, store in self._stores.items():
+                self._sights[role] = Features(frozen_features(store, encoder, "EfficientNet-Lite0", cache))
+
+    def _learned(self, train: PictureStore) -> Tokenizer:
+        how = self.recipe.data.tokenizer
+        texts = (text for entry in train.entries for text in entry.texts)
+        return Tokenizer.train(texts, how.kind, size=how.size, min_frequency=how.min_frequency, lowercase=how.lowercase)
+
+    def _sources(self) -> dict[Role, PictureSource]:
+        data = self.recipe.data
+        return sources_of(
+            data, {"train": data.train, "valid": data.valid, "test": data.test},
+            picture_columns(data.image, data.caption, data.header, "caption"), data.format,
+            valid_share=data.valid_share, valid_most=data.valid_most,
+        )  # fmt: skip
+
+    def check(self, cache: Path) -> CheckReport:
+        data = self.recipe.data
+        cache = Path(data.cache).expanduser() if data.cache else cache
+        stores = prepare_pictures(data, self._sources(), cache, max_bad=data.max_bad, strict=False)
+        tokenizer = self._tokenizer or self._learned(stores["train"])
+        return caption_check.check(self.recipe, stores, tokenizer)
+
+    def build(self) -> Captioner:
+        torch.manual_seed(self.recipe.training.seed)
+        train = self._stores.get("train")
+        return build_captioner(self.recipe, self.tokenizer.size, train, pretrained=train is not None)
+
+    def batches(self) -> CaptionBatches:
+        return self._batches("train")
+
+    def _batches(self, role: Role) -> CaptionBatches:
+        training, data = self.recipe.training, self.recipe.data
+        captions = Captions(self._stores[role], self.tokenizer, data.max_length)
+        if not len(captions):
+            raise RegardError(f"data.{role}: every caption is longer than data.max_length={data.max_length}")
+        regions = regions_of(self.recipe.model.encoder, data)
+        return CaptionBatches(captions, self._sights[role], regions, training.max_tokens, seed=training.seed)
+
+    def fingerprint(self) -> str:
+        return self._stores["train"].digest()
+
+    @torch.inference_mode()
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Loss and accuracy a token of all validation captions; BLEU-4 and exact match, greedily, of some pictures."""
+        assert isinstance(model, Captioner)
+        device = next(model.parameters()).device
+        total, count, correct = 0.0, 0, 0
+        for batch in self._batches("valid").epoch(0):
+            found = model(batch.to(device))
+            total, count = total + float(found.total), count + found.count
+            correct += 0 if found.correct is None else int(found.correct)
+        said, references = self._quick(model)
+        scores = {"loss": total / max(1, count), "accuracy": correct / max(1, count)}
+        bleu = caption_bleu(said, references)
+        return {**scores, "bleu4": bleu["bleu4"], "exact_match": _exact(said, references)}
+
+    def _quick(self, model: Captioner) -> tuple[list[str], list[tuple[str, ...]]]:
+        """What the model says, greedily, of the first validation pictures, and what is right."""
+        store = self._stores["valid"]
+        rows = range(min(QUICK, len(store)))
+        found = self._search(model, torch.from_numpy(store.pixels[: len(rows)].copy()), beam=1, n_best=1)
+        said = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+        return said, [store.entries[row].texts for row in rows]
+
+    def sample(self, model: nn.Module) -> str:
+        assert isinstance(model, Captioner)
+        store = self._stores["valid"]
+        row = len(store) // 2
+        found = self._search(model, torch.from_numpy(store.pixels[row : row + 1].copy()), beam=1, n_best=1)
+        entry = store.entries[row]
+        return f"{entry.name}\n→ {self.tokenizer.decode(found[0][0].tokens)}\n= {entry.texts[0]}"
+
+    def pictures(self, model: nn.Module) -> list[Picture]:
+        """Where the model looks, word by word, for a few validation pictures."""
+        assert isinstance(model, Captioner)
+        if not caption_looking.attends(model):
+            return []
+        store = self._stores["valid"]
+        rows = range(0, len(store), len(store) // PICTURES + 1)
+        return caption_looking.filmstrips([self.look(model, store.pixels[row].transpose(1, 2, 0)) for row in rows])
+
+    # ---------------------------------------------------------------------------------------------------- the folder
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+
+    def restore(self, folder: Path) -> None:
+        try:
+            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
+        except OSError as error:
+            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+
+    # ---------------------------------------------------------------------------------------------------- prediction
+    def inputs(self, words: Sequence[str]) -> list[str]:
+        """Paths of pictures, members of a tar (images.tar/a.jpg), or rows of a corpus (corpus:shapes#7)."""
+        return [word for word in words if word.strip()]
+
+    def predict(
+        self, model: nn.Module, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
+    ) -> list[Prediction]:
+        assert isinstance(model, Captioner)
+        pixels = read_inputs(inputs, form_of(self.recipe.data))
+        found = self._search(model, pixels, prefix=prefix)
+        predictions = []
+        for one, seen, hypotheses in zip(inputs, pixels, found, strict=True):
+            outputs = [Output(self.tokenizer.decode(h.tokens), h.score, h.log_probability) for h in hypotheses]
+            alignment = None
+            if attention and caption_looking.attends(model):
+                alignment = self._alignment(model, seen, hypotheses[0].tokens)
+            predictions.append(Prediction(name_of(one), outputs, alignment))
+        return predictions
+
+    def _alignment(self, model: Captioner, pixels: Tensor, tokens: Sequence[int]) -> Alignment:
+        weights, _ = caption_looking.forced(model, pixels, tokens)
+        rows, columns = caption_looking.grid_of(model)
+        names = [f"{row},{column}" for row in range(rows) for column in range(columns)]
+        return Alignment([*self.tokenizer.labels(tokens), "</s>"], names, weights)
+
+    def _search(self, model: Captioner, pixels: Tensor, *, prefix: str = "", **how: Any) -> list[list[Hypothesis]]:
+        decoding = self.recipe.decoding.model_copy(update=how)
+        device, start = next(model.parameters()).device, self.tokenizer.encode(prefix)
+        found: list[list[Hypothesis]] = []
+        at_once = max(1, decoding.batch_tokens // regions_of(self.recipe.model.encoder, self.recipe.data))
+        with torch.inference_mode():
+            for group in pixels.split(at_once):
+                found += from_memory(model, model.encode(group.to(device)), decoding, start) if len(group) else []
+        return found
+
+    def score(self, model: nn.Module, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+        """log p(caption | picture), the end symbol included."""
+        assert isinstance(model, Captioner)
+        pixels = read_inputs(inputs, form_of(self.recipe.data))
+        found = []
+        for one, seen, said in zip(inputs, pixels, outputs, strict=True):
+            total = float(caption_looking.log_probabilities(model, seen, self.tokenizer.encode(said)).sum())
+            found.append(Prediction(name_of(one), [Output(said, total, total)]))
+        return found
+
+    def look(
+        self,
+        model: nn.Module,
+        text: Any,
+        *,
+        output: str | None = None,
+        method: str = "raw",
+        gold: Gold | None = None,
+        layer: int | None = None,
+        head: Head = "mean",
+        name: str = "",
+    ) -> AttentionRecord:
+        """Where the model looks when it writes its own caption of a picture, or the given one."""
+        assert isinstance(model, Captioner)
+        pixels = read_inputs([text], form_of(self.recipe.data))
+        score, others = None, []
+        if output is None:
+            best, *others = self._search(model, pixels)[0]
+            tokens, score = best.tokens, best.score
+        else:
+            tokens = self.tokenizer.encode(output)
+        seen = name_of(text)
+
+        def record(ids: Sequence[int], worth: float | None) -> AttentionRecord:
+            made = caption_looking.look(model, self.tokenizer, pixels[0], ids, method=method, name=name, input=seen)
+            return replace(made, score=worth)
+
+        return replace(
+            record(tokens, score), gold=gold, beams=tuple(record(other.tokens, other.score) for other in others)
+        )
+
+    # ---------------------------------------------------------------------------------------------------- evaluation
+    def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:
+        """BLEU-1 to 4, CIDEr-D and exact match against all references; the pointing game, where boxes are known."""
+        assert isinstance(model, Captioner)
+        source = self._sources().get("test")
+        if source is None:
+            raise CallError("the recipe has no test data: give data.test=FILE")
+        data = self.recipe.data
+        with TemporaryDirectory(prefix="regard-pictures-") as folder:
+            cache = Path(data.cache).expanduser() if data.cache else Path(folder)
+            store = prepare_pictures(data, {"test": source}, cache, max_bad=data.max_bad)["test"]
+            found = self._search(model, torch.from_numpy(store.pixels.copy()), n_best=1)
+            said = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+            references = [entry.texts for entry in store.entries]
+            values = {**caption_bleu(said, references), "cider": cider(said, references)}
+            values |= {"exact_match": _exact(said, references), "pictures": float(len(store))}
+            if caption_looking.attends(model):
+                values |= caption_looking.pointing_game(model, self.tokenizer, store)
+        notes = {"words": SIGNATURE}
+        if store.read.bad:
+            notes["skipped"] = f"{store.read.bad} of {source.where} that could not be used"
+        return Scores(values, notes)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        assert self._tokenizer is not None, "prepare or restore comes first"
+        return self._tokenizer
+
+
+def _exact(said: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """In percent; case and punctuation do not count, as for BLEU."""
+    plain = [[" ".join(plain_words(text)) for text in given] for given in references]
+    return exact_match([" ".join(plain_words(text)) for text in said], plain)

@@ -1,0 +1,116 @@
+"""What the jobs on pictures share: encoders from settings, pictures from what the user names, features kept on disk."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+from rich.console import Console
+from torch import Tensor
+
+from regard.data.cache import built_once
+from regard.data.image_sources import find_input
+from regard.data.image_store import PictureStore
+from regard.data.image_worker import Bytes
+from regard.data.images import BadPictureError, Decoded, Form, decode, from_array, from_picture
+from regard.encoders.cnn import ConvNet
+from regard.encoders.cnn_pretrained import DEVIATION, MEAN, EfficientNetLite0
+from regard.encoders.image import VisionTransformer
+from regard.encoders.image_input import Body, Colours, PictureEncoder
+from regard.errors import CallError
+from regard.settings.base import Settings
+from regard.settings.images import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    PictureSettings,
+    VisionTransformerSettings,
+)
+
+AT_ONCE = 16  # pictures that go through a network together, where nobody says how many
+
+
+def build_body(s: Settings, data: PictureSettings, *, pretrained: bool = False) -> Body:
+    """The network that reads pictures. `pretrained`: load the weights it comes with; a run's folder has its own."""
+    size = (data.height, data.width)
+    if isinstance(s, ConvNetSettings):
+        return ConvNet(size, s.stages, depth=s.depth, attention=s.attention, channels=data.channels, dropout=s.dropout)
+    if isinstance(s, VisionTransformerSettings):
+        return VisionTransformer(
+            size, s.patch, s.width, s.heads, s.layers,
+            hidden=s.hidden, channels=data.channels, stem=s.stem, dropout=s.dropout,
+        )  # fmt: skip
+    assert isinstance(s, EfficientNetSettings)
+    return EfficientNetLite0(size).load() if pretrained else EfficientNetLite0(size)
+
+
+def colours(s: Settings, data: PictureSettings, store: PictureStore | None) -> Colours:
+    """Mean and deviation of each channel: those that weights were trained with, or those of the training pictures."""
+    if isinstance(s, EfficientNetSettings):
+        return Colours(MEAN, DEVIATION)
+    if store is None:  # prediction: the weights bring them
+        return Colours([0.5] * data.channels, [0.5] * data.channels)
+    return Colours(store.mean, store.deviation)
+
+
+def regions_of(s: Settings, data: PictureSettings) -> int:
+    """How many vectors a picture becomes."""
+    with torch.device("meta"):
+        rows, columns = build_body(s, data).grid
+    return rows * columns
+
+
+# -------------------------------------------------------------------------------------------------------------- inputs
+def read_inputs(inputs: Sequence[Any], form: Form) -> UInt8[Tensor, "B C H W"]:
+    """Pictures by path, member of a tar or row of a corpus; as bytes; as an array; or as Pillow has read them."""
+    found = [_read(one, form).pixels for one in inputs]
+    return torch.from_numpy(np.stack(found)) if found else torch.empty(0, *form.shape, dtype=torch.uint8)
+
+
+def name_of(one: Any) -> str:
+    """What a prediction says that it is about."""
+    return str(one) if isinstance(one, str | Path) else f"a picture ({type(one).__name__})"
+
+
+def _read(one: Any, form: Form) -> Decoded:
+    try:
+        if isinstance(one, bytes):
+            return decode(one, form)
+        if isinstance(one, str | Path):
+            place = find_input(str(one))
+            return decode(place.read(), form, place.name) if isinstance(place, Bytes) else from_array(place, form)
+        if hasattr(one, "convert"):  # Pillow's own
+            return from_picture(one, form)
+        return from_array(one, form)
+    except BadPictureError as problem:
+        raise CallError(f"{name_of(one)}: {problem}") from None
+
+
+# ------------------------------------------------------------------------------------------------------------ features
+def frozen_features(store: PictureStore, encoder: PictureEncoder, name: str, cache: Path) -> NDArray[np.float16]:
+    """What a frozen network makes of every picture of a store: computed once, kept on disk, mapped into memory.
+
+    `name` stands for the network and its weights. Half precision is enough for activations of a few units.
+    """
+    shape = (len(store), encoder.grid[0] * encoder.grid[1], encoder.body.memory_width)
+
+    def build(folder: Path) -> None:
+        Console(stderr=True).print(f"computing the features of {len(store):,} pictures once, by {name}")
+        table = np.memmap(folder / "features", np.float16, mode="w+", shape=shape)
+        for start in range(0, len(store), AT_ONCE):
+            pixels = torch.from_numpy(np.ascontiguousarray(store.pixels[start : start + AT_ONCE]))
+            table[start : start + AT_ONCE] = _features(encoder, pixels).half().cpu().numpy()
+        table.flush()
+
+    folder = built_once(cache, "features", [name, encoder.grid, store.digest()], build)
+    return np.memmap(folder / "features", np.float16, mode="r", shape=shape)
+
+
+@torch.inference_mode()
+def _features(encoder: PictureEncoder, pixels: Tensor) -> Tensor:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # Depthwise convolutions are a quarter quicker with channels last.
+    encoder = encoder.to(device).eval()
+    return encoder.features(pixels.to(device).to(memory_format=torch.channels_last)).vectors

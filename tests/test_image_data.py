@@ -1,0 +1,314 @@
+"""Pictures in: every odd file is read as a person would see it, or named; and none ever stops a training."""
+
+import io
+import os
+import signal
+import struct
+import sys
+import tarfile
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard.data import image_worker
+from regard.data.image_augment import OPERATIONS, augmented, chance_of, mixed_with
+from regard.data.image_batches import ahead
+from regard.data.image_prepare import sources_of
+from regard.data.image_sources import PictureSource, find_input, open_tar
+from regard.data.image_store import PictureStore, write_pictures
+from regard.data.image_worker import Bytes, decode_all
+from regard.data.images import BadPictureError, Form, decode, from_array
+from regard.data.pairs import Bad, Columns
+from regard.errors import CallError, RegardError
+from regard.settings.images import PictureAugmentSettings, PictureSettings
+
+FORM = Form(6, 10)
+
+
+def saved(image, format="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, format=format, **options)
+    return file.getvalue()
+
+
+def plain(colour=(200, 40, 90), size=(10, 6)):
+    return Image.new("RGB", size, colour)
+
+
+@pytest.mark.parametrize(
+    ("image", "colour"),
+    [
+        (plain(), (200, 40, 90)),
+        (plain().convert("RGBA"), (200, 40, 90)),
+        (Image.new("RGBA", (10, 6), (200, 40, 90, 0)), (255, 255, 255)),  # transparent: what is behind it
+        (Image.new("LA", (10, 6), (40, 0)), (255, 255, 255)),
+        (plain().convert("P"), None),
+        (Image.new("L", (10, 6), 77), (77, 77, 77)),
+        (Image.new("1", (10, 6), 1), (255, 255, 255)),
+        (Image.fromarray(np.full((6, 10), 65535, np.uint16)), (255, 255, 255)),
+        (Image.fromarray(np.full((6, 10), 257 * 100, np.uint16)), (100, 100, 100)),
+    ],
+    ids=["RGB", "RGBA", "clear", "LA", "P", "L", "1", "white 16", "grey 16"],
+)
+def test_every_mode_becomes_what_one_sees(image, colour):
+    pixels = decode(saved(image), FORM).pixels
+    assert pixels.shape == (3, 6, 10)
+    assert pixels.dtype == np.uint8
+    if colour is not None:
+        np.testing.assert_allclose(pixels.reshape(3, -1).mean(1), colour, atol=1)
+
+
+def test_odd_files_are_used_and_noted():
+    cmyk = decode(saved(plain().convert("CMYK"), "JPEG"), FORM, "a.jpg")
+    assert abs(int(cmyk.pixels[0].mean()) - 200) < 12
+    assert cmyk.notes == ("CMYK: converted to RGB without a colour profile", "fewer than 8 pixels a side")
+    large = Image.new("RGB", (20, 12), "red")
+    animated = decode(saved(large, "GIF", save_all=True, append_images=[Image.new("RGB", (20, 12), "blue")]), FORM)
+    assert "animated" in animated.notes[0]
+    assert animated.pixels[0].mean() > 250  # the first frame
+    assert decode(saved(large), FORM, "b.jpg").notes == ("the ending says jpg, the content is PNG",)
+    wide = decode(saved(Image.fromarray(np.full((12, 20), 500, np.uint16))), FORM)
+    assert "more than 8 bits" in wide.notes[0]
+
+
+def test_a_picture_stands_as_the_camera_was_held():
+    image = Image.new("RGB", (20, 12), "black")
+    image.paste("white", (0, 0, 20, 6))  # the upper half
+    exif = image.getexif()
+    exif[0x0112] = 3  # upside down
+    pixels = decode(saved(image, "JPEG", exif=exif, quality=95), FORM).pixels
+    assert pixels[0, :2].mean() < 60
+    assert pixels[0, 4:].mean() > 200
+
+
+def bomb(width, height):
+    """A PNG of a few hundred bytes that says it is very large."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    pixels = chunk(b"IDAT", zlib.compress(b"\0" * 1000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + pixels + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"hello, this is a text", "not a picture of any known format"),
+        (saved(plain(size=(100, 100)), "JPEG")[:300], "damaged or cut short"),
+        (saved(plain(size=(300, 300)))[:120], "damaged or cut short"),
+        (bomb(30_000, 30_000), "far too large|more than data.max_pixels"),
+        (bomb(9_000, 9_000), "81,000,000|9,000×9,000 pixels are more than data.max_pixels=50,000,000 allows"),
+        (saved(Image.fromarray(np.full((6, 10), np.nan, np.float32)), "TIFF"), "not numbers"),
+    ],
+)
+def test_bad_files_say_why(data, reason):
+    with pytest.raises(BadPictureError, match=reason):
+        decode(data, FORM)
+
+
+@pytest.mark.parametrize("fit", ["squash", "crop", "pad"])
+def test_fit(fit):
+    image = Image.new("RGB", (40, 12), "red")
+    image.paste("blue", (0, 0, 13, 12))
+    pixels = decode(saved(image), Form(12, 12, fit=fit)).pixels
+    red, white = pixels[0] > 200, (pixels > 250).all(0)
+    if fit == "squash":
+        assert 0.6 < red.mean() < 0.75
+    elif fit == "crop":
+        assert red.mean() > 0.9  # the middle is red
+    else:
+        assert white[0].all()
+        assert white[-1].all()
+        assert not white[6].any()
+
+
+def test_arrays_must_be_pixels():
+    assert from_array(np.zeros((4, 5), np.uint8), Form(6, 10, 1)).pixels.shape == (1, 6, 10)
+    for wrong in (np.zeros((4, 5)), np.zeros((4, 5, 2), np.uint8), np.zeros(5, np.uint8)):
+        with pytest.raises(BadPictureError, match="a picture is uint8"):
+            from_array(wrong, FORM)
+
+
+def write_files(folder, count):
+    files = []
+    for number in range(count):
+        path = folder / f"{number:03}.png"
+        plain((number, 2 * number, 7)).save(path)
+        files.append(Bytes(str(path)))
+    return files
+
+
+def test_workers_give_what_one_process_gives_in_order(tmp_path):
+    files = write_files(tmp_path, 70)
+    (tmp_path / "031.png").write_bytes(b"broken")
+    found = list(decode_all(files, FORM, workers=2))
+    for number, one in enumerate(found):
+        if number == 31:
+            assert isinstance(one, BadPictureError)
+        else:
+            assert one.pixels[:, 3, 4].tolist() == [number, 2 * number, 7]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_worker_that_dies_loses_one_picture(tmp_path, monkeypatch):
+    worker = image_worker._Worker(FORM)
+    files = write_files(tmp_path, 5)
+    assert len(worker.decode(files[:1])) == 1  # it runs
+    os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.wait()
+    found = worker.decode(files)
+    worker.stop()
+    assert [isinstance(one, BadPictureError) for one in found] == [True, False, False, False, False]
+    assert "the decoder crashed on it" in str(found[0])
+
+
+# ------------------------------------------------------------------------------------------------------ where they are
+def test_class_folders(tmp_path):
+    for label in ("cat", "dog"):
+        (tmp_path / label / "more").mkdir(parents=True)
+        plain().save(tmp_path / label / "1.png")
+        plain().save(tmp_path / label / "more" / "2.jpg")
+    (tmp_path / "cat" / ".hidden").write_text("x")
+    found = list(PictureSource(str(tmp_path), "train").read())
+    assert [(one.name, one.texts) for one in found] == [
+        ("cat/1.png", ("cat",)), ("cat/more/2.jpg", ("cat",)), ("dog/1.png", ("dog",)), ("dog/more/2.jpg", ("dog",)),
+    ]  # fmt: skip
+    with pytest.raises(CallError, match="has no sub-folders"):
+        list(PictureSource(str(tmp_path / "cat" / "more"), "train").read())
+
+
+def test_members_of_a_tar_are_read_in_place(tmp_path):
+    for name, colour in (("a", (9, 9, 9)), ("b", (80, 90, 100))):
+        plain(colour).save(tmp_path / f"{name}.png")
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        archive.add(tmp_path / "a.png", "images/a.png")
+        archive.add(tmp_path / "b.png", "images/b.png")
+    (tmp_path / "list.csv").write_text('image,caption\nimages/a.png,"one, two"\nb.png,three\nb.png,four\nc.png,five\n')
+    source = PictureSource(str(tmp_path / "list.csv"), "train", images=str(tmp_path / "all.tar"))
+    first, second, missing = source.read()
+    assert (first.texts, second.texts) == (("one, two",), ("three", "four"))
+    assert decode(second.place.read(), FORM).pixels[:, 0, 0].tolist() == [80, 90, 100]
+    assert isinstance(missing, Bad)
+    assert missing.line == 5
+    assert "there is no picture 'c.png'" in missing.reason
+    member = find_input(str(tmp_path / "all.tar" / "images" / "a.png"))
+    assert decode(member.read(), FORM).pixels.max() == 9
+    (tmp_path / "bad.tar").write_bytes(b"x" * 2000)
+    with pytest.raises(CallError, match=r"cannot be read as a plain \.tar"):
+        open_tar(tmp_path / "bad.tar").find("a")
+
+
+def test_arrays_of_an_npz(tmp_path):
+    x = np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3)
+    np.savez(
+        tmp_path / "a.npz",
+        x_train=x,
+        y_train=np.array([0, 1, 1, 7, 0]),
+        x_test=x[:1],
+        y_test=[1],
+        classes=["no", "yes"],
+    )
+    found = list(PictureSource(str(tmp_path / "a.npz"), "train").read())
+    assert [one.texts[0] for one in found if not isinstance(one, Bad)] == ["no", "yes", "yes", "no"]
+    assert "label 7 is not one of the 2 classes" in found[3].reason
+    assert len(list(PictureSource(str(tmp_path / "a.npz"), "test").read())) == 1
+    with pytest.raises(CallError, match="it has no array x_valid"):
+        list(PictureSource(str(tmp_path / "a.npz"), "valid").read())
+    (tmp_path / "b.npz").write_bytes(b"no zip")
+    with pytest.raises(RegardError, match=r"not a complete \.npz"):
+        list(PictureSource(str(tmp_path / "b.npz"), "train").read())
+
+
+def test_what_is_held_out_is_not_trained_on(tmp_path):
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        write_files(tmp_path / label, 60)
+    places = {"train": str(tmp_path), "valid": None, "test": None}
+    sources = sources_of(PictureSettings(), places, Columns(), "auto", valid_share=0.2, valid_most=1000)
+    names = {role: {one.name for one in source.read()} for role, source in sources.items()}
+    assert not names["train"] & names["valid"]
+    assert len(names["train"] | names["valid"]) == 120
+    assert 10 < len(names["valid"]) < 40
+
+
+def test_a_store_keeps_good_pictures_and_counts_bad_ones(tmp_path):
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    (tmp_path / "in" / "b").mkdir()
+    write_files(tmp_path / "in" / "a", 3)
+    (tmp_path / "in" / "b" / "x.png").write_bytes(b"no picture")
+    folder = tmp_path / "store"
+    folder.mkdir()
+    write_pictures(folder, PictureSource(str(tmp_path / "in"), "train").read(), FORM, name="mine")
+    store = PictureStore(folder)
+    assert [entry.name for entry in store.entries] == ["a/000.png", "a/001.png", "a/002.png"]
+    assert store.pixels[2, :, 0, 0].tolist() == [2, 4, 7]
+    np.testing.assert_allclose(store.mean, [1 / 255, 2 / 255, 7 / 255])
+    assert store.read.bad == 1
+    assert "x.png: b/x.png: not a picture" in str(store.read.first["unreadable"][0])
+    (folder / "pixels").write_bytes(b"short")
+    with pytest.raises(RegardError, match="not of this version, or not complete"):
+        PictureStore(folder)
+
+
+# -------------------------------------------------------------------------------------------------------- augmentation
+def test_changes_follow_from_seed_epoch_and_row():
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 9, 14), dtype=np.uint8)
+    how = PictureAugmentSettings(crop=0.3, shift=2, flip=True, operations=2, strength=0.7, erase=0.5)
+
+    def changed(seed, epoch, row):
+        return augmented(pixels, how, chance_of(seed, epoch, row))
+
+    assert np.array_equal(changed(1, 2, 3), changed(1, 2, 3))
+    others = [changed(1, 2, 4), changed(1, 3, 3), changed(2, 2, 3)]
+    assert all(not np.array_equal(changed(1, 2, 3), other) for other in others)
+    assert all(other.shape == pixels.shape and other.dtype == np.uint8 for other in others)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_every_operation_keeps_size_and_mode(operation, mode):
+    image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (9, 14, 3), dtype=np.uint8)).convert(mode)
+    changed = operation(image, 0.8, -1)
+    assert (changed.size, changed.mode) == (image.size, mode)
+
+
+def test_single_changes_by_hand():
+    pixels = np.arange(12, dtype=np.uint8).reshape(1, 3, 4)
+    flips = {augmented(pixels, PictureAugmentSettings(flip=True), chance_of(0, 0, row))[0, 0, 0] for row in range(20)}
+    assert flips == {0, 3}
+    for row in range(10):
+        moved = augmented(pixels, PictureAugmentSettings(shift=1), chance_of(0, 0, row))[0].astype(int)
+        down, right = moved[1, 1] // 4 - 1, moved[1, 1] % 4 - 1
+        rows, columns = np.clip(np.arange(3) + down, 0, 2), np.clip(np.arange(4) + right, 0, 3)
+        np.testing.assert_array_equal(moved, pixels[0][rows[:, None], columns])
+    partner, share = mixed_with(PictureAugmentSettings(mixup=0.4), chance_of(0, 0, 0), 7)
+    assert 0 <= partner < 7
+    assert 0.5 <= share <= 1
+
+
+def test_items_made_ahead_are_the_same_and_errors_come_through():
+    assert list(ahead(iter(range(50)))) == list(range(50))
+
+    def broken():
+        yield 1
+        raise ValueError("here")
+
+    with pytest.raises(ValueError, match="here"):
+        list(ahead(broken()))
+    stream = ahead(iter(range(10**9)))
+    assert next(stream) == 0
+    stream.close()  # its thread ends
+
+
+def test_the_prefetching_thread_leaves_torch_its_random_numbers():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    list(ahead(chance_of(0, 0, row).random() for row in range(5)))
+    assert torch.equal(torch.rand(3), expected)

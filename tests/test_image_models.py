@@ -1,0 +1,242 @@
+"""Encoders of pictures against references, and classification of pictures from files to looks."""
+
+import io
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import yaml
+from PIL import Image
+from rich.console import Console
+
+import regard
+from regard import config
+from regard.data.check_table import check_table
+from regard.data.image_batches import Pixels
+from regard.data.image_labels import PictureBatches
+from regard.data.image_prepare import form_of, store_of
+from regard.encoders.cnn import ConvNet, PositionAttention
+from regard.encoders.cnn_pretrained import EfficientNetLite0, weights_file
+from regard.encoders.image import VisionTransformer
+from regard.encoders.image_input import Colours, PictureEncoder
+from regard.errors import CallError
+from regard.layers.pooling import Pooling
+from regard.metrics.captions import caption_bleu, cider
+from regard.models.vision import PictureClassifier
+from regard.settings.images import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
+from regard.tasks.classify_image import ImageReader
+
+
+def test_efficientnet_is_the_packages():
+    """The same features as the package's own network, whose code runs only here."""
+    package = pytest.importorskip("efficientnet_lite_pytorch")
+    theirs = package.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=str(weights_file())).eval()
+    images = torch.randn(1, 3, 224, 224)
+    ours = EfficientNetLite0((224, 224)).load().eval()
+    with torch.no_grad():
+        expected = theirs.extract_features(images)
+        memory = ours(images)
+    assert memory.grid == (7, 7)
+    torch.testing.assert_close(memory.vectors, expected.flatten(2).mT, atol=1e-4, rtol=1e-4)
+    assert EfficientNetLite0((100, 65))(torch.randn(1, 3, 100, 65)).vectors.shape == (1, 4 * 3, 1280)
+
+
+def test_position_attention_is_the_papers():
+    """SAGAN, equations 1 to 3, written with 1×1 convolutions."""
+    block = PositionAttention(16)
+    with torch.no_grad():
+        block.gate.fill_(0.7)
+    x = torch.randn(2, 16, 3, 5)
+    attention = block.attention
+
+    def convolve(linear):
+        return F.conv2d(x, linear.weight[:, :, None, None]).flatten(2)
+
+    g, f, h = (convolve(part) for part in (attention.query, attention.key, attention.value))
+    beta = (f.mT @ g).softmax(1)  # i × j: how much place i is looked at from place j
+    o = F.conv2d((h @ beta).view(2, 8, 3, 5), block.out.weight[:, :, None, None])
+    torch.testing.assert_close(block(x), x + 0.7 * o)
+    assert attention.query.weight.shape == (2, 16)
+    fresh = PositionAttention(16)
+    assert torch.equal(fresh(x), x)  # it begins with what is near
+
+
+def test_a_convolutional_network_has_a_grid():
+    net = ConvNet((13, 22), [8, 16], depth=2, attention=[1], channels=1)
+    memory = net(torch.randn(3, 1, 13, 22))
+    assert memory.grid == (4, 6)
+    assert memory.vectors.shape == (3, 24, 16)
+    torch.testing.assert_close(memory.summary, memory.vectors.mean(1))
+
+
+@pytest.mark.parametrize(("preset", "millions"), [("Ti/16", 5.7), ("S/16", 22.1), ("B/16", 86.6)])
+def test_vision_transformers_have_the_papers_sizes(preset, millions):
+    """With 1,000 classes, at 224 pixels: Touvron et al. 2020, Table 1; Dosovitskiy et al. 2020, Table 1."""
+    s = VisionTransformerSettings.model_validate({"preset": preset})
+    assert s.width == VIT_SIZES[preset]["width"]
+    with torch.device("meta"):
+        encoder = VisionTransformer((224, 224), s.patch, s.width, s.heads, s.layers, hidden=s.hidden)
+        model = PictureClassifier(encoder, Pooling("last"), s.width, 1000)
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
+
+
+def test_a_hybrid_has_the_same_grid_and_another_stem():
+    plain = VisionTransformer((16, 24), 8, 24, 2, 1)
+    hybrid = VisionTransformer((16, 24), 8, 24, 2, 1, stem=[8, 16])
+    images = torch.randn(2, 3, 16, 24)
+    assert plain(images).grid == hybrid(images).grid == (2, 3)
+    assert hybrid(images).vectors.shape == (2, 6, 24)
+    with pytest.raises(CallError, match="halve a patch of 8 pixels too often"):
+        VisionTransformer((16, 24), 8, 24, 2, 1, stem=[8, 8, 8, 8])
+
+
+def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
+    body = ConvNet((12, 20), [8, 16])
+    encoder = PictureEncoder(
+        body, colours=Colours([0.4] * 3, [0.3] * 3), frozen=True, width=10, positions=True, dropout=0.0
+    ).train()
+    assert not any(part.training for part in body.modules())
+    pixels = torch.randint(0, 256, (2, 3, 12, 20), dtype=torch.uint8)
+    features = encoder.features(pixels).vectors
+    torch.testing.assert_close(encoder(pixels).vectors, encoder(features).vectors)
+    encoder(pixels).vectors.sum().backward()
+    assert all(p.grad is None for p in body.parameters())
+    assert encoder.project[0].weight.grad is not None
+    seen = (pixels / 255 - 0.4) / 0.3
+    torch.testing.assert_close(features, body(seen).vectors)
+
+
+# ------------------------------------------------------------------------------------------------------- classification
+def write_folder(root):
+    """Bright above, or bright below; one picture is no picture."""
+    chance = np.random.default_rng(0)
+    for label in ("above", "below"):
+        (root / label).mkdir(parents=True)
+        for number in range(14):
+            pixels = chance.integers(0, 90, (16, 12), dtype=np.uint8)
+            half = slice(0, 8) if label == "above" else slice(8, 16)
+            pixels[half] += 120
+            Image.fromarray(pixels).save(root / label / f"{number}.png")
+    return root
+
+
+def tree(root, model, **data):
+    return {
+        "task": "classify",
+        "data": {
+            "kind": "image", "train": str(root), "valid": str(root), "test": str(root), "height": 8, "width": 12,
+            "channels": 1, **data,
+        },
+        "model": model,
+        "training": {
+            "max_tokens": 60, "max_steps": 60, "max_epochs": None, "learning_rate": 5e-3, "warmup": 5,
+            "schedule": "cosine", "validate_every": 60,
+        },
+    }  # fmt: skip
+
+
+VIT = {"kind": "vit", "patch": 4, "width": 16, "heads": 2, "layers": 2, "hidden": 24}
+CNN = {"kind": "cnn", "stages": [8, 16], "attention": [0], "head_dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("pictures") / "data")
+
+
+@pytest.fixture(scope="module", params=[VIT, CNN], ids=["vit", "cnn"])
+def run(request, folder, tmp_path_factory):
+    recipe = config.build(tree(folder, request.param, augment={"shift": 1}), "recipe")
+    return regard.train(recipe, output=tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_a_classifier_learns_its_folder(run, folder):
+    assert isinstance(run.task.reader, ImageReader)
+    assert run.evaluate().values["accuracy"] > 90
+    found = run.predict([str(folder / "above" / "3.png"), str(folder / "below" / "3.png")])
+    assert [one.text for one in found] == ["above", "below"]
+    assert regard.load(run.folder).predict(str(folder / "above" / "3.png")).score == pytest.approx(found[0].score)
+
+
+def test_where_a_classifier_looks(run, folder):
+    record = run.look(str(folder / "above" / "3.png"))
+    cross, own = record.matrix("cross"), record.matrix("encoder")
+    vit = run.recipe.model.kind == "vit"
+    assert cross.columns.grid == ((2, 3) if vit else (4, 6))  # the CNN looks after its first stage
+    assert cross.columns.image.shape == (8, 12, 3)
+    assert own.weights.shape == ((7, 7) if vit else (24, 24))
+    np.testing.assert_allclose(cross.weights.sum(1), 1, atol=1e-5)
+    np.testing.assert_allclose(own.weights.sum(1), 1, atol=1e-5)
+    if vit:
+        assert record.axes["source"].labels[0] == "[CLS]"
+        rolled = run.look(str(folder / "above" / "3.png"), method="rollout").matrix("cross")
+        np.testing.assert_allclose(rolled.weights.sum(), 1, atol=1e-5)
+    else:
+        with pytest.raises(CallError, match="takes a Vision Transformer"):
+            run.look(str(folder / "above" / "3.png"), method="rollout")
+
+
+def test_mixed_pictures_and_labels(run):
+    reader = run.task.reader
+    store = store_of(reader._sources()["train"], form_of(reader.data), run.folder / "cache")
+    how = PictureAugmentSettings(mixup=0.5)
+    batches = PictureBatches(store, reader.labels, Pixels(store), 6, 60, augment=how, seed=1)
+    one, again = next(batches.epoch(3)), next(batches.epoch(3))
+    assert torch.equal(one.inputs, again.inputs)
+    np.testing.assert_allclose(one.labels.sum(1), 1, atol=1e-6)
+    assert ((one.labels > 0) & (one.labels < 1)).any()
+    model = PictureClassifier(run.model.encoder, Pooling("last"), run.model.encoder.summary_width, 2, mixed=True)
+    loss = model.train()(one)
+    expected = -(one.labels * model.logits(one.inputs).log_softmax(-1)).sum()
+    torch.testing.assert_close(loss.total, expected)
+
+
+def test_class_folders_with_a_bad_file_are_checked(folder, tmp_path):
+    root = tmp_path / "data"
+    shutil.copytree(folder, root)
+    (root / "above" / "broken.png").write_bytes(b"not a picture")
+    file = io.StringIO()
+    recipe = tree(root, VIT)
+    del recipe["data"]["valid"]
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe))
+    report = regard.check(tmp_path / "r.yaml")
+    Console(file=file, width=200).print(check_table(report))
+    assert "above/broken.png: not a picture of any known format" in file.getvalue()
+    assert report.errors  # 1 of 29 is more than the 1% of data.max_bad
+    assert not regard.check(tmp_path / "r.yaml", ["data.max_bad=0.1"]).errors
+
+
+def test_wrong_models_for_pictures_are_named(folder):
+    with pytest.raises(CallError, match=r"model\.patch=5 must divide data\.height=8 and data\.width=12"):
+        config.build(tree(folder, {**VIT, "patch": 5}), "")
+    with pytest.raises(CallError, match=r"model\.kind.*does not read data\.kind=image; cnn, vit, efficientnet would"):
+        config.build(tree(folder, {"kind": "recurrent"}), "")
+    with pytest.raises(CallError, match="reads colours"):
+        config.build(tree(folder, {"kind": "efficientnet"}), "")
+
+
+# -------------------------------------------------------------------------------------------------------------- metrics
+SAID = ["a red circle above a blue square", "two dogs run on the green grass", "a man in a hat"]
+REFERENCES = [
+    ["a red circle above a blue square", "a blue square below a red circle"],
+    ["two dogs are running on grass", "a pair of dogs runs across a green field", "dogs running"],
+    ["a woman with a dog", "the man wears a hat", "a man in a big hat is smiling"],
+]
+
+
+def test_caption_scores_are_those_of_the_coco_code():
+    """Numbers of pycocoevalcap 1.2 on the same texts."""
+    assert cider(SAID, REFERENCES) == pytest.approx(3.52629767253797)
+    bleu = caption_bleu(SAID, REFERENCES)
+    expected = {"bleu1": 89.47368, "bleu2": 78.43032, "bleu3": 69.18961, "bleu4": 63.79302}
+    assert bleu == pytest.approx(expected, abs=1e-4)
+
+
+def test_case_and_punctuation_do_not_count():
+    loud = [text.upper() + "." for text in SAID]
+    assert cider(loud, REFERENCES) == pytest.approx(cider(SAID, REFERENCES))
+    assert caption_bleu(loud, REFERENCES) == pytest.approx(caption_bleu(SAID, REFERENCES))
+    with pytest.raises(CallError, match="picture 1"):
+        cider(["a", "b"], [["a"], []])
