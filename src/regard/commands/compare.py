@@ -38,7 +38,7 @@ class Row:
     seconds: float
     peak_memory: int
     history: list[dict[str, Any]]
-    by_length: list[dict[str, Any]]  # BLEU by the length of the source
+    by_length: list[dict[str, Any]]  # BLEU by the length of the source, where there is one
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
     summary, scores = run.summary(), run.evaluate()
     return Row(
         variant.name, variant.set, str(folder), scores.values, summary["parameters"], summary["seconds"],
-        usage.ru_maxrss * 1024, summary["history"], scores.details["bleu by source length"],
+        usage.ru_maxrss * 1024, summary["history"], scores.details.get("bleu by source length", []),
     )  # fmt: skip
 
 
@@ -132,9 +132,8 @@ def _page(comparison: Comparison) -> str:
     named = list(enumerate(comparison.rows))
     key = "".join(f'<li><span class="swatch s{n % COLOURS}"></span>{escape(row.name)}</li>' for n, row in named)
     charts = [line_chart("BLEU by words of the source", _by_length(comparison.rows), x_label="words", legend=False)]
-    charts += [
-        line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in ("loss", "bleu")
-    ]
+    validated = dict.fromkeys(score for row in comparison.rows for one in row.history for score in one["scores"])
+    charts += [line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in validated]
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
     sections = [
         Section("Scores on the test data", table(heads, rows), "The same data, budget and seed for all."),

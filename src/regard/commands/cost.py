@@ -39,7 +39,11 @@ def cost(
         return published_cost(
             recipe, hardware=machine, batch=batch, length=length, dtype=dtype, utilisation=utilisation
         )
-    assert isinstance(settings, TranslateRecipe)
+    if not isinstance(settings, TranslateRecipe):
+        raise CallError(
+            f"{recipe}: cost counts text-to-text recipes and published models; `regard check {recipe}` says how large "
+            f"the model of the job {settings.task!r} is"
+        )
     tokens = settings.data.tokenizer
     with torch.device("meta"):
         model = build_seq2seq(

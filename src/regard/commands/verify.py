@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard import api, config
 from regard.errors import CallError, nearest
@@ -17,16 +17,19 @@ class Verdict:
     expected: float
     spread: float
     reached: float
+    mode: Literal["min", "max"] = "max"
 
     @property
     def met(self) -> bool:
-        """At least the promise, less the spread that other seeds and machines have shown. More is never a failure."""
+        """The promise, but for the spread that other seeds and machines have shown. Better is never a failure."""
+        if self.mode == "min":
+            return self.reached <= self.expected + self.spread
         return self.reached >= self.expected - self.spread
 
     def sentence(self) -> str:
         held = "holds" if self.met else "DOES NOT HOLD"
         promised = f"{self.expected:g} ± {self.spread:g}"
-        return f"{self.recipe}: {self.metric} {self.reached:.2f}, promised {promised}: {held}"
+        return f"{self.recipe}: {self.metric} {self.reached:.4g}, promised {promised}: {held}"
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "met": self.met}
@@ -43,4 +46,4 @@ def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
         raise CallError(
             f"expected.metric={promise.metric!r} is not a score of this task{nearest(promise.metric, scores)}"
         )
-    return Verdict(recipe, promise.metric, promise.score, promise.spread, scores[promise.metric])
+    return Verdict(recipe, promise.metric, promise.score, promise.spread, scores[promise.metric], promise.mode)

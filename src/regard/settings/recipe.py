@@ -1,8 +1,8 @@
 """What every recipe is: a task and its sections. Each task adds its own in a file of its name beside this one."""
 
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from regard.settings.base import Settings
 from regard.settings.training import TrainingSettings
@@ -14,6 +14,7 @@ class Expected(Settings):
     metric: str = Field("bleu", description="name of the score, as `regard evaluate` prints it")
     score: float = Field(description="what the recipe is expected to reach")
     spread: float = Field(1.0, ge=0, description="how far off is still a reproduction")
+    mode: Literal["min", "max"] = Field("max", description="whether a smaller or a larger score is better")
 
 
 class Variant(Settings):
@@ -23,12 +24,27 @@ class Variant(Settings):
     set: dict[str, Any] = Field(description="dotted keys and the values that this variant gives them")
 
 
+class StartSettings(Settings):
+    """Fine-tuning: begin with the weights of another run, as far as they fit. `start: RUN` is short for its `run`."""
+
+    run: str = Field(description="folder of a run, trained or imported")
+    vocabulary: Literal["keep", "new"] = Field(
+        "keep", description="keep the tokenisers of that run, or learn new ones and take over the tokens both have"
+    )
+
+
 class Recipe(Settings):
     """What every recipe has; each task adds its own sections."""
 
     task: str = Field(description="the job")
     about: str = Field("", description="the recipe in one line")
     needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
+    start: StartSettings | None = Field(None, description="the run that training starts from; null is from nothing")
     training: TrainingSettings = Field(TrainingSettings.model_validate({}), description="how the model is trained")
     expected: Expected | None = Field(None, description="the score that the recipe is known to reach")
     variants: list[Variant] = Field([], description="what `regard compare` compares if it is not told")
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"run": given} if isinstance(given, str) else given
