@@ -37,18 +37,28 @@ class SourceTarget(Protocol):
 
 class Seq2Seq(nn.Module):
     def __init__(
-        self, encoder: nn.Module, decoder: Decoder, *, tie: Tie = "output", label_smoothing: float = 0.0, pad: int = 0
+        self,
+        encoder: nn.Module,
+        decoder: Decoder,
+        *,
+        tie: Tie = "output",
+        bias: bool = False,
+        label_smoothing: float = 0.0,
+        pad: int = 0,
     ) -> None:
         """
         tie   "output": the output layer's matrix is the decoder's embedding table (Press and Wolf 2016,
               arXiv:1608.05859); "all": and the encoder's table, too, which takes one vocabulary for both sides
+        bias  whether the output layer has one: how frequent a token is, whatever the context
         """
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
         self.label_smoothing, self.pad = label_smoothing, pad
         embedding, width = decoder.embedding, decoder.feature_width
-        self.output = nn.Linear(width, embedding.vocabulary, bias=False)
+        self.output = nn.Linear(width, embedding.vocabulary, bias=bias)
         nn.init.normal_(self.output.weight, std=width**-0.5)
+        if bias:
+            nn.init.zeros_(self.output.bias)
         if tie != "none":
             if embedding.width != width:
                 raise CallError(
@@ -71,7 +81,7 @@ class Seq2Seq(nn.Module):
         return fused_cross_entropy(
             features.flatten(0, 1),
             self.output.weight,
-            None,
+            self.output.bias,
             batch.target.flatten(),
             smoothing=self.label_smoothing if self.training else 0.0,
             pad=self.pad,

@@ -63,6 +63,8 @@ def _config(told: dict[str, Any], where: str) -> ConfigFile:
     if told.get("llama.rope.scaling.type", "none") != "none":
         raise CallError(f"{where}: rotary positions that are stretched (llama.rope.scaling) are not understood")
     found = {ours: told.get(f"llama.{theirs}") for ours, theirs in names.items()}
+    # A float32 of the file, in as many digits as it has: 1e-5, not 9.999999747378752e-06.
+    found = {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in found.items()}
     return ConfigFile({**found, "hidden_act": "silu"}, where)
 
 

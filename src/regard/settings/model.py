@@ -70,7 +70,7 @@ class TransformerSettings(Settings):
     decoder_layers: int = Field(3, ge=1, description="depth of the decoder")
     norm_first: bool = Field(True, description="normalise before each part (pre-norm) rather than after it (post-norm)")
     norm: Literal["layer", "rms"] = Field("layer", description="layer norm or root-mean-square norm")
-    activation: Literal["relu", "gelu", "swiglu"] = Field("relu", description="inside the feed-forward layers")
+    activation: Literal["relu", "gelu", "swish", "swiglu"] = Field("relu", description="inside the feed-forward layers")
     positions: PositionName = Field("sinusoidal", description="how the model knows the order of words")
     combine: Literal["add", "concat"] = Field("add", description="how positions meet the word vectors")
     max_positions: int = Field(512, ge=1, description="longest sequence that learned positions know")
@@ -79,6 +79,7 @@ class TransformerSettings(Settings):
         "output",
         description="share word vectors with the output layer: the decoder's, or the source's too",
     )
+    output_bias: bool = Field(False, description="whether the output layer has a bias for each word")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights dropped in training")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all words in the loss")

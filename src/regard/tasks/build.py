@@ -18,7 +18,8 @@ def build_seq2seq(settings: RecurrentSettings | TransformerSettings, source: int
     """The model of a text-to-text recipe, for vocabularies of `source` and `target` entries."""
     build = _recurrent if isinstance(settings, RecurrentSettings) else _transformer
     encoder, decoder = build(settings, source, target)  # pyright: ignore[reportArgumentType]
-    return Seq2Seq(encoder, decoder, tie=settings.tied, label_smoothing=settings.label_smoothing)
+    bias = isinstance(settings, TransformerSettings) and settings.output_bias
+    return Seq2Seq(encoder, decoder, tie=settings.tied, bias=bias, label_smoothing=settings.label_smoothing)
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
@@ -90,7 +91,7 @@ def transformer_blocks(s: TransformerSettings, count: int, *, decoder: bool) -> 
         Block(
             s.width, s.heads, s.hidden,
             cross=decoder, norm_first=s.norm_first, norm_kind=s.norm,
-            activation="relu" if s.activation == "relu" else "gelu", gated=s.activation == "swiglu",
+            activation="relu" if s.activation == "swiglu" else s.activation, gated=s.activation == "swiglu",
             dropout=s.dropout, attention_dropout=s.attention_dropout, kv_heads=s.kv_heads,
             score=lambda width: build_score(s.score, width, width, width), rotary=rotary, relative=relative,
         )

@@ -116,22 +116,20 @@ class Translate:
 
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        if self.recipe.data.tokenizer.joint:
+        if self.source is self.target:
             return self.source.save(folder / "tokenizer.json")
         self.source.save(folder / "tokenizer.source.json")
         self.target.save(folder / "tokenizer.target.json")
 
     def restore(self, folder: Path) -> None:
-        names = (
-            ["tokenizer.json"] * 2
-            if self.recipe.data.tokenizer.joint
-            else ["tokenizer.source.json", "tokenizer.target.json"]
-        )
+        """One file for both sides; or two, which may share a vocabulary and yet cut text in their own ways."""
+        one = (folder / "tokenizer.json").is_file()
+        names = ["tokenizer.json"] if one else ["tokenizer.source.json", "tokenizer.target.json"]
         try:
-            source, target = (Tokenizer.load(folder / name) for name in names)
+            found = [Tokenizer.load(folder / name) for name in names]
         except OSError as error:
             raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
-        self._tokenizers = (source, target)
+        self._tokenizers = (found[0], found[-1])
 
     # ---------------------------------------------------------------------------------------------------- prediction
     def inputs(self, words: Sequence[str]) -> list[str]:
