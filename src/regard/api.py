@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from regard import __version__, catalog, config
+from regard import __version__, catalog, config, fine_tuning
 from regard.attention import Silence
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
@@ -60,7 +60,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     folder = Path(output)
     with processes(recipe.training.device, recipe.training.shard) as parallel:
-        task = _task(recipe)
+        task = fine_tuning.started(recipe, folder, _task)
         with parallel.main_first():
             if parallel.main and not (folder / "state").exists():
                 _check(task, folder)
@@ -68,6 +68,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         model = task.build()
         if parallel.main and not (folder / CONFIG).exists():
             _keep(task, folder)
+        fine_tuning.initialise(model, recipe, folder, tell=parallel.main)
         identity = config.as_tree(recipe) | {DATA: task.fingerprint()}
         result = fit(
             model, task.batches(), recipe.training, folder,

@@ -17,11 +17,12 @@ import yaml
 from pydantic import ValidationError
 
 from regard.errors import CallError, nearest
+from regard.settings import generate, model
 from regard.settings.base import Settings
-from regard.settings.model import SIZES
 from regard.settings.recipe import Recipe
 from regard.settings.tasks import TASKS
 
+SIZES = model.SIZES | generate.SIZES
 Tree = dict[str, Any]
 Path_ = tuple[str, ...]
 
@@ -150,7 +151,21 @@ def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
 
 def read(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
     """Read a recipe with its overrides. All mistakes come in one `CallError`."""
-    return build(override(load_yaml(find(recipe)), overrides), origin=str(recipe))
+    return build(_with_model_of_start(override(load_yaml(find(recipe)), overrides)), origin=str(recipe))
+
+
+def _with_model_of_start(tree: Tree) -> Tree:
+    """A recipe that starts from a run and says nothing of a model of its own (or model=null) has the run's."""
+    start = tree.get("start")
+    run = start.get("run") if isinstance(start, dict) else start
+    if not isinstance(run, str) or tree.get("model") is not None:
+        return tree
+    if not (Path(run) / "config.yaml").is_file():
+        raise CallError(
+            f"start={run}: {'has no config.yaml: it is not a run' if Path(run).exists() else 'is not there'}"
+        )
+    kept = load_yaml(Path(run) / "config.yaml")
+    return {**tree, "model": kept["model"]} if kept.get("task") == tree.get("task") and "model" in kept else tree
 
 
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:

@@ -22,6 +22,16 @@ def seconds(value: Any) -> Any:
     return hours * 3600 + minutes * 60 + rest
 
 
+class LoraSettings(Settings):
+    """Low-rank adapters (arXiv:2106.09685): all weights of the start stay, and small matrices learn what to add."""
+
+    rank: int = Field(8, ge=1, description="width of the small matrices")
+    alpha: float = Field(16.0, gt=0, description="what they add is multiplied by alpha / rank")
+    targets: list[str] = Field(
+        ["*.project", "*.out", "*.widen", "*.narrow"], description="linear maps that get one; * is anything"
+    )
+
+
 FALLING = ("cosine", "linear")  # schedules that need to know the last step
 
 
@@ -60,6 +70,10 @@ class TrainingSettings(Settings):
     clip: float = Field(1.0, ge=0, description="longest gradient that is used as it is; 0 is no limit")
     average: float = Field(0.0, ge=0, lt=1, description="decay of the running average of weights, as 0.999; 0 is off")
 
+    # Fine-tuning
+    freeze: list[str] = Field([], description="names of weights or parts that stay as they are, as encoder or *.norm.*")
+    lora: LoraSettings | None = Field(None, description="learn low-rank adapters only; needs a start")
+
     # Validation and best weights
     validate_every: int = Field(0, ge=0, description="updates between validations; 0 is after every epoch")
     metric: str = Field("loss", description="the validation score that decides which weights are best")
@@ -80,6 +94,8 @@ class TrainingSettings(Settings):
     shard: bool = Field(False, description="share weights and optimiser out over processes (FSDP), for large models")
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        if self.lora is not None and self.shard:
+            yield "lora", "and shard=true do not go together"
         if self.optimiser == "muon" and self.shard:
             yield "optimiser", "works on whole matrices, which shard=true shares out: use adamw, or shard=false"
         if self.max_steps is None and self.max_epochs is None:

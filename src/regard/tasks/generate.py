@@ -97,8 +97,12 @@ class Generate:
 
     def pictures(self, model: nn.Module) -> list[Picture]:
         """Where the model looks in the first tokens of the validation text."""
-        text = self.tokenizer.decode(self.data.valid.ids[: min(SHOWN, self.context - 1)].tolist())
-        matrix = self.look(model, text).matrix("decoder")
+        assert isinstance(model, LanguageModel)
+        tokens = self.data.valid.ids[: min(SHOWN, self.context)].tolist()
+        text = self.tokenizer.decode(tokens)
+        with evaluating(model):
+            record = text_looking.look(model, self.tokenizer, tokens, self.context, text=text)
+        matrix = record.matrix("decoder")
         rows, columns = ([token.text for token in axis.tokens] for axis in (matrix.rows, matrix.columns))
         note = "Attention to what was read before, the mean of all heads. Rows: the token that was told; columns: read."
         return [Picture(text.replace("\n", " ")[:80], heat_map(matrix.weights, rows, columns, text), note)]

@@ -28,10 +28,10 @@ def look(
     tokens: Sequence[int],
     context: int,
     *,
-    method: str,
-    name: str,
-    text: str,
-    output: str,
+    method: str = "raw",
+    name: str = "",
+    text: str = "",
+    output: str = "",
 ) -> AttentionRecord:
     if method not in METHODS:
         raise CallError(f"method={method!r} is not known for language models{nearest(method, METHODS)}")

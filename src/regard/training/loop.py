@@ -21,6 +21,7 @@ from regard.training import limits
 from regard.training.checkpoint import Checkpoint, Checkpoints, write_weights
 from regard.training.fingerprint import differences
 from regard.training.interrupt import Interrupt, Stopped
+from regard.training.lora import merged, save_adapters
 from regard.training.metrics import Metrics
 from regard.training.parallel import Parallel, pick_device
 from regard.training.progress import display
@@ -303,7 +304,8 @@ class _Trainer:
     def _write_weights(self) -> None:
         weights = self.update.weights()
         if self.parallel.main:
-            write_weights(weights, self.folder / "model.safetensors")
+            write_weights(merged(weights), self.folder / "model.safetensors")
+            save_adapters(weights, self.folder, str((self.config.get("start") or {}).get("run", "")))
         self._tick()
 
     def _restore(self, checkpoint: Checkpoint) -> None:

@@ -1,0 +1,201 @@
+"""tiny Shakespeare, characters: the recipe `shakespeare` beside a plain loop with nanoGPT's documented settings.
+
+    python benchmarks/language_model.py [--steps 2000] [--threads 1] [--json FILE]
+
+Both have 4 layers, 4 heads, width 128, context 64, and 1.54 M training tokens: first 90% of the text for training, the
+whole last 10% for validation. They take turns, a 25th part of their tokens each, in one process, so that whatever else
+the machine does falls on both; only training is timed, batches included. Promised: the plain loop reaches about 1.88,
+which nanoGPT documents; the recipe reaches 1.80 at most, and comes to 1.886 in half of the plain loop's time at most.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard import config
+from regard.settings.generate import GenerateRecipe
+from regard.tasks.generate import Generate
+from regard.training.parallel import Parallel
+from regard.training.schedule import schedule
+from regard.training.update import Update
+
+TEXT = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "tinyshakespeare" / "input.txt"
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH, STEPS = 4, 4, 128, 64, 12, 2000
+TURNS = 25
+DOCUMENTED, PROMISED, SHARE = 1.886, 1.80, 0.5
+
+
+class PlainBlock(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH, bias=False), nn.LayerNorm(WIDTH, bias=False)
+        self.project, self.out = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, T, _ = x.shape
+        q, k, v = (y.view(B, T, HEADS, -1).transpose(1, 2) for y in self.project(self.norm1(x)).split(WIDTH, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, WIDTH)
+        x = x + self.out(y)
+        return x + self.narrow(F.gelu(self.widen(self.norm2(x))))
+
+
+class PlainGPT(nn.Module):
+    """GPT-2's design as everybody writes it: learned positions, tied table, N(0, 0.02²), no dropout and no bias."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.table, self.places = nn.Embedding(vocabulary, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+        self.blocks = nn.ModuleList(PlainBlock() for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(WIDTH, bias=False)
+        for name, weight in self.named_parameters():
+            if weight.ndim == 2:
+                last = name.endswith(("out.weight", "narrow.weight"))
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * LAYERS) if last else 0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.table(tokens) + self.places.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) @ self.table.weight.T
+
+
+def plain(steps: int, train: Tensor, valid: Tensor, vocabulary: int) -> Iterator[tuple[int, float]]:
+    """AdamW, 1e-3 to 1e-4 by a cosine after 100 steps, betas .9 .99, decay .1, clipping at 1. After each turn: loss."""
+    torch.manual_seed(1337)
+    model = PlainGPT(vocabulary)
+    decaying = [weight for weight in model.parameters() if weight.ndim > 1]
+    rest = [weight for weight in model.parameters() if weight.ndim < 2]
+    optimiser = torch.optim.AdamW([{"params": decaying, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
+                                  lr=1e-3, betas=(0.9, 0.99))  # fmt: skip
+    windows = valid[: (len(valid) - 1) // CONTEXT * CONTEXT + 1].unfold(0, CONTEXT + 1, CONTEXT)
+
+    def loss(batch: Tensor) -> Tensor:
+        return F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+
+    yield 0, math.nan  # ready
+    for step in range(1, steps + 1):
+        done = (step - 100) / max(1, steps - 100)
+        rate = 1e-3 * step / 100 if step < 100 else 1e-4 + 9e-4 * (1 + math.cos(math.pi * done)) / 2
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        starts = torch.randint(len(train) - CONTEXT, (BATCH,))
+        found = loss(torch.stack([train[start : start + CONTEXT + 1] for start in starts.tolist()]))
+        found.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        if step % (steps // TURNS) == 0:
+            yield step * BATCH * CONTEXT, math.nan
+            with torch.inference_mode():
+                losses = [float(loss(part)) * len(part) for part in windows.split(256)]
+            yield step * BATCH * CONTEXT, sum(losses) / len(windows)
+
+
+def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
+    """The recipe with the parts that `regard train` has: its windows, model, update and validation."""
+    settings = config.read("shakespeare", {"data.train": str(TEXT)})
+    assert isinstance(settings, GenerateRecipe)
+    sizes, batch = settings.model, settings.training.max_tokens
+    assert (sizes.layers, sizes.heads, sizes.width, sizes.context) == (LAYERS, HEADS, WIDTH, CONTEXT)
+    last = steps * BATCH * CONTEXT // batch
+    assert settings.training.max_steps == last or steps != STEPS, "as many tokens as the plain loop has"
+    task = Generate(settings)
+    task.prepare(cache)
+    model, batches = task.build(), task.batches()
+    rate = schedule(settings.training, lambda: last)
+    update = Update(model, settings.training, Parallel(device=torch.device("cpu")), rate, lambda: None)
+    stream = (batch for epoch in range(10**6) for batch in batches.epoch(epoch))
+    tokens = 0
+    yield tokens, math.nan  # ready
+    for step in range(1, last + 1):
+        windows = next(stream)
+        assert windows is not None
+        tokens += windows.tokens[:, 1:].numel()
+        update(step, [windows])
+        if step % (last // TURNS) == 0:
+            yield tokens, math.nan
+            model.eval()
+            loss = task.validate(model)["loss"]
+            model.train()
+            yield tokens, loss
+
+
+def take_turns(systems: dict[str, Iterator[tuple[int, float]]]) -> dict[str, list[dict[str, float]]]:
+    """Each trains for a turn (timed), then validates (not timed)."""
+    curves: dict[str, list[dict[str, float]]] = {name: [] for name in systems}
+    seconds = dict.fromkeys(systems, 0.0)
+    for system in systems.values():
+        next(system)
+    for turn in range(TURNS):
+        for name, system in systems.items():
+            start = time.perf_counter()
+            next(system)
+            seconds[name] += time.perf_counter() - start
+            tokens, loss = next(system)
+            curves[name].append({"tokens": tokens, "seconds": seconds[name], "loss": loss})
+        if (turn + 1) % 5 == 0:
+            said = (f"{name} {curve[-1]['loss']:.4f} in {curve[-1]['seconds']:.0f} s" for name, curve in curves.items())
+            print(f"{curves['plain'][-1]['tokens'] / 1e6:.2f} M tokens: " + ", ".join(said), flush=True)
+    return curves
+
+
+def reached(curve: list[dict[str, float]], loss: float) -> dict[str, float]:
+    """The first turn after which the loss is there; the last one, if it never is."""
+    return next((point for point in curve if point["loss"] <= loss), curve[-1])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the plain loop; a multiple of 100")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if not TEXT.is_file():
+        print(f"{TEXT} is not there: set REGARD_DATA to a folder that has tinyshakespeare/input.txt")
+        return 0
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    text = TEXT.read_text(encoding="utf-8")
+    letters = sorted(set(text))
+    ids = torch.tensor([letters.index(letter) for letter in text])
+    cut = int(0.9 * len(ids))
+    with tempfile.TemporaryDirectory() as cache:
+        curves = take_turns(
+            {
+                "plain": plain(given.steps, ids[:cut], ids[cut:], len(letters)),
+                "recipe": recipe(given.steps, Path(cache)),
+            }
+        )
+    ours, theirs = curves["recipe"], curves["plain"]
+    # The plain loop is held to what it reaches itself, if that is a little above what is documented.
+    mark = max(DOCUMENTED, theirs[-1]["loss"])
+    one, other = reached(ours, mark), reached(theirs, mark)
+    share = one["seconds"] / other["seconds"]
+    print(f"plain loop: {theirs[-1]['loss']:.4f} after {theirs[-1]['tokens'] / 1e6:.2f} M tokens (documented: 1.88)")
+    print(f"recipe:     {ours[-1]['loss']:.4f} after {ours[-1]['tokens'] / 1e6:.2f} M tokens (promised: {PROMISED})")
+    print(
+        f"to {mark:.3f}: {one['seconds']:.1f} s and {one['tokens'] / 1e6:.2f} M tokens, the plain loop "
+        f"{other['seconds']:.1f} s and {other['tokens'] / 1e6:.2f} M: {share:.2f} of its time (promised: {SHARE})"
+    )
+    if given.json:
+        given.json.write_text(json.dumps({"curves": curves, "share": share, "mark": mark}, indent=1))
+    if given.steps < STEPS:
+        return 0
+    met = theirs[-1]["loss"] <= 1.90 and ours[-1]["loss"] <= PROMISED and share <= SHARE
+    print("met" if met else "MISSED")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""Low-rank adaptation: a trained matrix stays as it is, and a product of two small ones learns what to add to it.
+
+    W' = W + (α/r) B A        W: out × in, fixed;   A: r × in, drawn;   B: out × r, zero at the start
+
+Hu et al. 2021, section 4.1 (arXiv:2106.09685). With r = 8, a matrix of 1024 × 1024 has 16 thousand numbers to learn
+instead of a million; gradients and the optimiser's state shrink with them.
+
+Where we differ: W' is formed before it is used (a parametrisation of torch), so that whatever uses a layer's weight
+works as before; for our widths that costs little. What is saved for use has W' itself, under the usual name: every run
+is an ordinary model. The adapters are saved beside it, in the files of the library `peft`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from jaxtyping import Float
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from regard.errors import CallError, nearest
+
+FOLDER = "adapter"
+_PART = re.compile(r"(.+)\.parametrizations\.weight\.(original|0\.A|0\.B|0\.scale)")
+
+
+class LowRank(nn.Module):
+    scale: Tensor
+
+    def __init__(self, weight: Float[Tensor, "out in"], rank: int, alpha: float) -> None:
+        super().__init__()
+        self.A = nn.Parameter(weight.new_empty(rank, weight.shape[1]))
+        self.B = nn.Parameter(weight.new_zeros(weight.shape[0], rank))
+        self.register_buffer("scale", weight.new_tensor(alpha / rank))
+        nn.init.kaiming_uniform_(self.A, a=math.sqrt(5))
+
+    def forward(self, weight: Float[Tensor, "out in"]) -> Float[Tensor, "out in"]:
+        return weight + self.scale * (self.B @ self.A)
+
+
+def adapt(model: nn.Module, rank: int, alpha: float, targets: Sequence[str], learning: Sequence[str] = ()) -> list[str]:
+    """Give the linear maps that the patterns name an adapter; fix all else, but for weights named in `learning`.
+
+    The names of the maps come back. Weights are drawn from torch's generator: seed it before.
+    """
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    chosen = [name for name in linear if any(fnmatchcase(name, pattern) for pattern in targets)]
+    for pattern in targets:
+        if not any(fnmatchcase(name, pattern) for name in linear):
+            raise CallError(f"training.lora.targets: {pattern!r} names no linear map{nearest(pattern, linear)}")
+    shared = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    for name in chosen:
+        if id(linear[name].weight) in shared:
+            raise CallError(f"training.lora.targets: {name} shares its weights with the embedding: leave it out")
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(name in learning)
+    for name in chosen:
+        layer = linear[name]
+        layer.weight.requires_grad_(False)
+        parametrize.register_parametrization(layer, "weight", LowRank(layer.weight, rank, alpha))
+    return chosen
+
+
+def merged(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A state with adapters → the state of the ordinary model: W' under the name of W. Without adapters, as it is."""
+    parts, plain = _parts(weights)
+    return plain | {f"{name}.weight": p["original"] + p["0.scale"] * (p["0.B"] @ p["0.A"]) for name, p in parts.items()}
+
+
+def save_adapters(weights: dict[str, Tensor], folder: Path, base: str) -> None:
+    """Only what was learnt, as `peft` writes it; nothing if there are no adapters. `base`: the run they belong to."""
+    parts, _ = _parts(weights)
+    if not parts:
+        return
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for name, part in parts.items():
+        tensors[f"base_model.model.{name}.lora_A.weight"] = part["0.A"].contiguous()
+        tensors[f"base_model.model.{name}.lora_B.weight"] = part["0.B"].contiguous()
+    save_file(tensors, folder / FOLDER / "adapter_model.safetensors", metadata={"format": "pt"})
+    rank = len(next(iter(parts.values()))["0.A"])
+    about = {
+        "peft_type": "LORA", "base_model_name_or_path": base, "r": rank, "task_type": None, "bias": "none",
+        "lora_alpha": round(float(next(iter(parts.values()))["0.scale"]) * rank, 6), "lora_dropout": 0.0,
+        "target_modules": sorted(parts), "fan_in_fan_out": False, "inference_mode": True,
+    }  # fmt: skip
+    (folder / FOLDER / "adapter_config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _parts(weights: dict[str, Tensor]) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
+    parts: dict[str, dict[str, Tensor]] = {}
+    plain: dict[str, Tensor] = {}
+    for name, value in weights.items():
+        if match := _PART.fullmatch(name):
+            parts.setdefault(match[1], {})[match[2]] = value
+        else:
+            plain[name] = value
+    return parts, plain
