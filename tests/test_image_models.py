@@ -27,6 +27,7 @@ from regard.metrics.captions import caption_bleu, cider
 from regard.models.vision import PictureClassifier
 from regard.settings.images import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.tasks.classify_image import ImageReader
+from regard.tasks.task import takes
 
 
 def test_efficientnet_is_the_packages():
@@ -154,6 +155,7 @@ def run(request, folder, tmp_path_factory):
 
 def test_a_classifier_learns_its_folder(run, folder):
     assert isinstance(run.task.reader, ImageReader)
+    assert takes(run.task) == "image"  # the service offers an upload
     assert run.evaluate().values["accuracy"] > 90
     found = run.predict([str(folder / "above" / "3.png"), str(folder / "below" / "3.png")])
     assert [one.text for one in found] == ["above", "below"]

@@ -26,7 +26,7 @@ from regard.models.classifier import Classifier, class_loss
 from regard.settings.classify import ClassifyRecipe
 from regard.settings.recipe import Recipe
 from regard.tasks import classes
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import Output, Picture, Prediction, Scores, Takes
 
 PICTURES = 6  # examples in the report
 
@@ -113,6 +113,10 @@ class Classify:
     def under(self, recipe: Recipe) -> "Classify":
         assert isinstance(recipe, ClassifyRecipe)
         return Classify(recipe, self.reader.under(recipe))
+
+    @property
+    def takes(self) -> Takes:
+        return self.recipe.data.kind
 
     @property
     def labels(self) -> Labels:
