@@ -172,6 +172,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--scores", is_flag=True, help="Print the score before each output.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--document", metavar="FILE", help="The inputs are questions about this text; - is standard input.")
+@click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
 @json_option
 def predict(
     run: Path,
@@ -184,12 +185,13 @@ def predict(
     scores: bool,
     without: tuple[str, ...],
     document: str | None,
+    form: str | None,
     as_json: bool,
 ) -> None:
     """Predict for the given inputs, a file, or standard input."""
     from regard.commands.predict import predict as run_predict
 
-    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without, document)
+    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without, document, form)
 
 
 @cli.command()

@@ -3,12 +3,14 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from regard import api
 from regard.commands.asked import inputs_of
+from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
 from regard.tasks.task import Drawn, Streams
 
@@ -27,10 +29,13 @@ def predict(
     as_json: bool,
     without: tuple[str, ...] = (),
     document: str | None = None,
+    form: str | None = None,
 ) -> None:
     """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
 
     With `document` (a file, or - for standard input), the inputs are questions about it.
+
+    With `form` (vtt, textgrid), what was heard when is written instead.
 
     With `targets`, nothing is decoded: the given outputs are scored, and come back with their log-probability.
     """
@@ -49,7 +54,11 @@ def predict(
     if targets is not None:
         predictions, scores = loaded.score(lines, list(_lines(targets))), True
     else:
-        predictions = loaded.predict(lines, overrides, prefix=prefix, without=without)
+        begin = time.perf_counter()
+        predictions = loaded.predict(lines, overrides, prefix=prefix, without=without, attention=form is not None)
+        tell(predictions, time.perf_counter() - begin)
+    if form is not None:
+        return write_timed(predictions, form, output_file)
     if output_file is not None and output_file.suffix in PICTURES and not as_json:
         return _draw(output_file, predictions)
     if as_json:

@@ -7,8 +7,10 @@ Pyramid: Chan et al. 2015, "Listen, Attend and Spell", section 3.1 (arXiv:1508.0
 three that halve them, so that the decoder finds its letters among 8 times fewer vectors. Here the number of layers is
 free, and `stack` frames may be put together before the first (Sak et al. 2015, section 4, arXiv:1507.06947), which
 saves the dearest layer most of its steps. With `positions`, sinusoids are added to the memory: a decoder that knows
-where it looked last can go on from there, which matters when the same sound comes twice in a row. (Chorowski et al. 2015,
-arXiv:1506.07503, let attention see its own last weights to that end.) Convolution: Dong et al. 2018, "Speech-Transformer", ICASSP; as in ESPnet.
+where it looked last can go on from there, which matters when the same sound comes twice in a row. (Chorowski et al.
+2015, arXiv:1506.07503, let attention see its own last weights to that end.)
+
+Convolution: Dong et al. 2018, "Speech-Transformer", ICASSP; as in ESPnet.
 """
 
 from typing import Protocol, runtime_checkable

@@ -148,7 +148,7 @@ class Clock:
     """When the vectors of a memory are: each stands for `reduction` frames."""
 
     def __init__(self, sound: SoundSettings, reduction: int) -> None:
-        self.step = reduction * sound.hop
+        self.reduction, self.step = reduction, reduction * sound.hop
         # The middle of the first group of frames, less half a step.
         self.first = ((reduction - 1) * sound.hop + sound.window - self.step) / 2
 

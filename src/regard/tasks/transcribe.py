@@ -6,6 +6,7 @@ file → windows → features → encoder → Memory → search → token ids �
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -25,14 +26,18 @@ from regard.data.tables import Role
 from regard.data.tokens import Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.errors import CallError, RegardError
-from regard.look import heat_map
+from regard.look import AttentionRecord, heat_map
+from regard.look.records import Head
+from regard.metrics.alignment import Gold
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.settings.recipe import Recipe
 from regard.settings.transcribe import TranscribeRecipe
+from regard.tasks import looking, transcribe_looking
 from regard.tasks.build_speech import build_speech
 from regard.tasks.listening import Clock, Features, listen, log_probabilities
 from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.transcribe_language import voice
 from regard.tasks.transcribe_scores import measure
 from regard.tasks.transcribing import Input, Transcriber, features_of
 
@@ -155,6 +160,42 @@ class Transcribe:
         )  # fmt: skip
         return list(transcriber.transcripts(inputs))
 
+    def look(
+        self,
+        model: nn.Module,
+        text: Input,
+        *,
+        output: str | None = None,
+        method: str = "raw",
+        gold: Gold | None = None,
+        layer: int | None = None,
+        head: Head = "mean",
+        name: str = "",
+        prefix: str = "",
+    ) -> AttentionRecord:
+        """When the model listened to what, as it wrote its own text for a recording or the given one."""
+        assert isinstance(model, SpeechToText)
+        if gold is not None:
+            raise CallError("gold links are between words; of sound, `regard evaluate` holds times against gold ones")
+        features, how = self._features(text), self.recipe.decoding
+        seconds = len(features) * self.recipe.data.sound.hop
+        if seconds > how.window:
+            raise CallError(
+                f"{text} has {seconds:.0f} seconds: up to decoding.window={how.window:g} can be looked at at once; cut "
+                "out the part of interest"
+            )
+        show = partial(
+            transcribe_looking.look, model, self.tokenizer, features,
+            sound=self.recipe.data.sound, clock=self.clock, method=method, name=name, input=str(text),
+        )  # fmt: skip
+        if output is not None:
+            return show(tokens=self.tokenizer.encode(output))
+        with looking.evaluating(model):
+            begin = self.tokenizer.encode(prefix)
+            best, *others = listen(model, [features], how, prefix=begin, language=self._language(model))[0]
+        record = replace(show(tokens=best.tokens), score=best.score)
+        return replace(record, beams=tuple(replace(show(tokens=o.tokens), score=o.score) for o in others))
+
     def score(self, model: nn.Module, inputs: Sequence[Input], outputs: Sequence[str]) -> list[Prediction]:
         """log p(text | recording) by the decoder, the end symbol included."""
         assert isinstance(model, SpeechToText)
@@ -218,7 +259,10 @@ class Transcribe:
             raise CallError(f"{one}: {problem}") from None
 
     def _language(self, model: SpeechToText) -> LanguageModelVoice | None:
-        return None
+        how = self.recipe.decoding
+        if how.language_model is None:
+            return None
+        return voice(how.language_model, how.language_model_weight, self.tokenizer, next(model.parameters()).device)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -1,0 +1,50 @@
+"""Transcripts as subtitles (WebVTT) or as tiers for phoneticians (TextGrid), and how fast they were made."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.errors import CallError
+from regard.tasks.transcript import Transcript
+
+ENDINGS = {"vtt": ".vtt", "textgrid": ".TextGrid"}
+
+
+def write_timed(predictions: Sequence[Any], form: str, output: Path | None) -> None:
+    """One recording to standard output or a file; several into a folder, under the names of their recordings."""
+    transcripts = [one for one in predictions if isinstance(one, Transcript)]
+    if len(transcripts) != len(predictions):
+        raise CallError(f"--format {form} is for transcripts of sound: these predictions have no times")
+    if len(transcripts) == 1 and (output is None or not output.is_dir()):
+        return _write(output, transcripts[0].written(form))
+    if output is None or output.is_file():
+        raise CallError(f"--format {form} of {len(transcripts)} recordings needs a folder: --output FOLDER")
+    output.mkdir(parents=True, exist_ok=True)
+    files = [output / (Path(one.input).stem + ENDINGS[form]) for one in transcripts]
+    if len(set(files)) < len(files):
+        raise CallError("two of the recordings have the same name: their transcripts would be one file")
+    for one, file in zip(transcripts, files, strict=True):
+        _write(file, one.written(form))
+    print(f"written: {len(files)} files in {output}", file=sys.stderr)
+
+
+def tell(predictions: Sequence[Any], took: float) -> None:
+    """What is the matter with recordings, and the real-time factor, to standard error."""
+    transcripts = [one for one in predictions if isinstance(one, Transcript)]
+    for one in transcripts:
+        if one.note:
+            print(f"regard: {one.input}: {one.note}", file=sys.stderr)
+    seconds = sum(one.seconds for one in transcripts)
+    if seconds:
+        factor = f"real-time factor {took / seconds:.3f}"
+        print(f"{seconds:,.1f} seconds of sound in {took:,.1f} seconds: {factor}", file=sys.stderr)
+
+
+def _write(file: Path | None, text: str) -> None:
+    if file is None:
+        return print(text, end="")
+    part = file.with_name(file.name + ".part")  # a half-written file never has the name of a whole one
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, file)
