@@ -5,13 +5,20 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from click.testing import CliRunner
+from safetensors.torch import save_file
 
 import regard
+from regard import config
 from regard.cli import cli as commands
+from regard.data.tokens import Tokenizer
 from regard.errors import CallError
+from regard.pretrained import keep_settings
+from regard.settings.encoder import EncoderSettings
 from regard.tasks.answer import AnswerQuestions
+from regard.tasks.build import build_encoder
 
 ANIMALS = ["cat", "dog", "owl", "fox", "hen"]
 COLOURS = ["red", "blue", "green", "dark brown", "white"]
@@ -157,7 +164,7 @@ def test_predict_on_the_command_line(run, tmp_path):
 def test_look_on_the_command_line(run, tmp_path):
     (tmp_path / "owl.txt").write_text(ASKED["document"], encoding="utf-8")
     words = ["look", run.folder, ASKED["question"], "--document", tmp_path / "owl.txt"]
-    assert "⟦dark" in cli(*words).stdout
+    assert "⟦" in cli(*words).stdout  # labels of columns run downwards
     done = cli(*words, "-o", tmp_path / "owl.png")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "owl.png").stat().st_size > 5000
@@ -171,6 +178,54 @@ def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     regard.train(file, output=parts, training={"max_steps": 13})
     regard.train(file, output=parts)
     assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+
+
+def test_a_model_learns_to_say_that_there_is_no_answer(tmp_path):
+    file = recipe(tmp_path, "recurrent")
+    with (tmp_path / "questions.tsv").open("a", encoding="utf-8") as more:
+        for animal in ("dog", "hen") * 30:  # of which this document says nothing
+            more.write(f"What colour is the {animal}?\t{ASKED['document']}\t\n")
+    tree = yaml.safe_load(file.read_text())
+    tree["data"] |= {"no_answer": True, "max_question": 6}
+    file.write_text(yaml.safe_dump(tree))
+    run = regard.train(file, output=tmp_path / "run")
+    scores = run.evaluate().values
+    assert scores["no_answer_f1"] > 80
+    assert scores["has_answer_f1"] > 60
+    assert scores["best_f1"] >= scores["f1"] > 60
+    asked = {**ASKED, "question": "What colour is the hen?"}
+    silent = run.predict(asked, n_best=2)
+    assert (silent.text, silent.start) == ("", None)
+    assert silent.n_best[1].text
+    assert run.predict(asked, threshold=1e6).text
+    assert run.predict(ASKED, threshold=-1e6).text == ""
+    assert run.look(asked).output == ""
+
+
+def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
+    tokenizer = Tokenizer.train([ASKED["document"], ASKED["question"]], "word")
+    sizes = EncoderSettings(width=24, heads=2, hidden=36, layers=1, token_types=2, dropout=0.0)
+    first = build_encoder(sizes, tokenizer.size)
+    trained = tmp_path / "encoder"
+    trained.mkdir()
+    tokenizer.save(trained / "tokenizer.json")
+    keep_settings(sizes, trained)
+    save_file({f"encoder.{name}": weight for name, weight in first.state_dict().items()}, trained / "model.safetensors")
+    file = recipe(tmp_path, "transformer", max_steps=2, validate_every=2)
+    tree = yaml.safe_load(file.read_text()) | {"model": {"kind": "pretrained", "path": str(trained)}}
+    file.write_text(yaml.safe_dump(tree))
+
+    task = AnswerQuestions(config.read(file))
+    task.prepare(tmp_path / "cache")
+    for name, weight in task.build().encoder.state_dict().items():
+        assert torch.equal(weight, first.state_dict()[name])
+    run = regard.train(file, output=tmp_path / "run")
+    found = run.predict(ASKED)
+    shutil.rmtree(trained)
+    assert regard.load(tmp_path / "run").predict(ASKED) == found
+    longer = config.read(file, [f"model.path={tmp_path / 'run'}", "data.max_length=600"])
+    with pytest.raises(CallError, match=r"data\.max_length=600 is more than the 512 positions"):
+        AnswerQuestions(longer).prepare(tmp_path / "cache")
 
 
 # ---------------------------------------------------------------------------------------------------------- looking

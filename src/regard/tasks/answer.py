@@ -183,7 +183,7 @@ class AnswerQuestions:
     def predict(
         self, model: nn.Module, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
-        """Inputs: `Ask`, (question, document), a mapping of both, or a text with a tab between them."""
+        """Inputs: `Ask`, (question, document), a mapping of both, or a text with a tab or a line end between."""
         if prefix:
             raise CallError(f"prefix={prefix!r}: an answer is a span of the document, and cannot be made to begin so")
         asks = [self._ask(item, number) for number, item in enumerate(inputs, start=1)]
@@ -194,8 +194,8 @@ class AnswerQuestions:
 
     def _ask(self, item: Any, number: int) -> Ask:
         if isinstance(item, str):
-            question, tab, document = item.partition("\t")
-            if tab:
+            question, apart, document = item.partition("\t" if "\t" in item else "\n")
+            if apart:
                 return Ask(question, document)
         elif isinstance(item, Mapping):
             found = item.get("question"), item.get("document")

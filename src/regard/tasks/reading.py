@@ -26,6 +26,8 @@ from regard.models.reader import Pointers, Reader
 from regard.settings.answer import FRAME, AnswerDecodingSettings, QuestionDataSettings
 from regard.tasks.search import in_groups
 
+LOWEST = -1e30  # below is what cannot be chosen
+
 
 class Ask(NamedTuple):
     """What a reader is asked."""
@@ -54,7 +56,7 @@ class Found:
     @property
     def odds(self) -> float:
         """By how much *no answer* beats the best span."""
-        return self.none - self.spans[0].score if self.spans else float("inf")
+        return self.none - self.spans[0].score if self.spans else -LOWEST
 
     def text(self, span: Span) -> str:
         start, end = self.chars(span)
@@ -129,9 +131,6 @@ def _best(pointers: Pointers, longest: int, count: int) -> list[_Window]:
         spans = [Span(at // W, at // W + at % W, score) for score, at in pairs if score > LOWEST]
         results.append(_Window(spans, none[row], total[row]))
     return results
-
-
-LOWEST = -1e30  # below is what cannot be chosen
 
 
 def span_scores(start: Float[Tensor, "B K"], end: Float[Tensor, "B K"], longest: int) -> Float[Tensor, "B K W"]:
