@@ -40,6 +40,7 @@ class VisionTransformer(nn.Module):
         channels: int = 3,
         stem: Sequence[int] = (),
         dropout: float = 0.0,
+        norm_eps: float | None = None,
     ) -> None:
         """`size`: rows × columns of the images in pixels; `hidden`: 4 · width if not given; `stem`: channels."""
         super().__init__()
@@ -59,9 +60,10 @@ class VisionTransformer(nn.Module):
             self.positions.table[1:] += 0.5 * on_grid(self.grid, width).to(self.positions.table)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
-            Block(width, heads, hidden or 4 * width, activation="gelu", dropout=dropout) for _ in range(layers)
+            Block(width, heads, hidden or 4 * width, norm_eps=norm_eps, activation="gelu", dropout=dropout)
+            for _ in range(layers)
         )
-        self.norm = norm(width)
+        self.norm = norm(width, eps=norm_eps)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Memory:
         if tuple(images.shape[-2:]) != self.size:

@@ -2,6 +2,7 @@
 
     mean        c = Σ_i h_i / K
     max         c_d = max_i h_id                       Collobert et al. 2011, section 3.3.2 (arXiv:1103.0398)
+    summary     what the encoder itself sums up by: BERT's pooler, where it has one
     cls, last   the vector of the first token, which reads for all of them: Devlin et al. 2018 (arXiv:1810.04805),
                 section 3; the last state of a recurrent encoder, of each direction
     attention   c = Σ_i a_i h_i,   a = softmax over i of score(q, h_i)     with one learned query q: Yang et al. 2016,
@@ -21,11 +22,11 @@ from regard.attention.layer import Attention
 from regard.attention.memory import Memory
 from regard.attention.score import Score
 
-Kind = Literal["mean", "max", "cls", "last"]
+Kind = Literal["mean", "max", "cls", "last", "summary"]
 
 
 class Pooling(nn.Module):
-    """Without anything to learn. `last` is the memory's own summary."""
+    """Without anything to learn. `last` and `summary` are the memory's own summary."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__()
@@ -33,7 +34,7 @@ class Pooling(nn.Module):
 
     def forward(self, memory: Memory) -> Float[Tensor, "B D"]:
         x, mask = memory.vectors, memory.mask
-        if self.kind == "last":
+        if self.kind in ("last", "summary"):
             return memory.summary
         if self.kind == "cls":
             return x[:, 0]

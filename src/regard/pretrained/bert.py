@@ -1,4 +1,8 @@
-"""BERT and MiniLM (Devlin et al. 2018, arXiv:1810.04805; Wang et al. 2020, arXiv:2002.10957), as `encode` runs."""
+"""BERT and MiniLM (Devlin et al. 2018, arXiv:1810.04805; Wang et al. 2020, arXiv:2002.10957).
+
+The body alone becomes an `encode` run; with the head of a classifier a `classify` run, with that for questions an
+`answer` run.
+"""
 
 import json
 from pathlib import Path
@@ -6,6 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data.labels import Labels, Writing
+from regard.data.tokens import Tokenizer
 from regard.errors import CallError
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported
@@ -16,37 +22,98 @@ ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "ge
 
 
 def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
-    settings = _settings(config)
+    settings, notes = _settings(config), []
     weights.stripped("bert.").drop(r"(embeddings\.)?(position_ids|token_type_ids)")
-    notes = []
-    heads = weights.drop(r"cls\..*")
-    if heads:
+    if weights.drop(r"cls\..*"):
         notes.append("the heads of pre-training (masked words, next sentence) are left out")
     found = encoder_weights(weights, config["num_hidden_layers"])
     settings["pooler"] = "pooler.dense.weight" in weights
     if settings["pooler"]:
         found |= weights.linear("pooler", "pooler.dense")
+    found = {f"encoder.{name}": tensor for name, tensor in found.items()}
+    tokenizer = _tokenizer(config, folder)
+    name, files = config.get("_name_or_path", "") or folder.name, {}
+    if "classifier.weight" in weights:
+        found |= weights.linear("output", "classifier")
+        recipe, labels = _classifier(config, settings, name)
+        files["labels.json"] = labels.to_json()
+    elif "qa_outputs.weight" in weights:
+        found |= weights.linear("pointers", "qa_outputs")
+        recipe = _reader(settings, name)
+    else:
+        recipe = _encoder(folder, settings, name)
     weights.finish()
-    tokenizer = wordpiece(folder)
-    if tokenizer.specials.pad != config.get("pad_token_id", 0) or tokenizer.specials.pad != 0:
-        raise CallError(f"{folder}: padding has the id {tokenizer.specials.pad}, and must have 0")
-    if tokenizer.size > config["vocab_size"]:
-        raise CallError(f"{folder}: {tokenizer.size} tokens do not fit weights for {config['vocab_size']}")
+    return Imported(recipe, found, {"tokenizer.json": tokenizer}, files, notes)
+
+
+def _encoder(folder: Path, settings: dict[str, Any], name: str) -> dict[str, Any]:
     pooling, normalise, longest = _sentence_transformer(folder, settings)
-    recipe = {
+    return {
         "task": "encode",
-        "about": f"A text encoder, {config.get('_name_or_path', '') or folder.name}",
+        "about": f"A text encoder, {name}",
         "data": {
             "train": NO_DATA,
             "max_length": min(longest, settings["max_positions"]) - 1,
             "overlong": "cut",
-            "tokenizer": {"joint": True, "size": max(8, tokenizer.size)},
+            "tokenizer": {"joint": True},
         },
         "model": settings,
         "vectors": {"pooling": pooling, "normalise": normalise},
     }
-    named = {f"encoder.{name}": tensor for name, tensor in found.items()}
-    return Imported(recipe, named, {"tokenizer.json": tokenizer}, notes=notes)
+
+
+def _classifier(config: ConfigFile, settings: dict[str, Any], name: str) -> tuple[dict[str, Any], Labels]:
+    config.require("architectures", ["BertForSequenceClassification"])
+    several = config.get("problem_type", "") == "multi_label_classification"
+    labels = labels_of(config, separator="|" if several else None)
+    recipe = {
+        "task": "classify",
+        "about": f"A text classifier, {name}",
+        "data": {
+            "kind": "text",
+            "train": NO_DATA,
+            "max_length": settings["max_positions"] - 1,
+            "separator": labels.writing.separator,
+        },
+        "model": {
+            **settings,
+            "pooling": "summary",
+            "head_dropout": config.get("classifier_dropout", settings["dropout"]),
+        },
+    }
+    return recipe, labels
+
+
+def labels_of(config: ConfigFile, separator: str | None = None) -> Labels:
+    """The classes by name. Files leave them out where they are the usual two, without names."""
+    if config.get("problem_type", "") == "regression":
+        raise CallError(f"{config.where}: problem_type='regression' is not understood: labels are classes here")
+    names = config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    return Labels([names[number] for number in sorted(names, key=int)], Writing(separator))
+
+
+def _reader(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    return {
+        "task": "answer",
+        "about": f"A reader that answers questions, {name}",
+        "data": {"train": NO_DATA, "max_length": min(384, settings["max_positions"]), **_windows(settings)},
+        "model": settings,
+    }
+
+
+def _windows(settings: dict[str, Any]) -> dict[str, int]:
+    """Room for questions and overlap in proportion, where a model reads less than the usual 384 tokens."""
+    most = min(384, settings["max_positions"])
+    return {"max_question": min(64, most // 6), "overlap": min(128, most // 3)}
+
+
+def _tokenizer(config: ConfigFile, folder: Path) -> Tokenizer:
+    tokenizer = wordpiece(folder)
+    if tokenizer.specials.pad != config.get("pad_token_id", 0) or tokenizer.specials.pad != 0:
+        raise CallError(f"{folder}: padding has the id {tokenizer.specials.pad}, and must have 0")
+    if tokenizer.size != config["vocab_size"]:
+        raise CallError(f"{folder}: {tokenizer.size} tokens do not fit weights for {config['vocab_size']}")
+    return tokenizer
 
 
 def _settings(config: ConfigFile) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.errors import CallError, nearest
-from regard.pretrained import bert, gguf, gpt2, llama, marian
+from regard.pretrained import bert, gguf, gpt2, llama, marian, vit
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import Imported
 from regard.pretrained.weights import Weights, read_weights
@@ -14,6 +14,7 @@ FAMILIES: dict[str, Callable[[ConfigFile, Weights, Path], Imported]] = {
     "gpt2": gpt2.read,
     "llama": llama.read,
     "marian": marian.read,
+    "vit": vit.read,
 }
 
 

@@ -72,6 +72,7 @@ class TextSettings(LabelSettings):
 
 # ------------------------------------------------------------------------------------------------------------- models
 TextPooling = Literal["mean", "max", "last", "attention"]
+EncoderPooling = Literal["cls", "mean", "max", "summary", "attention"]
 
 
 class RecurrentClassifierSettings(HeadSettings):
@@ -97,7 +98,7 @@ class RecurrentClassifierSettings(HeadSettings):
 class TransformerClassifierSettings(EncoderSettings, HeadSettings):
     """A Transformer encoder, from scratch, that reads `<s>` text `</s>`; `<s>` is the class token, [CLS]."""
 
-    pooling: Literal["cls", "mean", "max", "attention"] = Field("cls", description="how the vectors become one")
+    pooling: EncoderPooling = Field("cls", description="how the vectors become one; summary: by BERT's pooler")
     score: ScoreName = Field("scaled_dot", description="how a query is held against a vector; pooling=attention only")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
 
@@ -105,7 +106,7 @@ class TransformerClassifierSettings(EncoderSettings, HeadSettings):
 class PretrainedClassifierSettings(PretrainedSettings, HeadSettings):
     """The encoder of another run, such as one that `regard import` made, under a new head."""
 
-    pooling: Literal["cls", "mean", "max", "attention"] = Field("mean", description="how the vectors become one")
+    pooling: EncoderPooling = Field("mean", description="how the vectors become one; summary: by BERT's pooler")
     score: ScoreName = Field("scaled_dot", description="how a query is held against a vector; pooling=attention only")
     frozen: bool = Field(False, description="train the head only")
     layer_decay: float = Field(

@@ -95,6 +95,7 @@ class VisionTransformerSettings(Settings):
     stem: list[int] = Field(
         [], description="hybrid: channels of 3×3 convolutions of stride 2 before the patches, which they make smaller"
     )
+    eps: float = Field(1e-5, gt=0, description="what the norms add to the variance, against division by zero")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
 
     @model_validator(mode="before")

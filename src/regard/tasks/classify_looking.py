@@ -23,6 +23,7 @@ from regard.attention import Trace
 from regard.data.labelled_batches import Frame
 from regard.data.labels import Labels
 from regard.data.tokens import Tokenizer
+from regard.encoders.bert import Bert
 from regard.errors import CallError, nearest
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
@@ -141,8 +142,9 @@ def _final(model: Classifier) -> nn.Module:
 
 
 def _by_class_token(model: Classifier) -> bool:
-    final = _final(model)
-    return isinstance(final, Pooling) and final.kind == "cls"
+    final, encoder = _final(model), model.encoder
+    pooled = isinstance(encoder, Bert) and encoder.pooler is not None  # the summary is made of the first vector
+    return isinstance(final, Pooling) and (final.kind == "cls" or (final.kind == "summary" and pooled))
 
 
 def _reading(model: Classifier) -> str:

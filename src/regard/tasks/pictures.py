@@ -40,7 +40,7 @@ def build_body(s: Settings, data: PictureSettings, *, pretrained: bool = False) 
     if isinstance(s, VisionTransformerSettings):
         return VisionTransformer(
             size, s.patch, s.width, s.heads, s.layers,
-            hidden=s.hidden, channels=data.channels, stem=s.stem, dropout=s.dropout,
+            hidden=s.hidden, channels=data.channels, stem=s.stem, dropout=s.dropout, norm_eps=s.eps,
         )  # fmt: skip
     assert isinstance(s, EfficientNetSettings)
     return EfficientNetLite0(size).load() if pretrained else EfficientNetLite0(size)
