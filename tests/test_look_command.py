@@ -107,7 +107,7 @@ def test_positions(run, tmp_path):
     call("positions", "-o", tmp_path / "pe.png")
     assert (tmp_path / "pe.png").read_bytes().startswith(b"\x89PNG")
     assert "50 positions (down) × 16 dimensions" in call(run.folder, "--positions")
-    assert ".png, .svg or .pdf" in call("positions", "-o", tmp_path / "pe.html", code=2)
+    assert ".png, .svg, .pdf or .html" in call("positions", "-o", tmp_path / "pe.npz", code=2)
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,8 @@ def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
     table, title = _classic() if str(run) == POSITIONS else _of_run(run)
     if output is not None:
         require_suffix(output)
-        if output.suffix in (".html", ".npz"):
-            raise CallError(f"{output}: positions are drawn as .png, .svg or .pdf")
+        if output.suffix == ".npz":
+            raise CallError(f"{output}: positions are drawn as .png, .svg, .pdf or .html")
         write_positions(table, title, output)
         print(f"written: {output}", file=sys.stderr)
     if as_json:

@@ -27,10 +27,10 @@ from regard.look.tree import beam_tree
 from regard.look.views import Shown, head_line
 
 MODULES = (
-    "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "app.js"
+    "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "positions.js", "app.js"
 )  # fmt: skip
-START = """mount(
-  document.getElementById("regard"), JSON.parse(document.getElementById("regard-data").textContent), { keep: true });
+START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
+(page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
 """
 
 

@@ -46,8 +46,15 @@ def draw_positions(table: Table, title: str, console: Console) -> RenderableType
 
 
 def write_positions(table: Table, title: str, path: Path) -> Path:
-    """As PNG, SVG or PDF."""
-    table = _checked(table)
+    """As PNG, SVG, PDF or a page."""
+    table, part = _checked(table), path.with_name(path.name + ".part")
+    if path.suffix == ".html":
+        from regard.look.html import whole_page
+
+        told = {"title": title, "table": table.tolist(), "similarity": similarity_by_distance(table).tolist()}
+        part.write_text(whole_page({"positions": told}, title), encoding="utf-8")
+        os.replace(part, path)
+        return path
     canvas = Canvas(figsize=(11.5, 5.4), layout="constrained", facecolor="white")
     canvas.suptitle(title, fontsize=12, color=INK, x=0.01, ha="left")
     heat, curve = canvas.subplots(1, 2, width_ratios=[2.3, 1])
@@ -66,7 +73,6 @@ def write_positions(table: Table, title: str, path: Path) -> Path:
     for axes in (heat, curve):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(length=0, colors=FAINT)
-    part = path.with_name(path.name + ".part")
     canvas.savefig(part, format=path.suffix[1:], dpi=150)
     os.replace(part, path)
     return path

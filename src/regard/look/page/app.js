@@ -26,7 +26,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
   const card = element("aside", { className: "card", ariaLabel: "whether to believe it" });
-  const title = element("h1", {}, element("bdi", { textContent: record.input }));
+  const title = element("h1", {}, element("bdi", { textContent: record.input || "attention" }));
   if (record.output) title.append(element("span", { className: "arrow", textContent: " → " }), element("bdi", { textContent: record.output }));
   let picture = element("div");
   const stage = element("div", { className: "stage" }, picture, card);

@@ -14,15 +14,17 @@ export function drawTraining(place, steps, figures, chosen, pick) {
   return names.map((name, number) => curve(name, number, steps, figures.map((one) => one[name] ?? null), chosen));
 }
 
-function curve(name, number, steps, values, chosen) {
+/** A line through values at `steps`, of which one is `chosen`. Values below zero are drawn below the axis. */
+export function curve(name, number, steps, values, chosen, unit = "step") {
   const there = values.filter((value) => value !== null);
   const top = Math.max(...there, 1e-9);
   const last = steps[steps.length - 1] - steps[0] || 1;
   const x = (i) => LEFT + ((steps[i] - steps[0]) / last) * (WIDE - LEFT - 12);
-  const y = (value) => HIGH - BELOW - (value / top) * (HIGH - BELOW - 14);
+  const low = Math.min(0, ...there);
+  const y = (value) => HIGH - BELOW - ((value - low) / (top - low)) * (HIGH - BELOW - 14);
   const now = values[chosen] === null ? "" : `: ${values[chosen].toFixed(3)}`;
   const svg = svgElement("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: WIDE, height: HIGH, role: "img",
-    "aria-label": `${name} by step, from ${there[0].toFixed(3)} to ${there[there.length - 1].toFixed(3)}` });
+    "aria-label": `${name} by ${unit}, from ${there[0].toFixed(3)} to ${there[there.length - 1].toFixed(3)}` });
   svg.append(svgElement("line", { x1: LEFT, x2: WIDE - 12, y1: y(0), y2: y(0), class: "axis" }));
   svg.append(tickText(LEFT - 6, y(top) + 5, "end", top.toPrecision(3)), tickText(LEFT - 6, y(0) + 5, "end", "0"));
   svg.append(tickText(LEFT, HIGH - 6, "start", steps[0]), tickText(WIDE - 12, HIGH - 6, "end", steps[steps.length - 1]));
@@ -32,7 +34,7 @@ function curve(name, number, steps, values, chosen) {
     if (value === null) return;
     const dot = svgElement("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2.5, fill: headColour(number) });
     const title = svgElement("title");
-    title.textContent = `step ${steps[i]}: ${value.toFixed(4)}`;
+    title.textContent = `${unit} ${steps[i]}: ${value.toFixed(4)}`;
     dot.append(title);
     svg.append(dot);
   });
