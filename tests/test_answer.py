@@ -204,7 +204,7 @@ def test_a_model_learns_to_say_that_there_is_no_answer(tmp_path):
 
 def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     tokenizer = Tokenizer.train([ASKED["document"], ASKED["question"]], "word")
-    sizes = EncoderSettings(width=24, heads=2, hidden=36, layers=1, token_types=2, dropout=0.0)
+    sizes = EncoderSettings(width=24, heads=2, hidden=36, layers=2, token_types=2, dropout=0.0)
     first = build_encoder(sizes, tokenizer.size)
     trained = tmp_path / "encoder"
     trained.mkdir()
@@ -212,7 +212,7 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     keep_settings(sizes, trained)
     save_file({f"encoder.{name}": weight for name, weight in first.state_dict().items()}, trained / "model.safetensors")
     file = recipe(tmp_path, "transformer", max_steps=2, validate_every=2)
-    tree = yaml.safe_load(file.read_text()) | {"model": {"kind": "pretrained", "path": str(trained)}}
+    tree = yaml.safe_load(file.read_text()) | {"model": {"kind": "pretrained", "path": str(trained), "frozen": 1}}
     file.write_text(yaml.safe_dump(tree))
 
     task = AnswerQuestions(config.read(file))
@@ -221,6 +221,11 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
         assert torch.equal(weight, first.state_dict()[name])
     run = regard.train(file, output=tmp_path / "run")
     found = run.predict(ASKED)
+    after = run.model.state_dict()
+    assert torch.equal(after["encoder.embedding.table.weight"], first.state_dict()["embedding.table.weight"])
+    for layer, frozen in ((0, True), (1, False)):
+        name = f"layers.{layer}.attention.out.weight"
+        assert torch.equal(after[f"encoder.{name}"], first.state_dict()[name]) == frozen
     shutil.rmtree(trained)
     assert regard.load(tmp_path / "run").predict(ASKED) == found
     longer = config.read(file, [f"model.path={tmp_path / 'run'}", "data.max_length=600"])

@@ -110,6 +110,10 @@ class TransformerReaderSettings(EncoderSettings):
 class PretrainedReaderSettings(PretrainedSettings):
     """The encoder of another run, such as one that `regard import` made, fine-tuned under two pointers."""
 
+    frozen: int = Field(
+        0, ge=0, description="so many layers, from the first, and the word vectors stay as they are; 0: all learn"
+    )
+
 
 class AnswerDecodingSettings(Settings):
     """How answers are chosen."""

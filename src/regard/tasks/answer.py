@@ -28,7 +28,7 @@ from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.models.reader import Reader
 from regard.pretrained import encoder, keep_settings, kept_settings
-from regard.settings.answer import AnswerRecipe, RecurrentReaderSettings, TransformerReaderSettings
+from regard.settings.answer import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
 from regard.settings.encoder import EncoderSettings
 from regard.settings.recipe import Recipe
 from regard.tasks import answer_looking, answer_scores
@@ -102,7 +102,7 @@ class AnswerQuestions:
 
     def _read(self, cache: Path, *, strict: bool) -> PreparedQuestions:
         model = self.recipe.model
-        if not isinstance(model, RecurrentReaderSettings | TransformerReaderSettings) and self._tokenizer is None:
+        if isinstance(model, PretrainedReaderSettings) and self._tokenizer is None:
             found = encoder(model.path)
             changed = {} if model.dropout is None else {"dropout": model.dropout}
             self._settings = found.settings.model_copy(update=changed)
@@ -116,14 +116,16 @@ class AnswerQuestions:
 
     def _sizes(self) -> RecurrentReaderSettings | EncoderSettings:
         model = self.recipe.model
-        if isinstance(model, RecurrentReaderSettings | TransformerReaderSettings):
+        if not isinstance(model, PretrainedReaderSettings):
             return model
         assert self._settings is not None, "prepare or restore comes first"
         return self._settings
 
     def build(self) -> Reader:
         torch.manual_seed(self.recipe.training.seed)
-        return build_reader(self._sizes(), self.tokenizer, self._first)
+        model = self.recipe.model
+        frozen = model.frozen if isinstance(model, PretrainedReaderSettings) else 0
+        return build_reader(self._sizes(), self.tokenizer, self._first, frozen)
 
     def batches(self) -> WindowBatches:
         return answer_scores.batches(self.recipe, self.data.train, self.texts.pad)
@@ -169,7 +171,7 @@ class AnswerQuestions:
             self._tokenizer = Tokenizer.load(folder / TOKENIZER)
         except OSError as error:
             raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
-        if not isinstance(self.recipe.model, RecurrentReaderSettings | TransformerReaderSettings):
+        if isinstance(self.recipe.model, PretrainedReaderSettings):
             self._settings = kept_settings(folder)
 
     # ----------------------------------------------------------------------------------------------------- prediction

@@ -20,8 +20,9 @@ def build_reader(
     settings: RecurrentReaderSettings | EncoderSettings,
     tokenizer: Tokenizer,
     weights: dict[str, Tensor] | None = None,
+    frozen: int = 0,
 ) -> Reader:
-    """`weights` are those of a trained encoder, if training begins with one."""
+    """`weights` are those of a trained encoder, if training begins with one; `frozen` of its layers do not learn."""
     specials = tokenizer.specials
     pad = 0 if specials.pad is None else specials.pad
     if isinstance(settings, RecurrentReaderSettings):
@@ -37,6 +38,10 @@ def build_reader(
     encoder = build_encoder(settings, tokenizer.size, pad=pad)
     if weights is not None:
         encoder.load_state_dict(weights)
+    if frozen:
+        for part in (encoder.embedding, encoder.types, encoder.embedding_norm, *encoder.layers[:frozen]):
+            if part is not None:
+                part.requires_grad_(False)
     return PairReader(
         encoder, settings.width, cls=specials.start, sep=specials.end, pad=pad, types=settings.token_types > 1,
         dropout=settings.dropout,
