@@ -8,10 +8,16 @@ import pytest
 import torch
 
 import regard
+import regard.api
+from regard.commands.cost import cost
+from regard.commands.predict import predict
 from regard.data.text_store import TextCounts, TextStore
 from regard.decoding.continuing import Drawing, continued
+from regard.errors import CallError
 from regard.models.language_model import LanguageModel
-from regard.tasks.generate import Generate
+from regard.serve.streaming import stream
+from regard.settings.generate import LanguageModelSettings
+from regard.tasks.generate import Generate, build_language_model
 from regard.tasks.text_scoring import sliding, text_loss
 from regard.tasks.text_writing import Continuation
 
@@ -52,12 +58,12 @@ def test_streamed_pieces_are_the_prediction_and_stop_texts_end_it(run):
 
 def test_several_prompts_of_unequal_length_come_out_as_they_do_alone(run):
     prompts = ["a", "abcdefg", "klm", ""]
-    together = [found.text for found in run.predict(prompts, temperature=0, max_length=33)]
-    assert together == [run.predict(prompt, temperature=0, max_length=33).text for prompt in prompts]
-    drawn = [found.text for found in run.predict(["abc"] * 3, temperature=2.0, max_length=20, seed=5)]
+    together = [found.text for found in run.predict(prompts, temperature=0, max_length=26)]
+    assert together == [run.predict(prompt, temperature=0, max_length=26).text for prompt in prompts]
+    drawn = [found.text for found in run.predict(["abc"] * 3, temperature=2.0, max_length=9, seed=5)]
     assert len(set(drawn)) > 1
-    assert drawn == [found.text for found in run.predict(["abc"] * 3, temperature=2.0, max_length=20, seed=5)]
-    assert len(run.predict("abc", n_best=3, temperature=1.5).n_best) == 3
+    assert drawn == [found.text for found in run.predict(["abc"] * 3, temperature=2.0, max_length=9, seed=5)]
+    assert len(run.predict("abc", n_best=3, max_length=5).n_best) == 3
 
 
 def test_evaluation_is_the_mean_of_log_probabilities_by_hand(run):
@@ -98,8 +104,71 @@ def test_looking_shows_every_layer_and_head_and_no_future(run):
     assert len(record.scores) == 7
     assert run.look("abc", output="de").matrix().weights.shape == (5, 5)
     assert run.look("abc", method="rollout").matrix().weights.shape == (3, 3)
-    with pytest.raises(regard.errors.CallError, match="looks back at 24"):
+    with pytest.raises(CallError, match="looks back at 24"):
         run.look("a" * 30)
+
+
+def test_the_command_line_writes_and_scores(run, capsys):
+    predict(
+        run.folder,
+        ("abcd", "decoding.temperature=0", "decoding.max_length=6"),
+        None,
+        None,
+        None,
+        "",
+        None,
+        False,
+        False,
+    )
+    assert capsys.readouterr().out == "abcdefghij\n"
+    predict(
+        run.folder,
+        ("abc", "kl", "decoding.temperature=0", "decoding.max_length=2"),
+        None,
+        None,
+        None,
+        "",
+        None,
+        False,
+        True,
+    )
+    assert [found["text"] for found in json.loads(capsys.readouterr().out)] == ["de", "mn"]
+
+
+def test_the_service_streams_what_is_predicted(run):
+    told = []
+    how = {"temperature": 0.01, "max_length": 8, "beam": 1, "coverage_penalty": 0.0}
+    found = stream(run, "abc", "", how, lambda piece, text: told.append((piece, text)))
+    assert found.text == "defghij " == told[-1][1] == "".join(piece for piece, _ in told)
+    assert found.score == pytest.approx(run.predict("abc", temperature=0.01, max_length=8).score)
+
+
+def test_the_check_counts_text_and_finds_what_is_wrong(tmp_path):
+    (tmp_path / "text.txt").write_bytes(b"good line\n" * 50 + b"bad \xff line\n")
+    overrides = {"data.train": str(tmp_path / "text.txt"), "data.documents": "line", "model.context": 2000}
+    report = regard.api.check("language-model", overrides | {"training.max_tokens": 2000})
+    table = {row["split"]: row for row in report.tables["text"]}
+    assert table["train"]["documents"] + table["valid"]["documents"] == 50
+    assert table["train"]["lines lost"] == 1
+    assert any("byte 5 (0xff)" in finding.what and finding.lines == [51] for finding in report.findings)
+    assert any("less than one window" in finding.what for finding in report.findings)
+    assert report.errors  # one of 51 lines is more than data.max_bad=0.01
+    assert {"parameters", "time for an epoch"} <= report.estimates.keys()
+
+
+def test_sizes_are_counted_before_they_are_built():
+    with torch.device("meta"):
+        small = build_language_model(LanguageModelSettings.model_validate({"size": "llama-small"}), 49152)
+    assert sum(weight.numel() for weight in small.parameters()) == 134_515_008  # SmolLM2-135M
+    counted = cost(
+        "language-model", ("model.size=shakespeare", "data.tokenizer.kind=byte"), "a100:1", batch=1, length=8
+    )
+    assert counted.parameters == 128 * 260 + 4 * (12 * 128**2 + 2 * 128) + 128
+
+
+def test_wrong_settings_are_named():
+    with pytest.raises(CallError, match=r"(?s)3 mistakes.*is less than one window.*heads=3 must divide width=128"):
+        regard.config.read("language-model", ["model.heads=3", "training.max_tokens=100"])
 
 
 # ------------------------------------------------------------------------------------------------------- decoding

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "data": {"corpora", "settings"},
     "training": {"settings"},
     "look": {"metrics"},
-    "cost": {"attention", "layers", "encoders", "decoders", "models"},
+    "cost": {"attention", "layers", "encoders", "decoders", "models", "settings"},
     "pretrained": {"config", "data", "settings"},
     "tasks": {
         "attention", "layers", "encoders", "decoders", "models", "data", "decoding", "metrics", "corpora", "settings",

@@ -10,9 +10,12 @@ from regard.cost.hardware import find as find_hardware
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
 from regard.errors import CallError, nearest
+from regard.settings.generate import GenerateRecipe
 from regard.settings.translate import TranslateRecipe
 from regard.tasks.build import build_seq2seq
+from regard.tasks.generate import build_language_model
 
+BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 LENGTH = 32  # tokens of a typical sentence; a batch of the recipe holds as many of them as its budget allows
 
 
@@ -39,10 +42,26 @@ def cost(
         return published_cost(
             recipe, hardware=machine, batch=batch, length=length, dtype=dtype, utilisation=utilisation
         )
+    if isinstance(settings, GenerateRecipe):
+        with torch.device("meta"):
+            language_model = build_language_model(
+                settings.model, BYTES if settings.data.tokenizer.kind == "byte" else settings.data.tokenizer.size
+            )
+        length = length or settings.model.context
+        return model_cost(
+            language_model,
+            batch=batch or max(1, settings.training.max_tokens // length),
+            length=length,
+            name=recipe,
+            hardware=machine,
+            dtype=dtype,
+            utilisation=utilisation,
+            notes=("the vocabulary is taken as full (data.tokenizer.size); small data fills less",),
+        )
     if not isinstance(settings, TranslateRecipe):
         raise CallError(
-            f"{recipe}: cost counts text-to-text recipes and published models; `regard check {recipe}` says how large "
-            f"the model of the job {settings.task!r} is"
+            f"{recipe}: cost counts translators, language models and published ones; `regard check {recipe}` says how "
+            f"large the model of the job {settings.task!r} is"
         )
     tokens = settings.data.tokenizer
     with torch.device("meta"):

@@ -24,6 +24,7 @@ from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision import ImageClassifier
+from regard.settings.generate import SIZES
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,14 @@ def _transformer(
     )
 
 
-def _gpt(
-    layers: int, width: int, heads: int, parameters: float, source: str, length: int, tokens: int | None = None
-) -> Published:
-    build = partial(LanguageModel, 50_257, width, heads, layers, max_length=length)
-    return Published(build, parameters, source, batch=1, length=length, training_tokens=tokens)
+def _gpt(name: str, parameters: float, source: str, tokens: int | None = None) -> Published:
+    """In the size that `model.size` has under that name, with GPT-2's vocabulary."""
+    size = SIZES[name]
+    build = partial(
+        LanguageModel, 50_257, size["width"], size["heads"], size["layers"],
+        max_length=size["context"], activation=size["activation"],
+    )  # fmt: skip
+    return Published(build, parameters, source, batch=1, length=size["context"], training_tokens=tokens)
 
 
 def _vit(width: int, heads: int, parameters: float, source: str) -> Published:
@@ -97,18 +101,18 @@ PUBLISHED: dict[str, Published] = {
         ("vocabulary of 41,000, as the paper's Table 3 implies; with the 37,000 of its text, 63.1M (docs/cost.md)",),
     ),
     "transformer-big": _transformer(1024, 16, 4096, 37_000, 213e6, 300_000, ()),
-    "gpt2": _gpt(12, 768, 12, 124e6, _GPT2, 1024),
-    "gpt2-medium": _gpt(24, 1024, 16, 355e6, _GPT2, 1024),
-    "gpt2-large": _gpt(36, 1280, 20, 774e6, _GPT2, 1024),
-    "gpt2-xl": _gpt(48, 1600, 25, 1.56e9, _GPT2, 1024),
-    "gpt3-small": _gpt(12, 768, 12, 125e6, _GPT3, 2048, 300_000_000_000),
-    "gpt3-medium": _gpt(24, 1024, 16, 350e6, _GPT3, 2048, 300_000_000_000),
-    "gpt3-large": _gpt(24, 1536, 16, 760e6, _GPT3, 2048, 300_000_000_000),
-    "gpt3-1.3b": _gpt(24, 2048, 16, 1.3e9, _GPT3, 2048, 300_000_000_000),
-    "gpt3-2.7b": _gpt(32, 2560, 32, 2.7e9, _GPT3, 2048, 300_000_000_000),
-    "gpt3-6.7b": _gpt(32, 4096, 32, 6.7e9, _GPT3, 2048, 300_000_000_000),
-    "gpt3-13b": _gpt(40, 5120, 40, 13e9, _GPT3, 2048, 300_000_000_000),
-    "gpt3-175b": _gpt(96, 12288, 96, 175e9, _GPT3, 2048, 300_000_000_000),
+    "gpt2": _gpt("gpt2", 124e6, _GPT2),
+    "gpt2-medium": _gpt("gpt2-medium", 355e6, _GPT2),
+    "gpt2-large": _gpt("gpt2-large", 774e6, _GPT2),
+    "gpt2-xl": _gpt("gpt2-xl", 1.56e9, _GPT2),
+    "gpt3-small": _gpt("gpt3-small", 125e6, _GPT3, 300_000_000_000),
+    "gpt3-medium": _gpt("gpt3-medium", 350e6, _GPT3, 300_000_000_000),
+    "gpt3-large": _gpt("gpt3-large", 760e6, _GPT3, 300_000_000_000),
+    "gpt3-1.3b": _gpt("gpt3-1.3b", 1.3e9, _GPT3, 300_000_000_000),
+    "gpt3-2.7b": _gpt("gpt3-2.7b", 2.7e9, _GPT3, 300_000_000_000),
+    "gpt3-6.7b": _gpt("gpt3-6.7b", 6.7e9, _GPT3, 300_000_000_000),
+    "gpt3-13b": _gpt("gpt3-13b", 13e9, _GPT3, 300_000_000_000),
+    "gpt3-175b": _gpt("gpt3-175b", 175e9, _GPT3, 300_000_000_000),
     "vit-ti16": _vit(192, 3, 5.7e6, _DEIT),
     "vit-s16": _vit(384, 6, 22e6, _DEIT),
     "vit-b16": _vit(768, 12, 86e6, _VIT),

@@ -12,9 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.corpora import PREFIX
 from regard.data.cache import built_once, cached_folder
 from regard.data.pairs import Bad
-from regard.data.tables import Role
+from regard.data.tables import Role, corpora_version, read_corpus
 from regard.data.text_files import BLOCK, Piece, read_pieces, text_files
 from regard.data.text_store import VERSION, TextCounts, TextStore, write_text
 from regard.data.tokens import Tokenizer
@@ -35,6 +36,9 @@ class TextPart:
     at: int = 0
 
     def read(self) -> Iterator[Piece | Bad]:
+        if self.where.startswith(PREFIX):  # each source text of a corpus of ours is a document
+            items = read_corpus(self.where, self.role)
+            return (item if isinstance(item, Bad) else Piece(item.source, ends=True) for item in items)
         pieces = read_pieces(text_files(self.where, self.role), self.documents)
         return pieces if self.part == "all" else self._cut(pieces)
 
@@ -58,6 +62,8 @@ class TextPart:
 
     def key(self) -> list[Any]:
         """What the text depends on: the files by name, size and time of change."""
+        if self.where.startswith(PREFIX):
+            return [self.where, self.role, corpora_version()]
         seen = ((path.resolve(), path.stat()) for path in text_files(self.where, self.role))
         files = [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen]
         return [self.documents, self.part, self.at, files]
@@ -102,8 +108,9 @@ def prepare_text(
 def find_parts(settings: TextDataSettings, cache: Path) -> dict[Role, TextPart]:
     """Which text is for what. Test text is read when it is asked for, by `evaluate`."""
     train = TextPart(settings.train, "train", settings.documents)
-    if settings.valid is not None:
-        return {"train": train, "valid": TextPart(settings.valid, "valid", settings.documents)}
+    valid = settings.valid or (settings.train if settings.train.startswith(PREFIX) else None)  # a corpus has its own
+    if valid is not None:
+        return {"train": train, "valid": TextPart(valid, "valid", settings.documents)}
     total = _measure(cache, train).bytes
     at = total - min(settings.valid_most, total - int(total * (1 - settings.valid_share)))
     return {

@@ -33,11 +33,11 @@ SIZES: dict[str, dict[str, Any]] = {
     "gpt3-2.7b": _gpt(32, 2560, 32, 2048),
     "gpt3-6.7b": _gpt(32, 4096, 32, 2048),
     "gpt3-13b": _gpt(40, 5120, 40, 2048),
-    "gpt3": _gpt(96, 12288, 96, 2048),
+    "gpt3-175b": _gpt(96, 12288, 96, 2048),
 }
 SizeName = Literal[
     "shakespeare", "llama-tiny", "llama-small", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl",
-    "gpt3-small", "gpt3-medium", "gpt3-large", "gpt3-1.3b", "gpt3-2.7b", "gpt3-6.7b", "gpt3-13b", "gpt3",
+    "gpt3-small", "gpt3-medium", "gpt3-large", "gpt3-1.3b", "gpt3-2.7b", "gpt3-6.7b", "gpt3-13b", "gpt3-175b",
 ]  # fmt: skip
 
 
@@ -58,11 +58,14 @@ class TextTokenizerSettings(Settings):
 
 class TextDataSettings(Settings):
     """Plain text. Each of train, valid and test is FILE, a glob such as 'a/*.txt', a folder, or several with commas.
+    corpus:NAME stands for the sentences of a corpus that comes with regard.
 
     UTF-8; also .gz and .zst. Tokens are kept in memory-mapped files that are made once, so data may be of any size.
     """
 
-    train: str = Field(description="training text: FILE, 'GLOB', a folder, or several of these with commas")
+    train: str = Field(
+        description="training text: FILE, 'GLOB', a folder, several of these with commas, or corpus:NAME"
+    )
     valid: str | None = Field(None, description="validation text; by default the last part of the training text")
     test: str | None = Field(None, description="test text, for `regard evaluate`; by default the validation text")
     documents: Literal["file", "line", "paragraph"] = Field(

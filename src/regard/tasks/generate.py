@@ -23,7 +23,7 @@ from regard.look import AttentionRecord, heat_map
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel, TextBatch
-from regard.settings.generate import GenerateRecipe
+from regard.settings.generate import GenerateRecipe, LanguageModelSettings
 from regard.settings.recipe import Recipe
 from regard.tasks import text_looking
 from regard.tasks.looking import evaluating
@@ -70,12 +70,12 @@ class Generate:
     def check(self, cache: Path) -> CheckReport:
         prepared = prepare_text(self.recipe.data, cache, tokenizer=self._tokenizer, strict=False)
         with torch.device("meta"):
-            model = build_language_model(self.recipe, prepared.tokenizer)
+            model = build_language_model(self.recipe.model, prepared.tokenizer.size)
         return check_report(self.recipe, prepared, model)
 
     def build(self) -> LanguageModel:
         torch.manual_seed(self.recipe.training.seed)
-        return build_language_model(self.recipe, self.tokenizer)
+        return build_language_model(self.recipe.model, self.tokenizer.size, self.tokenizer.specials.pad)
 
     def batches(self) -> _Batches:
         training = self.recipe.training
@@ -275,13 +275,13 @@ class Generate:
         return self._prepared
 
 
-def build_language_model(recipe: GenerateRecipe, tokenizer: Tokenizer) -> LanguageModel:
-    s = recipe.model
-    if s.vocabulary is not None and s.vocabulary < tokenizer.size:
-        raise CallError(f"model.vocabulary={s.vocabulary} is less than the {tokenizer.size} tokens of the vocabulary")
+def build_language_model(s: LanguageModelSettings, tokens: int, pad: int | None = 0) -> LanguageModel:
+    """The model of a recipe, for a vocabulary of so many tokens. `pad`: the id of padding, if it has one."""
+    if s.vocabulary is not None and s.vocabulary < tokens:
+        raise CallError(f"model.vocabulary={s.vocabulary} is less than the {tokens} tokens of the vocabulary")
     return LanguageModel(
-        s.vocabulary or tokenizer.size, s.width, s.heads, s.layers,
+        s.vocabulary or tokens, s.width, s.heads, s.layers,
         hidden=s.hidden, max_length=s.context, positions=s.positions, rotary_base=s.rotary_base,
         norm_kind=s.norm, norm_eps=s.norm_eps, activation=s.activation, bias=s.bias, kv_heads=s.kv_heads,
-        dropout=s.dropout, tied=s.tied, label_smoothing=s.label_smoothing, pad=tokenizer.specials.pad,
+        dropout=s.dropout, tied=s.tied, label_smoothing=s.label_smoothing, pad=pad,
     )  # fmt: skip
