@@ -512,6 +512,7 @@ def test_the_page_in_a_browser(client, run, scheme, tmp_path):
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("needs Chromium: apt-get install chromium, or CHROMIUM=path")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     wrong = []
 
     def only_here(route):
@@ -534,6 +535,8 @@ def test_the_page_in_a_browser(client, run, scheme, tmp_path):
         assert said.inner_text() == f"one red cat → {run.predict('one red cat').text}"
         page.select_option("main [name=layer]", "1")
         page.select_option("main [name=head]", "1")
+        playwright.expect(page.locator("main p.caption").first).to_contain_text("layer 1, head 1")
+        page.locator("main .stage[aria-busy=false]").wait_for()
         page.click("main summary")
         cells = page.locator("main details td").all_inner_texts()[1:]  # the first is the corner
         expected = run.look("one red cat").matrix("cross", 1, 1).weights
@@ -554,5 +557,27 @@ def test_the_page_in_a_browser(client, run, scheme, tmp_path):
         assert page.input_value("main [name=head]") == "1"
         page.select_option("[name=against]", "other")
         page.locator("main .trio").wait_for()
+        page.select_option("[name=against]", "")
+        page.fill("[name=output]", "")
+        page.fill("[name=text]", "one red cat")
+        page.select_option("main [name=view]", "matrix")
+        page.click("text=Without cross.1.1")  # the head that is shown is left out, and what changes is shown
+        page.locator("main .trio").wait_for()
+        assert page.input_value("[name=without]") == "cross.1.1"
+        silent = run.look("one red cat", without=["cross.1.1"])
+        playwright.expect(said).to_have_text(f"one red cat → {silent.output}")
+        playwright.expect(page.locator("#change")).to_contain_text(run.predict("one red cat").text)
+        page.select_option("main [name=layer]", "0")
+        page.locator("main .stage[aria-busy=false]").wait_for()
+        page.click("main summary")
+        cells = np.array(page.locator("main details tbody td").all_inner_texts(), float)
+        whole = run.look("one red cat", output=silent.output)
+        apart = silent.matrix("cross", 0, 1).weights - whole.matrix("cross", 0, 1).weights
+        np.testing.assert_allclose(cells.reshape(apart.shape), apart, atol=1e-4)
+
+        page.click("text=As it trained")
+        page.locator("main input[name=step]").wait_for()
+        found = axe.Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
         browser.close()
     assert wrong == []
