@@ -153,7 +153,8 @@ def _again(role: Role, store: PairStore) -> Iterator[Finding]:
     before, after = order[:-1], order[1:]
     same_text = text[before] == text[after]
     same_label = store.hashes[before, 1] == store.hashes[after, 1]
-    again, torn = np.sort(after[same_text & same_label]), np.sort(after[same_text & ~same_label])
+    later = np.maximum(before, after)
+    again, torn = np.sort(later[same_text & same_label]), np.sort(later[same_text & ~same_label])
     if len(again):
         share = len(again) / len(store)
         what = f"{_texts(len(again))} ({share:.1%}) repeat{'s' if len(again) == 1 else ''} an earlier one"

@@ -1,0 +1,236 @@
+"""Classification of texts, from the user's file to labels: on the command line and in Python, on real files."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+import regard
+from regard.errors import CallError
+from regard.tasks.classify import Classified, Classify
+from regard.tasks.classify_text import TextReader
+
+GOOD, BAD = ["fine", "great", "lovely"], ["dull", "awful", "weak"]
+PLAIN = ["the", "film", "is", "a", "story", "of", "men"]
+MODELS = {
+    "recurrent": {"kind": "recurrent", "width": 24, "embedding": 16, "dropout": 0.0, "head_dropout": 0.0},
+    "transformer": {
+        "kind": "transformer", "width": 24, "heads": 2, "hidden": 48, "layers": 2,
+        "positions": "learned", "embedding_norm": True,
+        "dropout": 0.0, "head_dropout": 0.0,
+    },
+}  # fmt: skip
+
+
+def write_texts(file, count=90):
+    """One word of each text decides; the others say nothing."""
+    chance = np.random.default_rng(0)
+    lines = []
+    for number in range(count):
+        words = chance.choice(PLAIN, size=chance.integers(1, 6)).tolist()
+        words.insert(chance.integers(0, len(words) + 1), str(chance.choice([GOOD, BAD][number % 2])))
+        lines.append(f"{' '.join(words)}\t{['good', 'bad'][number % 2]}\n")
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
+def recipe(folder, model, **training):
+    texts = str(write_texts(folder / "texts.tsv"))
+    tree = {
+        "task": "classify",
+        "data": {"train": texts, "valid": texts, "test": texts},
+        "model": model,
+        "training": {
+            "max_tokens": 200, "max_steps": 40, "max_epochs": None, "learning_rate": 1e-2, "warmup": 5,
+            "validate_every": 40, **training,
+        },
+    }  # fmt: skip
+    file = folder / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    return file
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def run(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return regard.train(recipe(folder, MODELS[request.param]), output=folder / "run")
+
+
+def test_classify_learns_its_tiny_data(run):
+    scores = run.evaluate()
+    assert isinstance(run.task, Classify)
+    assert isinstance(run.task.reader, TextReader)
+    assert scores.values["accuracy"] == scores.values["macro_f1"] == 100
+    assert scores.details["confusion (rows: right, columns: predicted)"] == [
+        {"": "bad", "bad": 45, "good": 0}, {"": "good", "bad": 0, "good": 45}
+    ]  # fmt: skip
+    assert sum(row["decisions"] for row in scores.details["calibration"]) == 90
+
+
+def test_a_prediction_is_a_label_with_the_probabilities_of_all(run):
+    one, two = run.predict(["a lovely film", "awful story"], n_best=2)
+    assert isinstance(one, Classified)
+    assert (one.text, two.text) == ("good", "bad")
+    assert one.labels == ["good"]
+    assert [output.text for output in one.n_best] == ["good", "bad"]
+    assert sum(one.probabilities.values()) == pytest.approx(1, abs=1e-6)
+    assert one.score == one.probabilities["good"] > 0.5
+    assert json.loads(json.dumps(one.as_dict()))["probabilities"] == one.probabilities
+    assert run.predict([]) == []
+    assert len(run.predict("").probabilities) == 2  # nothing to read is still answered
+    with pytest.raises(CallError, match="prefix"):
+        run.predict("x", prefix="go")
+
+
+def test_given_labels_are_scored_by_their_log_probability(run):
+    found = run.predict("a lovely film")
+    scored = run.score(["a lovely film"] * 2, ["good", "bad"])
+    assert [one.score for one in scored] == pytest.approx([np.log(found.probabilities[x]) for x in ("good", "bad")])
+    with pytest.raises(CallError, match="'god' is no label of this model; did you mean 'good'"):
+        run.score(["x"], ["god"])
+
+
+def test_batching_and_length_change_no_answer(run):
+    texts = ["great", "a dull story of men", "the film is fine", "weak " * 7]
+    together = [list(one.probabilities.values()) for one in run.predict(texts)]
+    alone = [list(run.predict(text, batch_tokens=1).probabilities.values()) for text in texts]
+    assert np.allclose(together, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "gradient", "input-gradient", "leave-one-out"])
+def test_looks_highlight_the_word_that_decides(run, method):
+    if method == "rollout" and run.recipe.model.kind == "recurrent":
+        with pytest.raises(CallError, match="takes a Transformer"):
+            run.look("the film is lovely", method=method)
+        return
+    before = run.predict("the film is lovely").probabilities
+    record = run.look("the film is lovely", method=method)
+    assert run.predict("the film is lovely").probabilities == before
+    assert (record.output, record.score) == ("good", before["good"])
+    matrix = record.matrix()
+    framed = ["the", "film", "is", "lovely", "</s>"]
+    assert matrix.columns.labels == (framed if run.recipe.model.kind == "recurrent" else ["<s>", *framed])
+    assert matrix.rows.labels == ["good"]
+    if method in ("raw", "rollout"):
+        assert matrix.weights.sum() == pytest.approx(1, abs=1e-5)
+    if method in ("leave-one-out", "input-gradient"):
+        assert matrix.columns.labels[int(matrix.weights[0].argmax())] == "lovely"
+    assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
+    other = run.look("the film is lovely", method=method, output="bad")
+    assert other.output == "bad"
+    assert other.scores[0] == pytest.approx(np.log(before["bad"]), abs=1e-4)
+
+
+def test_class_token_attention_is_there_for_every_layer_and_head(run):
+    record = run.look("the film is lovely")
+    cross = record.of_kind("cross")
+    if run.recipe.model.kind == "recurrent":
+        assert [one.weights.shape for one in cross] == [(1, 1, 5)]
+        return
+    own = record.of_kind("encoder")
+    assert [one.weights.shape for one in cross] == [(2, 1, 6)] * 2
+    assert np.array_equal(cross[1].weights, own[1].weights[:, :1])
+    assert run.look("the film is lovely", layer=1, head=0).evidence[0].about.endswith("layer 1, head 0")
+
+
+def test_a_model_without_attention_says_what_can_still_be_asked(tmp_path):
+    model = {**MODELS["recurrent"], "pooling": "max"}
+    run = regard.train(recipe(tmp_path, model, max_steps=2, validate_every=2), output=tmp_path / "run")
+    with pytest.raises(CallError, match="input-gradient and leave-one-out"):
+        run.look("the film is lovely")
+    assert run.look("the film is lovely", method="leave-one-out").matrix().weights.shape == (1, 5)
+    with pytest.raises(CallError, match="nothing to look at"):
+        run.look("")
+
+
+def test_the_lectures_classifier_attends_over_its_states_and_has_their_size():
+    from regard import config
+    from regard.data.tokens import Tokenizer
+    from regard.tasks.classify_build import build_text_classifier
+
+    settings = config.read("classify-recurrent")
+    tokenizer = Tokenizer.train([" ".join(f"w{n}" for n in range(4996))], "space", size=5000)
+    model = build_text_classifier(settings.model, tokenizer, 2)  # pyright: ignore
+    size = sum(parameter.numel() for parameter in model.parameters())
+    assert size == 5000 * 32 + 4 * 100 * (32 + 100 + 2) + 2 * 101  # torch has two biases a gate
+    assert abs(size - 210_000) < 5_000
+
+
+def test_the_report_has_confusion_calibration_and_words(run):
+    page = (run.folder / "report.html").read_text()
+    for words in ("Confusion", "Expected calibration error", "<mark", "right: good"):
+        assert words in page
+    names = {path.name for path in run.folder.iterdir()}
+    assert {"config.yaml", "model.safetensors", "labels.json", "tokenizer.json", "README.md"} <= names
+
+
+def test_a_stopped_run_goes_on_exactly(tmp_path):
+    (tmp_path / "one").mkdir()
+    file = recipe(tmp_path / "one", {**MODELS["recurrent"], "dropout": 0.3, "word_dropout": 0.2}, save_every=3)
+    whole = regard.train(file, output=tmp_path / "whole", training={"max_steps": 9, "validate_every": 3})
+    regard.train(file, output=tmp_path / "parts", training={"max_steps": 3, "validate_every": 3})
+    parts = regard.train(file, output=tmp_path / "parts", training={"max_steps": 9, "validate_every": 3})
+    for (name, one), other in zip(whole.model.state_dict().items(), parts.model.state_dict().values(), strict=True):
+        assert torch.equal(one, other), name
+
+
+def test_several_labels(tmp_path):
+    chance = np.random.default_rng(2)
+    topics = {"ball": "sport", "vote": "politics", "song": "music"}
+    lines = []
+    for _ in range(90):
+        said = [word for word in topics if chance.random() < 0.4]
+        words = [*chance.choice(PLAIN, size=3).tolist(), *said]
+        lines.append(json.dumps({"text": " ".join(words), "label": [topics[word] for word in said]}) + "\n")
+    (tmp_path / "texts.jsonl").write_text("".join(lines))
+    file = recipe(tmp_path, {**MODELS["recurrent"], "pooling": "max", "class_weights": "balanced"}, max_steps=60)
+    data = {"train": str(tmp_path / "texts.jsonl"), "separator": "|"}
+    run = regard.train(file, data={**data, "valid": data["train"], "test": data["train"]}, output=tmp_path / "run")
+    scores = run.evaluate()
+    assert scores.values["micro_f1"] > 95
+    assert "confusion (rows: right, columns: predicted)" not in scores.details
+    assert set(run.predict("the film ball song").labels) == {"sport", "music"}
+    none = run.predict("the film")
+    assert (none.text, none.labels) == ("", [])
+    assert run.predict("the film", threshold=0.0001).labels != []
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pretrained")
+    return regard.train(recipe(folder, MODELS["transformer"], max_steps=20, validate_every=20), output=folder / "first")
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_pretrained_encoder_is_taken_over_and_the_run_stands_alone(pretrained, tmp_path, frozen):
+    first = tmp_path / "first"
+    shutil.copytree(pretrained.folder, first)
+    model = {"kind": "pretrained", "path": str(first), "frozen": frozen, "layer_decay": 0.9, "pooling": "cls"}
+    run = regard.train(recipe(tmp_path, model, max_steps=30, validate_every=30), output=tmp_path / "run")
+    shutil.rmtree(first)
+    assert regard.load(run.folder).evaluate().values["accuracy"] > 80
+    before, after = (load_file(folder / "model.safetensors") for folder in (pretrained.folder, run.folder))
+    names = [name for name in before if name.startswith("encoder.")]
+    assert names
+    assert all(torch.equal(before[name], after[name]) for name in names) == frozen
+
+
+def test_on_the_command_line(run, tmp_path):
+    def regard_(*arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([sys.executable, "-m", "regard", *arguments], capture_output=True, text=True)
+
+    (tmp_path / "in.txt").write_text("a lovely film\nawful story\n")
+    found = regard_("predict", str(run.folder), "--input", str(tmp_path / "in.txt"), "--n-best", "2", "--scores")
+    rows = [line.split("\t") for line in found.stdout.splitlines()]
+    assert [label for _, label in rows] == ["good", "bad", "bad", "good"]
+    assert float(rows[0][0]) > float(rows[1][0])
+    (tmp_path / "bad.tsv").write_text("a fine film\tgood\ndull story\tugly\n")
+    scores = json.loads(regard_("evaluate", str(run.folder), f"data.test={tmp_path / 'bad.tsv'}", "--json").stdout)
+    assert (scores["accuracy"], scores["examples"]) == (50, 2)
+    assert "1 examples have a label that training did not" in scores["unknown labels"]
