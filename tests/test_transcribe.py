@@ -1,12 +1,28 @@
 """Sound to text, from the user's recordings to predictions: on the command line and in Python, on real files."""
 
+import json
+import re
+
+import numpy as np
 import pytest
+import soundfile
+import torch
 import yaml
+from click.testing import CliRunner
 
 import regard
+import regard.config
+from regard.cli import cli
 from regard.corpora.tones import call, write
-from regard.data.audio import Sound
+from regard.data.audio import Sound, read_sound
+from regard.data.audio_windows import windows
+from regard.errors import CallError
+from regard.metrics.speech import error_rates, expected_times, middle_spans, peak_times, timing
+from regard.settings.transcribe import SoundSettings
+from regard.tasks.listening import Clock
+from regard.tasks.task import Output
 from regard.tasks.transcribe import Transcribe
+from regard.tasks.transcript import Heard, Transcript, in_order, text_grid, web_vtt
 
 CALLS = 10
 
@@ -65,3 +81,187 @@ def test_files_folders_and_samples_give_the_same_text(trained):
     made = call("train", 0)
     assert run.predict([Sound(made.samples, made.rate)])[0].text == by_file[0]
     assert run.predict(str(files[0])).text == by_file[0]
+
+
+def test_the_command_line(trained, tmp_path):
+    run, folder = trained
+    file = str(folder / "calls" / "train-001.wav")
+    found = CliRunner().invoke(cli, ["predict", str(run.folder), file])
+    assert found.stdout == texts()[1] + "\n"
+    assert "real-time factor" in found.stderr
+    found = CliRunner().invoke(cli, ["predict", str(run.folder), file, "--format", "vtt"])
+    assert found.stdout.startswith("WEBVTT\n\n00:00:0")
+    assert found.stdout.endswith(f"\n{texts()[1]}\n")
+    CliRunner().invoke(
+        cli, ["predict", str(run.folder), str(folder / "calls"), "--format", "textgrid", "--output", str(tmp_path)]
+    )
+    assert len(list(tmp_path.glob("*.TextGrid"))) == CALLS
+    found = CliRunner().invoke(cli, ["predict", str(run.folder), file, "--json"])
+    assert json.loads(found.stdout)[0]["seconds"] == pytest.approx(len(call("train", 1).samples) / 8000)
+
+
+def test_when_each_token_was_heard_is_in_order_and_inside_the_recording(trained):
+    run, folder = trained
+    found = run.predict(str(folder / "calls" / "train-005.wav"), attention=True)
+    assert isinstance(found, Transcript)
+    assert "".join(heard.text for heard in found.tokens) == found.text
+    times = [time for heard in found.tokens for time in (heard.start, heard.end)]
+    assert times == sorted(times)
+    assert 0 <= times[0] <= times[-1] <= found.seconds
+    assert found.alignment is not None
+    assert found.alignment.mean.shape == (len(found.text) + 1, len(found.alignment.columns))
+
+
+def test_looking_lays_attention_upon_the_spectrogram(trained):
+    run, folder = trained
+    record = run.look(str(folder / "calls" / "train-002.wav"))
+    assert record.output == texts()[2]
+    matrix = record.matrix("cross")
+    assert matrix.columns.signal is not None
+    assert matrix.columns.signal.shape[0] == 24  # bands
+    assert matrix.rows.labels == [*texts()[2], "</s>"]
+    np.testing.assert_allclose(matrix.weights.sum(axis=1), 1.0, atol=1e-5)
+    edges = matrix.columns.edges
+    assert edges[-1] == pytest.approx(len(call("train", 2).samples) / 8000, abs=0.05)
+    forced = run.look(str(folder / "calls" / "train-002.wav"), output="12")
+    assert forced.matrix("cross").rows.labels == ["1", "2", "</s>"]
+    with pytest.raises(CallError, match="is for texts"):
+        run.look(str(folder / "calls" / "train-002.wav"), method="gradient")
+
+
+def test_a_long_recording_is_transcribed_in_windows(trained, tmp_path):
+    run, _ = trained
+    pause = np.zeros(4000, np.float32)
+    parts = [part for number in (0, 1, 2, 3) for part in (call("train", number).samples, pause)]
+    soundfile.write(tmp_path / "long.wav", np.concatenate(parts), 8000)
+    whole = run.predict(str(tmp_path / "long.wav"), window=2.0, attention=True)
+    assert isinstance(whole, Transcript)
+    assert whole.seconds == pytest.approx(sum(map(len, parts)) / 8000)
+    cut = list(windows(read_sound(tmp_path / "long.wav"), 2.0))
+    assert len(cut) > 3
+    apart = run.predict([one.sound for one in cut])
+    assert whole.text == " ".join(found.text for found in apart if found.text)
+    assert whole.score == pytest.approx(sum(found.score for found in apart), abs=1e-3)
+    assert [word.text for word in whole.words] == whole.text.split()
+    later = [word.start for word in whole.words if word.start >= cut[1].start]
+    assert later  # times are those of the recording, not of the window
+
+
+def test_recordings_that_cannot_be_used(trained, tmp_path):
+    run, _ = trained
+    soundfile.write(tmp_path / "silent.wav", np.zeros(9000), 8000)
+    (tmp_path / "text.wav").write_text("hello")
+    silent = run.predict(str(tmp_path / "silent.wav"))
+    assert silent.text == ""
+    assert isinstance(silent, Transcript)
+    assert "silent" in silent.note
+    with pytest.raises(CallError, match=r"text\.wav: is not sound"):
+        run.predict(str(tmp_path / "text.wav"))
+    with pytest.raises(CallError, match="no such recording"):
+        run.task.inputs([str(tmp_path / "none.wav")])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CallError, match="no recording in this folder"):
+        run.task.inputs([str(tmp_path / "empty")])
+
+
+def test_scores_are_what_decoding_says(trained):
+    run, folder = trained
+    file = str(folder / "calls" / "train-003.wav")
+    found = run.predict(file, beam=1, ctc=0.0)
+    (scored,) = run.score([file], [found.text])
+    assert scored.score == pytest.approx(found.n_best[0].log_probability, abs=1e-3)
+
+
+def test_a_language_model_is_asked_too(trained, tmp_path):
+    run, folder = trained
+    (tmp_path / "numbers.txt").write_text("".join(f"{text}\n" for text in [*texts(), "0123456789*#"] * 4))
+    written = regard.train(
+        "shakespeare", data={"train": str(tmp_path / "numbers.txt"), "documents": "line", "valid_share": 0.3},
+        model={"layers": 1, "width": 16, "heads": 2, "context": 16}, output=tmp_path / "lm",
+        training={"max_steps": 4, "max_epochs": None, "max_tokens": 64, "validate_every": 0},
+    )  # fmt: skip
+    file = str(folder / "calls" / "train-000.wav")
+    plain = run.predict(file, ctc=0.0)
+    weighed = run.predict(file, ctc=0.0, language_model=str(written.folder), language_model_weight=0.5)
+    assert weighed.text == plain.text  # a model that knows nothing does not change what is certain
+    assert weighed.score < plain.score
+    with pytest.raises(CallError, match="is no run of the job generate"):
+        run.predict(file, language_model=str(run.folder))
+
+
+def test_a_stopped_run_goes_on_exactly(tmp_path):
+    data = {"augment": {"speeds": [0.9, 1.1], "time_masks": 1}, "join": {"fewest": 1, "most": 2, "train": 8}}
+    file = recipe(tmp_path, data=yaml.safe_load((recipe(tmp_path)).read_text())["data"] | data)
+    small = {"model": {"width": 8, "embedding": 4}, "decoding": {"max_length": 4, "beam": 1}}
+
+    def train(folder, steps):
+        limits = {"max_steps": steps, "schedule": "constant", "save_every": 1}
+        return regard.train(file, output=tmp_path / folder, training=limits, **small).model.state_dict()
+
+    whole = train("whole", 6)
+    train("parts", 3)
+    again = train("parts", 6)
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+# ------------------------------------------------------------------------------------------------- scores and documents
+def test_error_rates_by_hand():
+    rates = error_rates(["three one", "four five six"], ["three one two", "four nine six"])
+    assert rates["wer"] == pytest.approx(100 * 2 / 6)  # one word missing, one wrong
+    assert rates["deletions"] == rates["substitutions"] == pytest.approx(100 / 6)
+    assert rates["insertions"] == 0
+    assert rates["exact_match"] == 0
+    assert error_rates([""], ["a"])["wer"] == 100
+    with pytest.raises(CallError, match="pair up"):
+        error_rates(["a"], ["a", "b"])
+
+
+def test_times_by_hand():
+    weights = np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
+    times = np.array([1.0, 2.0, 3.0])
+    assert expected_times(weights, times).tolist() == [1.5, 2.75]
+    assert peak_times(weights, times).tolist() == [1.0, 3.0]
+    edges = np.array([0.5, 1.5, 2.5, 3.5])
+    np.testing.assert_allclose(middle_spans(weights, edges, share=0.5), [[1.0, 2.0], [2.5, 2.5 + 2 / 3]])
+    found = timing([1.5, 9.0], [(1.0, 2.0), (2.0, 4.0)])
+    assert (found.inside, found.off) == (50.0, 3.0)
+
+
+def test_vectors_of_the_memory_have_their_times():
+    clock = Clock(SoundSettings(window=0.04, hop=0.02), reduction=4)
+    # The first vector stands for the windows that begin at 0, 20, 40, 60 ms and last 40 ms: their middle is at 50 ms.
+    np.testing.assert_allclose(clock.middles(2), [0.05, 0.13])
+    np.testing.assert_allclose(clock.edges(1), [0.01, 0.09])
+
+
+def transcript(*heard, seconds=5.0):
+    return Transcript("x.wav", [Output(" ".join(h.text for h in heard), 0.0, 0.0)], seconds=seconds, words=heard)
+
+
+def test_subtitles_break_at_pauses_and_hide_no_mark_up():
+    text = web_vtt(transcript(Heard("a<b", 0.5, 1.0), Heard("&", 1.2, 1.4), Heard("later", 3.25, 3661.5)))
+    assert text == "WEBVTT\n\n00:00:00.500 --> 00:00:01.400\na&lt;b &amp;\n\n00:00:03.250 --> 01:01:01.500\nlater\n"
+
+
+def test_tiers_have_no_holes_and_quotes_are_doubled():
+    text = text_grid(transcript(Heard('say "x"', 1.0, 2.0), Heard("y", 2.0, 5.0)))
+    words = text.partition('name = "words"')[2].partition('name = "tokens"')[0]
+    starts, ends = (re.findall(rf"            {side} = (.*)", words) for side in ("xmin", "xmax"))
+    assert starts == ["0.000000", "1.000000", "2.000000"]
+    assert ends == ["1.000000", "2.000000", "5.000000"]
+    assert 'text = "say ""x"""' in words
+
+
+def test_what_is_heard_twice_at_once_is_put_in_order():
+    found = in_order([Heard("a", 1.0, 2.0), Heard("b", 0.5, 3.0), Heard("c", 1.5, 9.0)], 4.0)
+    assert [(h.start, h.end) for h in found] == [(1.0, 1.0), (1.0, 1.5), (1.5, 4.0)]
+
+
+def test_mistakes_in_a_recipe_are_told():
+    with pytest.raises(CallError) as error:
+        regard.config.read(
+            "tones", ["data.sound.hop=0.5", "data.name_text=x(", "data.tokenizer.joint=true", "model.tied=all"]
+        )
+    message = str(error.value)
+    for part in ("would not be heard", "no regular expression", "there is one text only", "no word vectors"):
+        assert part in message

@@ -12,10 +12,10 @@ from safetensors.torch import load_model
 from regard.data.kinds import SPECIALS
 from regard.data.tokens import Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel
 from regard.settings.generate import GenerateRecipe
-from regard.tasks.generate import TOKENIZER, build_language_model
+from regard.tasks.generate import Generate
 
 
 def voice(folder: str, weight: float, ours: Tokenizer, device: torch.device) -> LanguageModelVoice:
@@ -40,14 +40,14 @@ def _loaded(folder: str, device: torch.device) -> tuple[LanguageModel, Tokenizer
     name = f"decoding.language_model={folder}"
     try:
         tree = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
-        recipe = GenerateRecipe.model_validate(tree)
-        tokenizer = Tokenizer.load(place / TOKENIZER)
-        model = build_language_model(recipe, tokenizer)
+        task = Generate(GenerateRecipe.model_validate(tree))
+        task.restore(place)
+        model = task.build()
         load_model(model, place / "model.safetensors")
-    except OSError as problem:
+    except (OSError, RegardError) as problem:
         raise CallError(f"{name} is no run of the job generate ({problem})") from None
     except (ValidationError, yaml.YAMLError, SafetensorError, RuntimeError) as problem:
         raise CallError(f"{name} is no run of the job generate: {str(problem).splitlines()[0]}") from None
-    if tokenizer.pieces(range(len(SPECIALS))) != SPECIALS:
+    if task.tokenizer.pieces(range(len(SPECIALS))) != SPECIALS:
         raise CallError(f"{name} has a vocabulary of another tool, with other tokens for begin and end")
-    return model.to(device).eval(), tokenizer
+    return model.to(device).eval(), task.tokenizer
