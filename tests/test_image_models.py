@@ -132,8 +132,8 @@ def tree(root, model, **data):
         },
         "model": model,
         "training": {
-            "max_tokens": 60, "max_steps": 60, "max_epochs": None, "learning_rate": 5e-3, "warmup": 5,
-            "schedule": "cosine", "validate_every": 60,
+            "max_tokens": 60, "max_steps": 40, "max_epochs": None, "learning_rate": 5e-3, "warmup": 5,
+            "schedule": "cosine", "validate_every": 40,
         },
     }  # fmt: skip
 

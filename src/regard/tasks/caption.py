@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -131,17 +132,17 @@ class Caption:
     def _quick(self, model: Captioner) -> tuple[list[str], list[tuple[str, ...]]]:
         """What the model says, greedily, of the first validation pictures, and what is right."""
         store = self._stores["valid"]
-        rows = range(min(QUICK, len(store)))
-        found = self._search(model, torch.from_numpy(store.pixels[: len(rows)].copy()), beam=1, n_best=1)
+        rows = np.arange(min(QUICK, len(store)))
+        found = self._search(model, self._sights["valid"](rows, rows, 0), beam=1, n_best=1)
         said = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
         return said, [store.entries[row].texts for row in rows]
 
     def sample(self, model: nn.Module) -> str:
         assert isinstance(model, Captioner)
         store = self._stores["valid"]
-        row = len(store) // 2
-        found = self._search(model, torch.from_numpy(store.pixels[row : row + 1].copy()), beam=1, n_best=1)
-        entry = store.entries[row]
+        rows = np.array([len(store) // 2])
+        found = self._search(model, self._sights["valid"](rows, rows, 0), beam=1, n_best=1)
+        entry = store.entries[rows[0]]
         return f"{entry.name}\n→ {self.tokenizer.decode(found[0][0].tokens)}\n= {entry.texts[0]}"
 
     def pictures(self, model: nn.Module) -> list[Picture]:
@@ -189,13 +190,14 @@ class Caption:
         names = [f"{row},{column}" for row in range(rows) for column in range(columns)]
         return Alignment([*self.tokenizer.labels(tokens), "</s>"], names, weights)
 
-    def _search(self, model: Captioner, pixels: Tensor, *, prefix: str = "", **how: Any) -> list[list[Hypothesis]]:
+    def _search(self, model: Captioner, seen: Tensor, *, prefix: str = "", **how: Any) -> list[list[Hypothesis]]:
+        """`seen`: pixels, or the features of them."""
         decoding = self.recipe.decoding.model_copy(update=how)
         device, start = next(model.parameters()).device, self.tokenizer.encode(prefix)
         found: list[list[Hypothesis]] = []
         at_once = max(1, decoding.batch_tokens // regions_of(self.recipe.model.encoder, self.recipe.data))
         with torch.inference_mode():
-            for group in pixels.split(at_once):
+            for group in seen.split(at_once):
                 found += from_memory(model, model.encode(group.to(device)), decoding, start) if len(group) else []
         return found
 

@@ -100,7 +100,7 @@ def frozen_features(store: PictureStore, encoder: PictureEncoder, name: str, cac
         Console(stderr=True).print(f"computing the features of {len(store):,} pictures once, by {name}")
         table = np.memmap(folder / "features", np.float16, mode="w+", shape=shape)
         for start in range(0, len(store), AT_ONCE):
-            pixels = torch.from_numpy(np.ascontiguousarray(store.pixels[start : start + AT_ONCE]))
+            pixels = torch.from_numpy(np.array(store.pixels[start : start + AT_ONCE]))  # the file is not writable
             table[start : start + AT_ONCE] = _features(encoder, pixels).half().cpu().numpy()
         table.flush()
 
