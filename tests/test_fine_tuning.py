@@ -126,7 +126,7 @@ def test_adapters_read_by_peft_give_the_same_numbers(tmp_path):
 
 
 def test_maps_that_cannot_be_adapted_are_refused():
-    with pytest.raises(CallError, match="names no linear map"):
+    with pytest.raises(CallError, match="name no linear map"):
         adapt(model(), 2, 2.0, ["*.nothing"])
     with pytest.raises(CallError, match="shares its weights with the embedding"):
         adapt(model(), 2, 2.0, ["output"])

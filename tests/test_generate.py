@@ -219,7 +219,9 @@ def test_draws_follow_the_seed_and_the_limits():
     texts = write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
     assert texts == write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
     assert [len(text) for text in texts] == [12, 12, 12]
-    assert write([[5]], how, end=None) == texts[:1]
+    assert write([[5, 5], [5]], how, end=None) == [texts[2], texts[0]]  # alone and in company, at any place
+    same = write([[5]] * 2, how, end=None)
+    assert same[0] == texts[0] != same[1]
     assert texts != write([[5], [6, 7, 8, 9], [5, 5]], how._replace(seed=4), end=None)
     greedy = write([[5, 6]], Drawing(temperature=0.0), end=None)
     assert write([[5, 6]], Drawing(temperature=2.0, top_k=1), end=None) == greedy

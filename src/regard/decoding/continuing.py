@@ -12,7 +12,9 @@ Repetition penalty: Keskar et al. 2019, section 4.1 (arXiv:1909.05858): logits o
 divided by θ where they are positive, and multiplied by it where they are not.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -67,12 +69,13 @@ def continued(
 ) -> Iterator[Written]:
     """Tokens as they are written. A text ends with the token `end` (which is told), or when `ended` of a token says so.
 
-    Each text draws from numbers of its own, which its place and the seed decide.
+    Each text draws from numbers of its own, which the seed and its prompt decide: it is the same alone and in company.
+    The second of two equal prompts goes on with other numbers than the first.
     """
     texts = [list(prompt)[-(context - 1) :] for prompt in prompts]
     if not all(texts):
         raise ValueError("a prompt needs a token at least: the one that begins a text")
-    chance = [torch.Generator().manual_seed(drawing.seed * 1_000_003 + row) for row in range(len(texts))]
+    chance = _generators(prompts, drawing.seed)
     left = [max_length] * len(texts)  # tokens that each may still write
     rows = list(range(len(texts)))  # the text of each row of the state
     known = min(map(len, texts), default=0)  # tokens of each text that are in the state
@@ -105,6 +108,16 @@ def continued(
             else:
                 last = torch.tensor([texts[row][known - 1] for row in rows], device=device)
                 features, state = model.step(last, state)
+
+
+def _generators(prompts: Sequence[Sequence[int]], seed: int) -> list[torch.Generator]:
+    seen: Counter[tuple[int, ...]] = Counter()
+    made = []
+    for prompt in map(tuple, prompts):
+        digest = blake2b(f"{seed} {seen[prompt]} {prompt}".encode(), digest_size=8).digest()
+        made.append(torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1))
+        seen[prompt] += 1
+    return made
 
 
 def _read(model: Reads, texts: list[list[int]], context: int, device: torch.device) -> tuple[Tensor, Any]:

@@ -28,7 +28,8 @@ class LoraSettings(Settings):
     rank: int = Field(8, ge=1, description="width of the small matrices")
     alpha: float = Field(16.0, gt=0, description="what they add is multiplied by alpha / rank")
     targets: list[str] = Field(
-        ["*.project", "*.out", "*.widen", "*.narrow"], description="linear maps that get one; * is anything"
+        ["*.project", "*.project_kv", "*.out", "*.widen", "*.narrow"],
+        description="linear maps that get one; * is anything",
     )
 
 

@@ -49,9 +49,8 @@ def adapt(model: nn.Module, rank: int, alpha: float, targets: Sequence[str], lea
     """
     linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     chosen = [name for name in linear if any(fnmatchcase(name, pattern) for pattern in targets)]
-    for pattern in targets:
-        if not any(fnmatchcase(name, pattern) for name in linear):
-            raise CallError(f"training.lora.targets: {pattern!r} names no linear map{nearest(pattern, linear)}")
+    if not chosen:
+        raise CallError(f"training.lora.targets: {', '.join(targets)} name no linear map{nearest(targets[0], linear)}")
     shared = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     for name in chosen:
         if id(linear[name].weight) in shared:

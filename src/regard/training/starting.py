@@ -25,7 +25,8 @@ class Taken:
         every = len(self.whole) + len(self.rows) + len(self.new)
         said = [f"{len(self.whole)} of {every} weights are those of {origin}"]
         for name, (some, rows) in self.rows.items():
-            said.append(f"{name}: {some:,} of {rows:,} rows, by token; the others are new")
+            rest = "; the others are new" if some < rows else ""
+            said.append(f"{name}: {some:,} of {rows:,} rows, by token{rest}")
         said += [f"{name} is new: {why}" for name, why in self.new.items()]
         if self.left:
             said.append(f"not used: {', '.join(self.left)}")
