@@ -10,6 +10,7 @@ from tokenizers import Tokenizer as Inner
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import regard
+from regard.attention import Silence
 from regard.commands.import_ import import_model
 from regard.decoders.transformer import TransformerState
 from regard.errors import CallError, RegardError
@@ -146,8 +147,8 @@ def test_quick_steps_say_what_the_others_say(family, tmp_path):
         whole = model.features(tokens)[0]
         first, quick = model.read(tokens[:, :4], model.start(1, places=9))  # room for 9 of 11: it has to grow
         assert isinstance(quick, TransformerState)
-        assert quick.single
-        plain, features, others = replace(quick, single=False), [first], [first]
+        assert quick.single is not None
+        plain, features, others = replace(quick, single=None), [first], [first]
         for token in tokens[0, 4:]:
             before = quick
             x, quick = model.step(token[None], quick)
@@ -158,6 +159,11 @@ def test_quick_steps_say_what_the_others_say(family, tmp_path):
             assert torch.allclose(again, x, atol=1e-5)
     assert torch.allclose(torch.cat(features), whole[3:], atol=1e-5)
     assert torch.allclose(torch.cat(others), whole[3:], atol=1e-5)
+    with torch.inference_mode(), Silence({model.decoder.layers[1].attention: [2]}):
+        _, state = model.read(tokens[:, :4], model.start(1, places=9))
+        silenced, _ = model.step(tokens[0, 4:5], state)
+        assert torch.allclose(silenced, model.features(tokens[:, :5])[:, -1], atol=1e-5)
+    assert (silenced - features[1]).abs().max() > 1e-3, "a silent head is silent in quick steps, too"
 
 
 # --------------------------------------------------------------------------------------------------------------- GGUF

@@ -41,7 +41,7 @@ class TransformerState:
     device: torch.device
     watch: bool = False
     weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
-    single: bool = False  # whether the steps of one row may go the quick way
+    single: single_steps.Layers | None = None  # for steps of one row, if they can go the quick way
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
@@ -111,7 +111,7 @@ class TransformerDecoder(Decoder):
             copies=copies,
             device=self.embedding.table.weight.device,
             watch=watch,
-            single=places is not None and memory is None and all(map(single_steps.suits, blocks)),
+            single=single_steps.prepare(blocks) if places is not None and rows == 1 and memory is None else None,
         )
 
     def step(
@@ -121,10 +121,10 @@ class TransformerDecoder(Decoder):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
             x, after = plain_steps.step(list(self._blocks()), x, state)
             return self.norm(x), after
-        quick = state.single and state.rows == 1 and not (torch.is_grad_enabled() or tracing() or self.training)
-        if quick and single_steps.has_room(state.past):
+        seen = torch.is_grad_enabled() or tracing()
+        if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
-            x, rooms = single_steps.step(list(self._blocks()), x, cast(tuple[Room, ...], state.past))
+            x, rooms = single_steps.step(state.single, x, cast(tuple[Room, ...], state.past))
             return self.norm(x), replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)
