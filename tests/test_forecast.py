@@ -164,6 +164,7 @@ def test_a_model_without_attention_says_so(tmp_path):
         run.look(waves())
 
 
+@pytest.mark.slow
 def test_attention_finds_the_planted_lag(tmp_path):
     """Nothing but the driver's step `LAG` ago says anything about the follower."""
     overrides = {"training": {"max_epochs": 7}}

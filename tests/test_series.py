@@ -298,6 +298,16 @@ def test_the_instance_norm_is_undone():
     torch.testing.assert_close(model.predict(past * factor + level, known).squeeze(-1), expected, rtol=1e-3, atol=1e-2)
 
 
+def test_taking_the_last_value_makes_levels_alike():
+    torch.manual_seed(0)
+    lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
+    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, hidden=7, instance_norm="last")
+    model = build_forecaster(how, lay).eval()
+    past, known, level = torch.randn(2, 11, 3), torch.empty(2, 5, 0), torch.tensor([-7.0, 0.0, 100.0])
+    expected = model.predict(past, known).squeeze(-1) + level
+    torch.testing.assert_close(model.predict(past + level, known).squeeze(-1), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_patches_read_each_target_alone():
     torch.manual_seed(0)
     lay = Layout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)

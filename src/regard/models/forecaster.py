@@ -14,7 +14,8 @@ line is hard to beat on such data (Zeng et al. 2022, arXiv:2205.13504), and what
 Reversible instance norm (Kim et al. 2022, section 2, ICLR; without its affine map): each target's mean and deviation
 over the window are taken away before the model and given back to its output, so a level never seen is no trouble.
 
-    x' = (x − mean_window) / √(var_window + ε)         ŷ = ŷ' √(var_window + ε) + mean_window
+    window   x' = (x − mean_window) / √(var_window + ε)         ŷ = ŷ' √(var_window + ε) + mean_window
+    last     x' = x − x_last                                    ŷ = ŷ' + x_last           (Zeng et al. 2022, NLinear)
 
 Loss: squared or absolute error, or the pinball loss of quantiles q (Koenker and Bassett 1978): max(q e, (q − 1) e),
 e = y − ŷ_q, whose mean is least where ŷ_q has the share q of the values below it.
@@ -36,6 +37,7 @@ from regard.layers.norm import norm
 from regard.layers.transformer import Block
 
 EPSILON = 1e-5
+InstanceNorm = Literal["window", "last", "none"]
 
 
 @runtime_checkable
@@ -51,7 +53,7 @@ class Window(Protocol):
 
 
 class Level(NamedTuple):
-    """Mean and deviation of each target over a window."""
+    """What is taken from each target of a window, and what the rest is divided by."""
 
     mean: Float[Tensor, "B 1 M"]
     deviation: Float[Tensor, "B 1 M"]
@@ -60,6 +62,10 @@ class Level(NamedTuple):
     def of(cls, past: Float[Tensor, "B S M"]) -> "Level":
         variance, mean = torch.var_mean(past, dim=1, keepdim=True, correction=0)
         return cls(mean, (variance + EPSILON).sqrt())
+
+    @classmethod
+    def last(cls, past: Float[Tensor, "B S M"]) -> "Level":
+        return cls(past[:, -1:], torch.ones_like(past[:, -1:]))
 
 
 class SeriesDecoder(nn.Module):
@@ -116,10 +122,11 @@ class Forecaster(nn.Module):
         quantiles: Sequence[float] = (),
         *,
         loss: Literal["mse", "mae"] = "mse",
-        instance_norm: bool = True,
+        instance_norm: InstanceNorm = "window",
     ) -> None:
         super().__init__()
-        self.targets, self.loss, self.instance_norm = targets, loss, instance_norm
+        self.targets, self.loss = targets, loss
+        self.instance_norm: InstanceNorm = instance_norm
         self.outputs = max(1, len(quantiles))  # for each target of each step
         self.middle = list(quantiles).index(0.5) if quantiles else 0
         self.register_buffer("quantiles", torch.tensor(list(quantiles)), persistent=False)
@@ -130,10 +137,11 @@ class Forecaster(nn.Module):
 
     def predict(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
         """The values of each target at each step ahead: one, or one for each quantile, which never cross."""
-        if not self.instance_norm:
+        if self.instance_norm == "none":
             said = self.say(past, known)
         else:
-            level = Level.of(past[..., : self.targets])
+            own = past[..., : self.targets]
+            level = Level.last(own) if self.instance_norm == "last" else Level.of(own)
             own = (past[..., : self.targets] - level.mean) / level.deviation
             said = self.say(torch.cat([own, past[..., self.targets :]], dim=-1), known)
             said = said * level.deviation.unsqueeze(-1) + level.mean.unsqueeze(-1)
@@ -162,7 +170,7 @@ class EncoderDecoderForecaster(Forecaster):
         quantiles: Sequence[float] = (),
         *,
         loss: Literal["mse", "mae"] = "mse",
-        instance_norm: bool = True,
+        instance_norm: InstanceNorm = "window",
     ) -> None:
         super().__init__(targets, quantiles, loss=loss, instance_norm=instance_norm)
         self.encoder, self.decoder = encoder, decoder
@@ -184,7 +192,7 @@ class PatchForecaster(Forecaster):
         quantiles: Sequence[float] = (),
         *,
         loss: Literal["mse", "mae"] = "mse",
-        instance_norm: bool = True,
+        instance_norm: InstanceNorm = "window",
         dropout: float = 0.0,
         shortcut: int | None = None,
     ) -> None:

@@ -94,8 +94,10 @@ class _ModelSettings(Settings):
         [], description="quantiles to predict, such as 0.1,0.5,0.9; none: one value for each step"
     )
     loss: Literal["mse", "mae"] = Field("mse", description="error that is made small, where there are no quantiles")
-    instance_norm: bool = Field(
-        True, description="take each window's own mean and deviation away, and give them back to the output"
+    instance_norm: Literal["window", "last", "none"] = Field(
+        "window",
+        description="taken from each window's targets and given back to the output: its mean and deviation, its last "
+        "value, or nothing",
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -197,7 +199,7 @@ class ForecastRecipe(Recipe):
                 yield "model.kind", "reads each target alone; past, future and calendar need recurrent or transformer"
             if model.patch > data.look_back:
                 yield "model.patch", f"is longer than data.look_back={data.look_back}"
-        if data.mode == "convert" and model.instance_norm:
+        if data.mode == "convert" and model.instance_norm != "none":
             yield "model.instance_norm", "needs the targets' own past, which data.mode=convert does not have"
         step = data.look_back + data.horizon
         if self.training.max_tokens < step:
