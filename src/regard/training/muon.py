@@ -82,10 +82,12 @@ def orthogonal(update: Float[Tensor, "B m n"]) -> Float[Tensor, "B m n"]:
     tall = update.shape[-2] > update.shape[-1]
     x = update.mT if tall else update  # the smaller side first: A is then the smaller of the two squares
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-20)
+    if x.device.type == "cuda":  # Jordan's choice: a GPU is many times faster at it, and singular values are about 1
+        x = x.bfloat16()
     for _ in range(ROUNDS):
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
+    return (x.mT if tall else x).to(update.dtype)
 
 
 def _gradient(weight: Tensor) -> Tensor:
