@@ -67,9 +67,21 @@ def test_position_attention_is_the_papers():
 def test_a_convolutional_network_has_a_grid():
     net = ConvNet((13, 22), [8, 16], depth=2, attention=[1], channels=1)
     memory = net(torch.randn(3, 1, 13, 22))
-    assert memory.grid == (4, 6)
-    assert memory.vectors.shape == (3, 24, 16)
+    assert memory.grid == (3, 5)
+    assert memory.vectors.shape == (3, 15, 16)
     torch.testing.assert_close(memory.summary, memory.vectors.mean(1))
+
+
+def test_a_region_of_the_grid_is_where_it_is_drawn():
+    """Turned by half a circle, a network with turned kernels sees the same: no stage moves the map to a side."""
+    net = ConvNet((16, 24), [8, 8, 8]).eval()
+    images = torch.randn(1, 3, 16, 24)
+    expected = net(images).vectors.flip(1)
+    with torch.no_grad():
+        for part in net.modules():
+            if isinstance(part, torch.nn.Conv2d):
+                part.weight.copy_(part.weight.flip(2, 3))
+    torch.testing.assert_close(net(images.flip(2, 3)).vectors, expected)
 
 
 @pytest.mark.parametrize(("preset", "millions"), [("Ti/16", 5.7), ("S/16", 22.1), ("B/16", 86.6)])

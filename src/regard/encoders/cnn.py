@@ -1,7 +1,10 @@
 """A small convolutional network, and self-attention over its positions.
 
-    stage     x ← relu(norm(conv 3×3, stride 2)),   then  x ← x + relu(norm(conv 3×3))  depth − 1 times
+    stage     x ← relu(norm(conv 4×4, stride 2)),   then  x ← x + relu(norm(conv 3×3))  depth − 1 times
     memory    the C channels at each position of the last stage;   summary: their mean
+
+Four taps at a stride of two are centred on the two pixels that they replace (three would move each stage's map by half
+a pixel, and half of a region after three stages), so that a region of the grid is where pictures of attention draw it.
 
 Channels are normalised in groups of 8 within a picture (Wu and He 2018, arXiv:1803.08494), not over a batch: what a
 picture gives then depends on no other picture, however a batch is split over processes.
@@ -43,11 +46,11 @@ class PositionAttention(nn.Module):
 
 
 class Convolution(nn.Module):
-    """3×3, normalised, relu; of stride 2, or around a shortcut."""
+    """4×4 of stride 2, or 3×3 around a shortcut; normalised, relu."""
 
     def __init__(self, inputs: int, channels: int, *, stride: int) -> None:
         super().__init__()
-        self.convolve = nn.Conv2d(inputs, channels, 3, stride=stride, padding=1, bias=False)
+        self.convolve = nn.Conv2d(inputs, channels, stride + 2, stride=stride, padding=1, bias=False)
         self.norm = nn.GroupNorm(channels // GROUP, channels)
         self.shortcut = stride == 1
         nn.init.kaiming_normal_(self.convolve.weight, nonlinearity="relu")
@@ -73,7 +76,9 @@ class ConvNet(nn.Module):
         if any(width % GROUP for width in stages):
             raise CallError(f"stages={list(stages)} must be multiples of {GROUP}")
         self.size, self.channels = size, channels
-        self.grid = (-(-size[0] // 2 ** len(stages)), -(-size[1] // 2 ** len(stages)))
+        self.grid = (size[0] >> len(stages), size[1] >> len(stages))
+        if 0 in self.grid:
+            raise CallError(f"{len(stages)} stages halve images of {size[0]}×{size[1]} pixels too often")
         self.memory_width = self.summary_width = stages[-1]
         parts: list[nn.Module] = []
         for number, (inputs, width) in enumerate(zip([channels, *stages], stages, strict=False)):

@@ -4,8 +4,8 @@ Vision Transformer (Dosovitskiy et al. 2020, section 3.1, arXiv:2010.11929): an 
 
     z_0 = [class; x_1 W; …; x_K W] + positions      z = norm(blocks(z_0))      summary = z[class], memory = the others
 
-Hybrid (the same section): convolutions come first, and patches are made of their feature map. Ours are 3×3 of stride 2
-(Xiao et al. 2021, arXiv:2106.14881), so that a patch of 8 pixels is 2×2 of what two of them leave.
+Hybrid (the same section): convolutions come first, and patches are made of their feature map. Ours are 4×4 of stride 2
+(Xiao et al. 2021, arXiv:2106.14881, have 3×3), so that a patch of 8 pixels is 2×2 of what two of them leave.
 
 A patch times W is a convolution whose stride is its size. Positions are learned, but begin as sinusoids of row and
 column: the paper's small random numbers take epochs to be noticed beside the patches. The class token is the memory's

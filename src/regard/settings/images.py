@@ -54,7 +54,7 @@ class PictureSettings(Settings):
 
 # ------------------------------------------------------------------------------------------------------------ encoders
 class ConvNetSettings(Settings):
-    """A small convolutional network from scratch: stages of 3×3 convolutions, each halving rows and columns."""
+    """A small convolutional network from scratch: stages of convolutions, each halving rows and columns."""
 
     kind: Literal["cnn"] = Field("cnn", description="cnn, vit or efficientnet")
     stages: list[int] = Field([32, 64, 128], min_length=1, description="channels of each stage")
@@ -93,7 +93,7 @@ class VisionTransformerSettings(Settings):
     layers: int = Field(4, ge=1, description="depth")
     hidden: int | None = Field(None, ge=1, description="width inside the feed-forward layers; by default 4 · width")
     stem: list[int] = Field(
-        [], description="hybrid: channels of 3×3 convolutions of stride 2 before the patches, which they make smaller"
+        [], description="hybrid: channels of convolutions of stride 2 before the patches, which they make smaller"
     )
     eps: float = Field(1e-5, gt=0, description="what the norms add to the variance, against division by zero")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
@@ -123,6 +123,8 @@ def fits(encoder: Settings, data: PictureSettings) -> Iterator[tuple[str, str]]:
     """What is wrong between an encoder and the pictures it is to read: (field of the encoder, why)."""
     if isinstance(encoder, VisionTransformerSettings) and (data.height % encoder.patch or data.width % encoder.patch):
         yield "patch", f"must divide data.height={data.height} and data.width={data.width}"
+    if isinstance(encoder, ConvNetSettings) and min(data.height, data.width) >> len(encoder.stages) == 0:
+        yield "stages", f"halve pictures of data.height={data.height} and data.width={data.width} too often"
     if isinstance(encoder, EfficientNetSettings):
         if data.channels != 3:
             yield "kind", "reads colours: data.channels must be 3"

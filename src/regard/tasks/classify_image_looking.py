@@ -91,7 +91,7 @@ def _positions(
     grid = next(
         (rows, columns)
         for stage in range(1, 33)
-        for rows, columns in [tuple(-(-side // 2**stage) for side in body.size)]
+        for rows, columns in [(body.size[0] >> stage, body.size[1] >> stage)]
         if rows * columns == table.shape[-1]
     )
     axes = {"source": axis(grid=grid, image=picture)}
