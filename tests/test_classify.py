@@ -151,12 +151,11 @@ def test_a_model_without_attention_says_what_can_still_be_asked(tmp_path):
 
 def test_the_lectures_classifier_attends_over_its_states_and_has_their_size():
     from regard import config
-    from regard.data.tokens import Tokenizer
+    from regard.data.specials import OURS
     from regard.tasks.classify_build import build_text_classifier
 
     settings = config.read("classify-recurrent")
-    tokenizer = Tokenizer.train([" ".join(f"w{n}" for n in range(4996))], "space", size=5000)
-    model = build_text_classifier(settings.model, tokenizer, 2)  # pyright: ignore
+    model = build_text_classifier(settings.model, 5000, OURS, 2)  # pyright: ignore
     size = sum(parameter.numel() for parameter in model.parameters())
     assert size == 5000 * 32 + 4 * 100 * (32 + 100 + 2) + 2 * 101  # torch has two biases a gate
     assert abs(size - 210_000) < 5_000

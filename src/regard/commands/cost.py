@@ -3,16 +3,21 @@
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from regard import config
 from regard.cost.estimate import Cost
 from regard.cost.hardware import find as find_hardware
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
+from regard.data.specials import OURS
 from regard.errors import CallError, nearest
+from regard.pretrained import encoder
+from regard.settings.classify import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
 from regard.settings.generate import GenerateRecipe
 from regard.settings.translate import TranslateRecipe
 from regard.tasks.build import build_seq2seq
+from regard.tasks.classify_build import TextModel, build_text_classifier
 from regard.tasks.generate import build_language_model
 
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
@@ -58,10 +63,22 @@ def cost(
             utilisation=utilisation,
             notes=("the vocabulary is taken as full (data.tokenizer.size); small data fills less",),
         )
+    if isinstance(settings, ClassifyRecipe) and isinstance(settings.data, TextSettings):
+        length = length or min(LENGTH, settings.data.max_length)
+        return model_cost(
+            _text_classifier(settings, settings.data.tokenizer.size),
+            batch=batch or max(1, settings.training.max_tokens // length),
+            length=length,
+            name=recipe,
+            hardware=machine,
+            dtype=dtype,
+            utilisation=utilisation,
+            notes=("the vocabulary is taken as full (data.tokenizer.size), and two classes are counted",),
+        )
     if not isinstance(settings, TranslateRecipe):
         raise CallError(
-            f"{recipe}: cost counts translators, language models and published ones; `regard check {recipe}` says how "
-            f"large the model of the job {settings.task!r} is"
+            f"{recipe}: cost counts translators, classifiers of text, language models and published ones; "
+            f"`regard check {recipe}` says how large the model of the job {settings.task!r} is"
         )
     tokens = settings.data.tokenizer
     with torch.device("meta"):
@@ -79,3 +96,12 @@ def cost(
         utilisation=utilisation,
         notes=("vocabularies are taken as full (data.tokenizer.size); small data fills less",),
     )
+
+
+def _text_classifier(settings: ClassifyRecipe, vocabulary: int) -> nn.Module:
+    """With two classes; a pretrained encoder tells its own sizes and vocabulary."""
+    assert isinstance(settings.model, TextModel)
+    found = encoder(settings.model.path) if isinstance(settings.model, PretrainedClassifierSettings) else None
+    entries, specials = (vocabulary, OURS) if found is None else (found.tokenizer.size, found.tokenizer.specials)
+    with torch.device("meta"):
+        return build_text_classifier(settings.model, entries, specials, 2, found and found.settings)

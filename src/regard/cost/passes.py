@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.cost.estimate import Cost, estimate
 from regard.cost.hardware import Hardware
 from regard.encoders.image import VisionTransformer
+from regard.models.classifier import Classifier
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision import ImageClassifier
@@ -26,7 +27,7 @@ def model_cost(
     training_tokens: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Cost:
-    """The cost of a translator, language model or image classifier on the meta device. See `estimate`.
+    """The cost of a translator, language model or classifier on the meta device. See `estimate`.
 
     A translator's operations are for a target token and a source token: sources are as long as targets.
     """
@@ -38,6 +39,8 @@ def model_cost(
         decoder, forward = model.decoder, lambda: model.logits(model.features(model.encode(tokens), tokens))
     elif isinstance(model, LanguageModel):
         decoder, forward = model.decoder, lambda: model.logits(model.features(tokens))
+    elif isinstance(model, Classifier):
+        forward = lambda: model.logits(tokens)  # noqa: E731
     elif isinstance(model, ImageClassifier):
         encoder = cast(VisionTransformer, model.encoder)
         images = torch.zeros(batch, encoder.channels, *encoder.size, device=device)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.layer import Attention
 from regard.data.labels import Labels
-from regard.data.tokens import Tokenizer
+from regard.data.specials import Specials
 from regard.encoders.text import RecurrentEncoder
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
@@ -27,23 +27,24 @@ TextModel = RecurrentClassifierSettings | TransformerClassifierSettings | Pretra
 
 def build_text_classifier(
     s: TextModel,
-    tokenizer: Tokenizer,
+    vocabulary: int,
+    specials: Specials,
     classes: int,
     pretrained: EncoderSettings | None = None,
     weights: Float[Tensor, " N"] | None = None,
 ) -> Classifier:
-    """`pretrained`: the sizes of the encoder that `kind: pretrained` stands for."""
-    pad = tokenizer.specials.pad or 0
+    """`vocabulary`: how many entries it has, and which are special; `pretrained`: the sizes of that encoder."""
+    pad = specials.pad or 0
     if isinstance(s, RecurrentClassifierSettings):
         encoder: nn.Module = RecurrentEncoder(
-            Embedding(tokenizer.size, s.embedding, dropout=s.dropout), s.width,
+            Embedding(vocabulary, s.embedding, dropout=s.dropout), s.width,
             cell=s.cell, depth=s.layers, bidirectional=s.bidirectional, dropout=s.dropout,
         )  # fmt: skip
         width = s.width
     else:
         sizes = s if isinstance(s, TransformerClassifierSettings) else pretrained
         assert sizes is not None, "prepare or restore comes first"
-        encoder, width = build_encoder(sizes, tokenizer.size, pad=pad), sizes.width
+        encoder, width = build_encoder(sizes, vocabulary, pad=pad), sizes.width
     pooling: nn.Module
     if s.pooling == "attention":
         pooling = AttentionPooling(build_score(s.score, width, width, width), width)
@@ -53,7 +54,6 @@ def build_text_classifier(
         pooling = Attended(Attention(build_score(s.score, width, width, width), width, width), pooling)
     noise = None
     if s.word_dropout:
-        specials = tokenizer.specials
         if specials.unk is None:
             raise CallError(f"model.word_dropout={s.word_dropout:g} needs a vocabulary with a token for unknown words")
         keep = [index for index in (pad, specials.start, specials.end) if index is not None]

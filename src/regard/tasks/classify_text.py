@@ -1,6 +1,7 @@
 """Texts for classification: token ids, batches of like length, an encoder, and where it looks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.cost.hardware import here
+from regard.cost.passes import model_cost
 from regard.data.check import CheckReport
 from regard.data.labelled import labelled_source
 from regard.data.labelled_batches import Frame, LabelledBatches
@@ -31,9 +34,9 @@ from regard.settings.classify import (
 from regard.settings.encoder import EncoderSettings
 from regard.tasks import classify_looking
 from regard.tasks.classify import Example
-from regard.tasks.classify_build import build_text_classifier, class_weights
+from regard.tasks.classify_build import TextModel, build_text_classifier, class_weights
 from regard.tasks.looking import evaluating
-from regard.tasks.scoring import texts
+from regard.tasks.scoring import cost_lines, texts
 from regard.tasks.search import in_groups
 
 
@@ -62,7 +65,14 @@ class TextReader:
         self._tokenizer, self._labels = self._prepared.tokenizer, self._prepared.labels
 
     def check(self, cache: Path) -> CheckReport:
-        return check_labelled(self.data, self._read(cache, strict=False))
+        """What is wrong with the data, and what the model will cost on it."""
+        prepared = self._read(cache, strict=False)
+        with torch.device("meta"):
+            model = self._model(prepared.tokenizer, prepared.labels)
+        train, budget = prepared.stores["train"], self.recipe.training.max_tokens
+        length = max(1, round(len(train.source_ids) / max(1, len(train))))
+        cost = model_cost(model, batch=max(1, budget // length), length=length, hardware=here(0.3))
+        return replace(check_labelled(self.data, prepared), estimates=cost_lines(cost, len(train.source_ids)))
 
     def _read(self, cache: Path, *, strict: bool) -> PreparedTexts:
         model = self.recipe.model
@@ -79,7 +89,7 @@ class TextReader:
             train = self._prepared.stores["train"]
             counts = class_counts(train, len(self.labels))
             weights = class_weights(self.recipe.model.class_weights, self.labels, counts, len(train))
-        model = build_text_classifier(self.recipe.model, self.tokenizer, len(self.labels), self._settings, weights)
+        model = self._model(self.tokenizer, self.labels, weights)
         if self._first is not None:
             model.encoder.load_state_dict(self._first)
         return model
@@ -170,6 +180,12 @@ class TextReader:
         )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------------------- parts
+    def _model(self, tokenizer: Tokenizer, labels: Labels, weights: Float[Tensor, " N"] | None = None) -> Classifier:
+        assert isinstance(self.recipe.model, TextModel)
+        return build_text_classifier(
+            self.recipe.model, tokenizer.size, tokenizer.specials, len(labels), self._settings, weights
+        )
+
     @property
     def labels(self) -> Labels:
         assert self._labels is not None, "prepare or restore comes first"

@@ -5,6 +5,7 @@ from itertools import islice
 
 import torch
 
+from regard.cost.estimate import Cost
 from regard.cost.hardware import here
 from regard.cost.passes import model_cost
 from regard.cost.units import count, duration, memory
@@ -44,13 +45,18 @@ def estimates(recipe: TranslateRecipe, prepared: PreparedPairs) -> dict[str, str
         model = build_seq2seq(recipe.model, prepared.source.size, prepared.target.size)
     rows = max(1, recipe.training.max_tokens // (2 * length))
     cost = model_cost(model, batch=rows, length=length, hardware=here(0.3))
+    full = f"{batches.len_epoch(0):,}, {batches.fill():.0%} full"
+    return {**cost_lines(cost, len(prepared.train.target_ids)), "batches in an epoch": full}
+
+
+def cost_lines(cost: Cost, tokens: int) -> dict[str, str]:
+    """What a check tells of a model's cost, where an epoch has so many tokens."""
     assert cost.time is not None
-    seconds = len(prepared.train.target_ids) / cost.time.training_tokens_per_second
+    seconds = tokens / cost.time.training_tokens_per_second
     return {
         "parameters": count(cost.parameters),
         "memory for training": memory(cost.memory.training),
         "time for an epoch": f"about {duration(seconds)} at {cost.time.utilisation:.0%} of this machine's peak",
-        "batches in an epoch": f"{batches.len_epoch(0):,}, {batches.fill():.0%} full",
     }
 
 
