@@ -150,11 +150,18 @@ def _run_options(command: Any) -> Any:
 @click.option(
     "--alignments", is_flag=True, help="Alignment error of every layer and head against gold word alignments."
 )
-def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: bool) -> None:
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write tables and pictures to FILE.html.")
+def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: bool, output: Path | None) -> None:
     """Score a trained model on its test data, or on data.test=FILE."""
     from regard import api
+    from regard.commands.evaluate import require_page, write_page
 
+    if output is not None:
+        require_page(output)
     scores = api.load(run).evaluate(overrides, alignments=alignments)
+    if output is not None:
+        write_page(scores, f"{run.name}: scores", output)
+        say(f"written: {output}")
     emit(scores.as_dict()) if as_json else show_table(scores.table())
 
 

@@ -131,7 +131,10 @@ def _page(comparison: Comparison) -> str:
     rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
     named = list(enumerate(comparison.rows))
     key = "".join(f'<li><span class="swatch s{n % COLOURS}"></span>{escape(row.name)}</li>' for n, row in named)
-    charts = [line_chart("BLEU by words of the source", _by_length(comparison.rows), x_label="words", legend=False)]
+    charts = []
+    if any(row.by_length for row in comparison.rows):
+        lines = _by_length(comparison.rows)
+        charts.append(line_chart("BLEU by words of the source", lines, x_label="words", legend=False))
     validated = dict.fromkeys(score for row in comparison.rows for one in row.history for score in one["scores"])
     charts += [line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in validated]
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]

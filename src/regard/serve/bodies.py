@@ -135,6 +135,9 @@ class PredictionOut(BaseModel):
     score: float
     n_best: list[OutputOut]
     alignment: AlignmentOut | None = None
+    labels: list[str] | None = Field(None, description="of a classifier: the labels given")
+    probabilities: dict[str, float] | None = Field(None, description="of a classifier: of every class")
+    vector: list[float] | None = Field(None, description="of an encoder: the text as a vector")
 
 
 class Predictions(BaseModel):

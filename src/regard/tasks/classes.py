@@ -80,20 +80,20 @@ def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, thresho
             {"": name, **{other: int(count) for other, count in zip(labels.names, row, strict=True)}}
             for name, row in zip(labels.names, matrix, strict=True)
         ]
-    return Scores(values, {}, details)
+    return Scores(values, {}, details, pictures(logits, rows, labels, "Test data"))
 
 
-def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> list[Picture]:
-    """The confusion matrix (of one label each) and the reliability of probabilities, on validation data."""
+def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, data: str) -> list[Picture]:
+    """The confusion matrix (of one label each) and the reliability of probabilities; `data` says of what."""
     found = []
     if not labels.several and len(labels) <= WIDEST:
         matrix = confusion(_first(rows), logits.argmax(1), len(labels))
         share = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
         rights = [f"{name} ({count})" for name, count in zip(labels.names, matrix.sum(1), strict=True)]
-        note = "Validation data. Rows: the right class (and how many there are); columns: what the model said."
+        note = f"{data}. Rows: the right class (and how many there are); columns: what the model said."
         found.append(Picture("Confusion", heat_map(share, rights, labels.names, "Confusion"), note))
     error, bins = _calibration(logits, rows, labels)
-    note = f"Validation data. Bars: how often right; line: how sure. Expected calibration error {error:.1f} points."
+    note = f"{data}. Bars: how often right; line: how sure. Expected calibration error {error:.1f} points."
     found.append(Picture("Calibration", _reliability_diagram(bins), note))
     return found
 

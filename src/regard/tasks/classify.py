@@ -156,7 +156,7 @@ class Classify:
         """The confusion matrix and calibration on validation data, and where the model looks in a few examples."""
         assert isinstance(model, Classifier)
         logits, rows = self.reader.valid(model)
-        pictures = classes.pictures(logits, rows, self.labels, self.recipe.decoding.threshold)
+        pictures = classes.pictures(logits, rows, self.labels, "Validation data")
         for example in self.reader.some(PICTURES):
             try:
                 record = self.look(model, example.input)

@@ -69,13 +69,25 @@ class Prediction:
         return found
 
 
+class Picture(NamedTuple):
+    """Something for the report of a run, or the page of its scores. `html` is put in as it is."""
+
+    title: str
+    html: str
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class Scores:
-    """What `evaluate` found: numbers by name, and what belongs to them (signatures, tables by length or by head)."""
+    """What `evaluate` found: numbers by name, and what belongs to them (signatures, tables by length or by head).
+
+    `pictures` are for pages; JSON and the terminal have the tables.
+    """
 
     values: dict[str, float]
     notes: dict[str, str] = field(default_factory=dict)
     details: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    pictures: list[Picture] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.values, **self.notes, **self.details}
@@ -100,14 +112,6 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows:
         table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
     return table
-
-
-class Picture(NamedTuple):
-    """Something for the report of a run. `html` is put in as it is."""
-
-    title: str
-    html: str
-    note: str = ""
 
 
 @runtime_checkable

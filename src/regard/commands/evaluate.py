@@ -1,0 +1,31 @@
+"""`regard evaluate RUN -o PAGE.html`: the scores, their tables and pictures on one page that needs no network."""
+
+import os
+from pathlib import Path
+
+from regard.errors import CallError
+from regard.tasks.task import Scores
+from regard.training.report import Section, page, table, tiles
+
+
+def require_page(file: Path) -> None:
+    """Before anything is computed: can the page be written?"""
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise CallError(f"{file}: scores are written as a page, FILE.html (--json prints them as JSON)")
+    if not file.absolute().parent.is_dir():
+        raise CallError(f"{file}: there is no folder {file.absolute().parent}")
+
+
+def write_page(scores: Scores, title: str, file: Path) -> None:
+    """Whole or not at all."""
+    figures = [(name, f"{value:.4g}") for name, value in scores.values.items()]
+    sections = [Section("Scores", tiles(figures), "; ".join(f"{name}: {text}" for name, text in scores.notes.items()))]
+    sections += [Section(*picture) for picture in scores.pictures]
+    sections += [
+        Section(name, table(list(rows[0]), [list(row.values()) for row in rows]))
+        for name, rows in scores.details.items()
+        if rows
+    ]
+    part = file.with_name(file.name + ".part")
+    part.write_text(page(title, "", sections), encoding="utf-8")
+    os.replace(part, file)
