@@ -128,8 +128,8 @@ class Generate:
         if attention:
             raise CallError("a language model has no source to be aligned with; `look` shows what it looked back at")
         wanted = self.recipe.decoding.n_best
-        texts = [Continuation(self.tokenizer, text, prefix, self.recipe.decoding.stop) for text in inputs]
-        texts = [again for text in texts for again in text.copies(wanted)]
+        stop = self.recipe.decoding.stop
+        texts = [Continuation(self.tokenizer, text, prefix, stop) for text in inputs for _ in range(wanted)]
         for written in self._continued(model, texts):
             texts[written.row].add(written.token, written.log_probability)
         outputs = [Output(prefix + text.text, text.total, text.total) for text in texts]

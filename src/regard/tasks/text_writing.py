@@ -22,14 +22,6 @@ class Continuation:
         self._told = 0  # characters that `news` gave
         self.total = 0.0
 
-    def copies(self, count: int) -> list["Continuation"]:
-        made = []
-        for _ in range(count):
-            copy = object.__new__(Continuation)
-            copy.__dict__ = {**self.__dict__, "_ids": []}
-            made.append(copy)
-        return made
-
     def add(self, token: int, log_probability: float) -> None:
         self._ids.append(token)
         self.total += log_probability
