@@ -12,7 +12,7 @@ from regard.corpora.tones import call, write
 from regard.data.audio_batches import Joined, SpeechBatches, plain_batches
 from regard.data.audio_check import check_speech
 from regard.data.audio_files import Recording, speech_splits
-from regard.data.audio_prepare import prepare_speech
+from regard.data.audio_prepare import prepare_speech, stored
 from regard.data.kinds import END
 from regard.data.pairs import Bad
 from regard.errors import CallError, RegardError
@@ -147,7 +147,8 @@ def prepared(calls, tmp_path_factory):
 def test_the_store_gives_back_sound_text_and_gold(prepared, tmp_path):
     store = prepared.stores["train"]
     assert len(store) == 12
-    made = prepare_speech(settings("corpus:tones", sound={"rate": 8000}), tmp_path).stores["valid"]
+    data = settings("corpus:tones", sound={"rate": 8000})
+    made = stored(tmp_path, data, "valid", speech_splits(data)["valid"], prepared.tokenizer)
     truth = call("valid", 5)
     np.testing.assert_allclose(made[5].samples, truth.samples, atol=2e-5)
     assert made[5].text == truth.text

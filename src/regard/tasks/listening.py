@@ -24,7 +24,7 @@ from regard.decoding.greedy import greedy
 from regard.decoding.protocol import Hypothesis
 from regard.decoding.sample import sample
 from regard.encoders.audio import memory_lengths
-from regard.metrics.speech import expected_times, middle_spans, peak_times
+from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
 from regard.models.ctc import SpeechToText
 from regard.settings.transcribe import SoundSettings, SpeechDecodingSettings
 from regard.tasks.aligning import Weights, over_the_source
@@ -165,7 +165,11 @@ class Clock:
         if seen.weights:
             mean = seen.mean[:tokens]
             middles = self.middles(mean.shape[1])
-            found = {"attention": peak_times(mean, middles), "expectation": expected_times(mean, middles)}
+            found = {
+                "attention": median_times(mean, self.edges(mean.shape[1])),
+                "peak": peak_times(mean, middles),
+                "expectation": expected_times(mean, middles),
+            }
         if seen.ctc is not None:
             found["ctc"] = self.first + self.step * (np.array(seen.ctc).reshape(-1, 2).sum(axis=1) / 2 + 0.5)
         return found

@@ -10,13 +10,15 @@ from regard.data.audio_batches import Utterances
 from regard.data.audio_store import Utterance, character_spans
 from regard.data.tokens import Tokenizer
 from regard.metrics.errors import edit_distance
-from regard.metrics.speech import error_rates, peak_times, timing
+from regard.metrics.speech import error_rates, median_times, timing
 from regard.models.ctc import SpeechToText
 from regard.tasks.listening import Attended, Clock, attended, pieces
 from regard.tasks.task import Scores
 
 AT_ONCE = 256  # recordings in memory
 WORST = 10  # transcripts with the most errors, which may be mislabelled recordings
+
+READINGS = ("attention", "peak", "expectation", "ctc")  # of all heads together
 
 Say = Callable[[Sequence[Utterance]], list[str]]
 
@@ -68,7 +70,7 @@ def measure(
         if len(times) != len(intervals):  # CTC found no path for some text that is too long for its sound
             continue
         found = timing(times, intervals)
-        if name in ("attention", "expectation", "ctc"):
+        if name in READINGS:
             scores.values[f"inside_{name}"] = found.inside
             scores.values[f"off_{name}"] = found.off
         else:
@@ -90,7 +92,7 @@ def _of_segments(tokenizer: Tokenizer, one: Utterance, times: np.ndarray) -> lis
 
 def _heads(clock: Clock, seen: Attended, tokens: int) -> dict[str, np.ndarray]:
     return {
-        f"{name} head {head}": peak_times(table[:tokens], clock.middles(table.shape[1]))
+        f"{name} head {head}": median_times(table[:tokens], clock.edges(table.shape[1]))
         for name, heads in seen.weights.items()
         for head, table in enumerate(heads)
     }
