@@ -30,7 +30,7 @@ def write_pictures(folder):
         pixels = np.empty((10, 15, 3), np.uint8)
         pixels[:, :7], pixels[:, 7:] = COLOURS[left], COLOURS[right]
         Image.fromarray(pixels).save(folder / f"{number}.png")
-        for text in (f"{left} and then {right}", f"{right} after {left}"):
+        for text in (f"{left} and then {right}", f"{left} before {right}"):
             lines += [f"{number}.png\t{split}\t{text}" for split in ("train", "val", "test")]
     (folder / "list.tsv").write_text("\n".join(lines) + "\n")
     return folder / "list.tsv"
@@ -71,7 +71,7 @@ def test_a_captioner_learns_its_tiny_data(run):
     assert isinstance(run.task, Caption)
     scores = run.evaluate().values
     assert scores["exact_match"] > 80
-    assert scores["bleu1"] >= scores["bleu2"] > 60  # either of the two ways to say it, one of them of three words
+    assert scores["bleu1"] >= scores["bleu2"] > 60  # there are two ways to say it, one of them in three words
     assert scores["cider"] > 3
     assert "pointing" not in scores  # nobody knows where things are in these pictures
 
