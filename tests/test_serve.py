@@ -44,7 +44,9 @@ def run(tmp_path_factory):
 @contextmanager
 def serving(runs, limits):
     with listen("127.0.0.1", 0) as place:
-        server = uvicorn.Server(uvicorn.Config(create_app(runs, limits), log_level="error"))
+        server = uvicorn.Server(
+            uvicorn.Config(create_app(runs, limits), log_level="error", timeout_graceful_shutdown=5)
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         try:
