@@ -2,16 +2,16 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from click.testing import CliRunner, Result
 from safetensors.torch import load_file
 
 import regard
+from regard.cli import cli
 from regard.errors import CallError
 from regard.tasks.classify import Classified, Classify
 from regard.tasks.classify_text import TextReader
@@ -221,15 +221,18 @@ def test_a_pretrained_encoder_is_taken_over_and_the_run_stands_alone(pretrained,
 
 
 def test_on_the_command_line(run, tmp_path):
-    def regard_(*arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run([sys.executable, "-m", "regard", *arguments], capture_output=True, text=True)
+    def call(*arguments: object) -> Result:
+        return CliRunner().invoke(cli, list(map(str, arguments)))
 
     (tmp_path / "in.txt").write_text("a lovely film\nawful story\n")
-    found = regard_("predict", str(run.folder), "--input", str(tmp_path / "in.txt"), "--n-best", "2", "--scores")
+    found = call("predict", run.folder, "--input", tmp_path / "in.txt", "--n-best", 2, "--scores")
     rows = [line.split("\t") for line in found.stdout.splitlines()]
     assert [label for _, label in rows] == ["good", "bad", "bad", "good"]
     assert float(rows[0][0]) > float(rows[1][0])
     (tmp_path / "bad.tsv").write_text("a fine film\tgood\ndull story\tugly\n")
-    scores = json.loads(regard_("evaluate", str(run.folder), f"data.test={tmp_path / 'bad.tsv'}", "--json").stdout)
+    test, page = f"data.test={tmp_path / 'bad.tsv'}", tmp_path / "scores.html"
+    scores = json.loads(call("evaluate", run.folder, test, "--json", "-o", page).stdout)
     assert (scores["accuracy"], scores["examples"]) == (50, 2)
     assert "1 examples have a label that training did not" in scores["unknown labels"]
+    assert all(words in page.read_text() for words in ("Confusion", "Calibration", "by class", "<svg"))
+    assert isinstance(call("evaluate", run.folder, "-o", tmp_path / "scores.png").exception, CallError)

@@ -75,7 +75,12 @@ def test_every_room_is_in_the_design():
         assert f"{room}/" in design or f"{room}.py" in design, f"docs/design.md does not name {room}"
 
 
-TABLES = {"SCORES": catalog.SCORES, "POSITIONS": catalog.POSITIONS, "TASKS": catalog.TASKS}
+TABLES = {
+    "SCORES": catalog.SCORES,
+    "POSITIONS": catalog.POSITIONS,
+    "TASKS": catalog.TASKS,
+    "READERS": catalog.READERS,
+}
 
 
 @pytest.mark.parametrize(("table", "name"), [(table, name) for table, names in TABLES.items() for name in names])
