@@ -8,6 +8,11 @@ import torch
 
 import regard
 from regard.commands.import_ import import_model
+from regard.data.batches import TokenBatches
+from regard.data.contrast import ContrastBatches
+from regard.data.pairs import Pair
+from regard.data.store import PairStore, write_store
+from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.pretrained import encoder, keep_settings
 from regard.pretrained.sources import find
@@ -188,7 +193,7 @@ def test_a_missing_source_says_what_may_be_given():
 
 def test_training_begins_with_an_imported_encoder_and_its_run_stands_alone(tiny, tmp_path):
     import_model(str(tiny[0]), tmp_path / "first")
-    pairs = [("a dog", "dogs"), ("who ?", "who was"), ("tired", "was tired"), ("sleep", "dogs sleep")]
+    pairs = [("dog", "was dog"), ("sleep", "tired sleep"), ("who", "who ?"), ("tired", "a tired")]
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
@@ -197,13 +202,17 @@ task: encode
 data: {{train: {tmp_path}/pairs.tsv, valid: {tmp_path}/pairs.tsv, test: {tmp_path}/pairs.tsv, max_length: 9,
   tokenizer: {{joint: true}}}}
 model: {{kind: pretrained, path: {tmp_path}/first, dropout: 0.0}}
-training: {{max_steps: 60, max_tokens: 200, learning_rate: 0.003, validate_every: 30}}
+training: {{max_steps: 120, max_epochs: 999, max_tokens: 200, learning_rate: 0.003, warmup: 5, schedule: constant,
+  validate_every: 60}}
+vectors: {{temperature: 0.2}}
 """
     )
     run = regard.train(recipe, output=tmp_path / "run")
     (tmp_path / "first").rename(tmp_path / "elsewhere")
-    again = regard.load(tmp_path / "run")
-    assert again.evaluate().values["recall_at_1"] == 1.0
+    again, before = regard.load(tmp_path / "run"), regard.load(tmp_path / "elsewhere")
+    test = {"test": f"{tmp_path}/pairs.tsv"}
+    assert before.evaluate(**test).values["recall_at_1"] < 0.9
+    assert again.evaluate(**test).values["recall_at_1"] == 1.0
     assert np.array_equal(again.predict("a dog").vector, run.predict("a dog").vector)
     begun = encoder(tmp_path / "elsewhere").weights["embedding.table.weight"]
     assert 0 < (encoder(tmp_path / "run").weights["embedding.table.weight"] - begun).abs().max() < 0.5, "it went on"
@@ -237,3 +246,34 @@ def test_settings_kept_beside_weights_come_first(tiny, tmp_path):
     assert encoder(tmp_path / "run").settings.dropout == 0.25
     with pytest.raises(CallError, match="is not there"):
         encoder(tmp_path / "nowhere")
+
+
+def test_the_service_gives_vectors(tiny, tmp_path):
+    pytest.importorskip("fastapi", reason="needs the service: pip install 'regard[web]'")
+    from fastapi.testclient import TestClient
+
+    from regard.serve.app import create_app
+
+    import_model(str(tiny[0]), tmp_path / "tiny")
+    run = regard.load(tmp_path / "tiny")
+    with TestClient(create_app({"tiny": run}), base_url="http://127.0.0.1") as client:
+        answer = client.post("/api/predict", json={"inputs": ["a dog", "who ?"]})
+    assert answer.status_code == 200, answer.text
+    vectors = [one["vector"] for one in answer.json()["predictions"]]
+    expected = [one.vector for one in run.predict(["a dog", "who ?"])]
+    assert np.allclose(vectors, expected, atol=1e-5)
+
+
+def test_no_pair_is_left_alone_in_a_batch(tmp_path):
+    """A lone pair has nothing to be held against: its loss is zero, whatever the model."""
+    pairs = [("a " * (1 + number % 7), "b " * (1 + number % 5)) for number in range(40)]
+    tokenizer = Tokenizer.train(["a b"], "space")
+    items = [Pair(a.strip(), b.strip(), "x.tsv", line) for line, (a, b) in enumerate(pairs, start=1)]
+    write_store(tmp_path, items, tokenizer, tokenizer, name="x", max_length=20, overlong="skip")
+    store = PairStore(tmp_path)
+    alone = [len(rows) for epoch in range(9) for rows in TokenBatches(store, 24, seed=3).plan(epoch)]
+    assert 1 in alone, "or this test would show nothing"
+    for epoch in range(9):
+        plan = ContrastBatches(store, 24, seed=3).plan(epoch)
+        assert min(map(len, plan)) > 1
+        assert sorted(np.concatenate(plan)) == list(range(40))

@@ -39,7 +39,8 @@ def state(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """What the last checkpoint holds, apart from times."""
     place = sorted((folder / "state").glob("step-*"))[-1]
     run = json.loads((place / "run.json").read_text())["run"]
-    del run["seconds"]
+    for clock in ("seconds", "busy", "waiting"):
+        del run[clock]
     for record in run["history"]:
         del record["seconds"]
     return run, load_file(place / "tensors.safetensors")
@@ -47,7 +48,9 @@ def state(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in record.items() if k not in ("seconds", "tokens_per_second")} for record in records]
+    return [
+        {k: v for k, v in record.items() if k not in ("seconds", "tokens_per_second", "waiting")} for record in records
+    ]
 
 
 def assert_same_run(one: Path, other: Path) -> None:

@@ -345,7 +345,9 @@ def cost(
 @click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
 @json_option
 def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> None:
-    """Make a run of a pretrained model: a folder, package:NAME, hub:NAME.
+    """Make a run of a pretrained model that others trained.
+
+    SOURCE: a folder, package:NAME or hub:OWNER/NAME.
 
     BERT and MiniLM, GPT-2, Llama, Marian and ViT from folders as Hugging Face's are, Llama also from GGUF files.
     """

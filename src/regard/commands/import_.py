@@ -29,7 +29,7 @@ class Report:
 
 
 def import_model(source: str, output: Path, *, convert_pickle: bool = False) -> Report:
-    found = read(find(source), convert_pickle=convert_pickle)
+    found = read(find(source, pickles=convert_pickle), convert_pickle=convert_pickle)
     write_run(found, output, source=source)
     try:
         run = api.load(output)  # the weights fit the model that the recipe builds, all of them

@@ -48,6 +48,8 @@ class Bert(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.norm = final_norm or nn.Identity()
         self.pooler = nn.Linear(width, width) if pooler else None
+        if embedding.pad is None:
+            raise ValueError("an encoder needs an id for padding, which takes no part in attention")
         self.pad = embedding.pad
         self.memory_width = self.summary_width = width
         self._reset_parameters()

@@ -15,8 +15,8 @@ from regard.errors import CallError, RegardError
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm")
 
 
-def find(source: str) -> Path:
-    """A folder with a config.json, or a GGUF file."""
+def find(source: str, *, pickles: bool = False) -> Path:
+    """A folder with a config.json, or a GGUF file. `pickles`: fetch pytorch_model.bin, too."""
     if source.startswith("package:"):
         return _in_package(source.removeprefix("package:"))
     path = Path(source).expanduser()
@@ -24,7 +24,7 @@ def find(source: str) -> Path:
         return path
     name = source.removeprefix("hub:")
     if source.startswith("hub:") or (name.count("/") == 1 and not name.startswith((".", "/", "runs/"))):
-        return _from_hub(name)
+        return _from_hub(name, [*WANTED, "*.bin"] if pickles else [*WANTED])
     raise CallError(f"{source} is not there; give a folder, a GGUF file, package:NAME or hub:OWNER/NAME")
 
 
@@ -48,7 +48,7 @@ def _is_model(name: str) -> bool:
     return name.startswith(("model", "pytorch_model")) and name.endswith((".safetensors", ".bin", ".index.json"))
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name: str, wanted: list[str]) -> Path:
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -57,7 +57,7 @@ def _from_hub(name: str) -> Path:
             f"{name} is no folder here, and the hub needs a package: pip install 'regard[pretrained]'"
         ) from None
     try:
-        return Path(snapshot_download(name, allow_patterns=list(WANTED)))
+        return Path(snapshot_download(name, allow_patterns=wanted))
     except HFValidationError as error:
         raise CallError(f"{name!r} is neither a folder here nor a name on the hub: {error}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

@@ -18,9 +18,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     config.require("hidden_act", "gelu")
     config.require("qkv_bias", True)
     if "classifier.weight" not in weights:
-        raise CallError(
-            f"{weights.where} has no classifier: only Vision Transformers that name classes are understood"
-        )
+        raise CallError(f"{weights.where} has no classifier: only Vision Transformers that name classes are understood")
     (height, width), (patch, other) = (_sides(config[name]) for name in ("image_size", "patch_size"))
     if patch != other:
         raise CallError(f"{config.where}: patch_size={[patch, other]} is not understood; patches must be square")

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Trace
-from regard.data.batches import TokenBatches
 from regard.data.check import CheckReport, check
+from regard.data.contrast import ContrastBatches
 from regard.data.prepare import PreparedPairs, prepare
 from regard.data.splits import pair_source
 from regard.data.tokens import Tokenizer
@@ -48,7 +48,7 @@ class Vector(Prediction):
     vector: Float[np.ndarray, " D"]
 
     def as_dict(self) -> dict[str, Any]:
-        return {"input": self.input, "vector": self.vector.tolist()}
+        return {**super().as_dict(), "vector": self.vector.tolist()}
 
 
 class Encode:
@@ -97,17 +97,23 @@ class Encode:
             body.load_state_dict(self._first)
         return Embedder(body, start=start, pooling=how.pooling, normalise=how.normalise, temperature=how.temperature)
 
-    def batches(self) -> TokenBatches:
+    def batches(self) -> ContrastBatches:
         training = self.recipe.training
-        return TokenBatches(self.data.train, training.max_tokens, seed=training.seed)
+        return ContrastBatches(self.data.train, training.max_tokens, seed=training.seed)
 
     def fingerprint(self) -> str:
         return self.data.train.digest()
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Of the first validation pairs: how often a text finds its partner among all of them."""
+        """The loss of all validation pairs; of the first of them, how often a text finds its partner among them."""
         pairs = scoring.texts(self.data.splits["valid"], most=QUICK)
-        return self._told_apart(model, [pair.source for pair in pairs], [pair.target for pair in pairs])
+        found = self._told_apart(model, [pair.source for pair in pairs], [pair.target for pair in pairs])
+        where, total, count = next(model.parameters()).device, 0.0, 0
+        with torch.inference_mode():
+            for batch in ContrastBatches(self.data.valid, self.recipe.training.max_tokens).epoch(0):
+                loss = model(batch.to(where))
+                total, count = total + float(loss.total), count + int(loss.count)
+        return {"loss": total / max(1, count), **found}
 
     def sample(self, model: nn.Module) -> str:
         pair, *others = scoring.texts(self.data.splits["valid"], most=QUICK)

@@ -109,7 +109,7 @@ class _Trainer:
         self.rate = schedule(settings, last=lambda: limits.last_step(settings, batches.len_epoch))
         self.update = Update(model, settings, parallel, self.rate, spare=lambda: next(batches.epoch(0)))
         self.clock = time.perf_counter()
-        self.busy = 0.0  # seconds of training since the last line of metrics
+        self.busy = self.waited = 0.0  # seconds of training, and of waiting for data, since the last line of metrics
         self.passes = 0.0  # over the data: 1.5 is half-way through the second epoch
         self.run, self.saved = Run(), None  # saved: what the last checkpoint holds
         if checkpoint is not None:
@@ -130,7 +130,7 @@ class _Trainer:
         with Interrupt(self.say) as interrupt:
             stream = self._stream()
             while not self._limit():
-                self._step(list(islice(stream, self.settings.accumulate)))
+                self._step(self._next(stream))
                 order = self.parallel.largest(self._order(interrupt))
                 self.out_of_time |= order == OUT_OF_TIME
                 if self._limit():
@@ -139,7 +139,8 @@ class _Trainer:
                 if order == ASKED_TO_STOP:
                     self._stop()
             self._finish()
-        return Result(run.step, run.best, run.history, run.seconds, self._limit())
+        waiting = run.waiting / run.busy if run.busy else 0.0
+        return Result(run.step, run.best, run.history, run.seconds, self._limit(), round(waiting, 4))
 
     def close(self) -> None:
         self.progress.stop()
@@ -160,6 +161,15 @@ class _Trainer:
             if index != length:
                 raise RuntimeError(f"epoch {epoch} was to have {length} batches and had {index}")
             epoch, index = epoch + 1, 0
+
+    def _next(self, stream: Iterator[tuple[Any, int, int]]) -> list[tuple[Any, int, int]]:
+        """The batches of one update. What is spent here is waiting: batches that are made ahead cost nothing."""
+        started = time.perf_counter()
+        group = list(islice(stream, self.settings.accumulate))
+        waited = time.perf_counter() - started
+        self.waited += waited
+        self.run.waiting += waited
+        return group
 
     def _limit(self) -> str:
         return limits.reached(self.run, self.settings, self.out_of_time)
@@ -243,10 +253,11 @@ class _Trainer:
             "learning_rate": self.rate(run.step),
             "tokens": run.tokens,
             "tokens_per_second": window.count / self.busy if self.busy else 0.0,
+            "waiting": round(self.waited / self.busy, 4) if self.busy else 0.0,
             "skipped": run.skipped,
             "seconds": round(run.seconds, 3),
         }
-        run.window, self.busy = Window(), 0.0
+        run.window, self.busy, self.waited = Window(), 0.0, 0.0
         if self.metrics is not None:
             self.metrics.write(record)
             done = limits.share_done(run, self.settings, self.passes)
@@ -325,6 +336,7 @@ class _Trainer:
         now = time.perf_counter()
         self.run.seconds += now - self.clock
         self.busy += (now - self.clock) * training
+        self.run.busy += (now - self.clock) * training
         self.clock = now
 
 

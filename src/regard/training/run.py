@@ -28,6 +28,8 @@ class Run:
     epoch: int = 0
     index: int = 0  # batches of the epoch that are used up
     seconds: float = 0.0
+    busy: float = 0.0  # seconds of training, without validation and saving
+    waiting: float = 0.0  # of these, seconds of waiting for data
     tokens: int = 0
     skipped: int = 0
     bad_in_a_row: int = 0
@@ -50,3 +52,4 @@ class Result(NamedTuple):
     history: list[Record]
     seconds: float
     stopped_by: str
+    waiting: float = 0.0  # share of the time of training
