@@ -477,7 +477,9 @@ def test_the_page_and_its_modules_come_from_here(client):
 
 def test_the_command_serves_until_told_to_stop(run, tmp_path):
     command = [sys.executable, "-m", "regard", "serve", str(run.folder), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as it:
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # jobs in the background ignore it
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, **heard) as it:
         address = it.stderr.readline().split()[1]
         assert address.startswith("http://127.0.0.1:")
         found = httpx.post(f"{address}api/predict", json={"inputs": ["one red cat"]}, timeout=20)
