@@ -7,7 +7,6 @@ picture  → pixels → image encoder → Memory → search → token ids → te
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -15,14 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.check import CheckReport
-from regard.data.image_batches import CaptionBatches, Captions, Features, Pixels, Sight
-from regard.data.image_prepare import form_of, picture_columns, prepare_pictures, sources_of
-from regard.data.image_sources import PictureSource
+from regard.data.image_batches import CaptionBatches, Captions, Sight
+from regard.data.image_prepare import form_of
 from regard.data.image_store import PictureStore
 from regard.data.tables import Role
 from regard.data.tokens import Tokenizer
 from regard.decoding.protocol import Hypothesis
-from regard.errors import CallError, RegardError
+from regard.errors import RegardError
 from regard.look import AttentionRecord
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
@@ -30,11 +28,20 @@ from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
 from regard.metrics.text import exact_match
 from regard.models.vision import Captioner
 from regard.settings.caption import CaptionRecipe
-from regard.settings.images import EfficientNetSettings
 from regard.settings.recipe import Recipe
 from regard.tasks import caption_check, caption_looking
 from regard.tasks.caption_build import build_captioner, picture_encoder
-from regard.tasks.pictures import frozen_features, name_of, read_inputs, regions_of
+from regard.tasks.caption_check import estimates, nothing
+from regard.tasks.captioned import (
+    cache_of,
+    checked_stores,
+    learned_tokenizer,
+    sights_of,
+    skipped,
+    test_store,
+    training_stores,
+)
+from regard.tasks.pictures import name_of, read_inputs, regions_of
 from regard.tasks.search import from_memory
 from regard.tasks.task import Alignment, Output, Picture, Prediction, Scores
 
@@ -61,39 +68,26 @@ class Caption:
     # ------------------------------------------------------------------------------------------------------ training
     def prepare(self, cache: Path) -> None:
         data = self.recipe.data
-        cache = Path(data.cache).expanduser() if data.cache else cache
-        sources = self._sources()
-        sources.pop("test", None)  # read when it is asked for
-        self._stores = prepare_pictures(data, sources, cache, max_bad=data.max_bad)
-        self._tokenizer = self._tokenizer or self._learned(self._stores["train"])
-        for role, store in self._stores.items():
-            augment = data.augment if role == "train" else None
-            self._sights[role] = Pixels(store, augment, self.recipe.training.seed)
-        reads = self.recipe.model.encoder
-        if isinstance(reads, EfficientNetSettings) and reads.frozen:
-            encoder = picture_encoder(self.recipe, None, pretrained=True)
-            for role, store in self._stores.items():
-                self._sights[role] = Features(frozen_features(store, encoder, "EfficientNet-Lite0", cache))
-
-    def _learned(self, train: PictureStore) -> Tokenizer:
-        how = self.recipe.data.tokenizer
-        texts = (text for entry in train.entries for text in entry.texts)
-        return Tokenizer.train(texts, how.kind, size=how.size, min_frequency=how.min_frequency, lowercase=how.lowercase)
-
-    def _sources(self) -> dict[Role, PictureSource]:
-        data = self.recipe.data
-        return sources_of(
-            data, {"train": data.train, "valid": data.valid, "test": data.test},
-            picture_columns(data.image, data.caption, data.header, "caption"), data.format,
-            valid_share=data.valid_share, valid_most=data.valid_most,
+        cache = cache_of(data, cache)
+        self._stores = training_stores(data, cache)
+        self._tokenizer = self._tokenizer or learned_tokenizer(data, self._stores["train"])
+        self._sights = sights_of(
+            self._stores, data, self.recipe.model.encoder, lambda: picture_encoder(self.recipe, None, pretrained=True),
+            cache, self.recipe.training.seed,
         )  # fmt: skip
 
     def check(self, cache: Path) -> CheckReport:
         data = self.recipe.data
-        cache = Path(data.cache).expanduser() if data.cache else cache
-        stores = prepare_pictures(data, self._sources(), cache, max_bad=data.max_bad, strict=False)
-        tokenizer = self._tokenizer or self._learned(stores["train"])
-        return caption_check.check(self.recipe, stores, tokenizer)
+        stores = checked_stores(data, cache)
+        tokenizer = self._tokenizer or learned_tokenizer(data, stores["train"])
+        captions: dict[Role, Captions] = {
+            role: Captions(store, tokenizer, data.max_length) for role, store in stores.items()
+        }
+        with torch.device("meta"):
+            model = build_captioner(self.recipe, tokenizer.size)
+        regions, training = regions_of(self.recipe.model.encoder, data), self.recipe.training
+        batches = CaptionBatches(captions["train"], nothing, regions, training.max_tokens, seed=training.seed)
+        return caption_check.check(data, regions, stores, captions, tokenizer, estimates(model, regions, batches))
 
     def build(self) -> Captioner:
         torch.manual_seed(self.recipe.training.seed)
@@ -246,13 +240,7 @@ class Caption:
     def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:
         """BLEU-1 to 4, CIDEr-D and exact match against all references; the pointing game, where boxes are known."""
         assert isinstance(model, Captioner)
-        source = self._sources().get("test")
-        if source is None:
-            raise CallError("the recipe has no test data: give data.test=FILE")
-        data = self.recipe.data
-        with TemporaryDirectory(prefix="regard-pictures-") as folder:
-            cache = Path(data.cache).expanduser() if data.cache else Path(folder)
-            store = prepare_pictures(data, {"test": source}, cache, max_bad=data.max_bad)["test"]
+        with test_store(self.recipe.data) as store:
             found = self._search(model, torch.from_numpy(store.pixels.copy()), n_best=1)
             said = [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
             references = [entry.texts for entry in store.entries]
@@ -260,10 +248,7 @@ class Caption:
             values |= {"exact_match": _exact(said, references), "pictures": float(len(store))}
             if caption_looking.attends(model):
                 values |= caption_looking.pointing_game(model, self.tokenizer, store)
-        notes = {"words": SIGNATURE}
-        if store.read.bad:
-            notes["skipped"] = f"{store.read.bad} of {source.where} that could not be used"
-        return Scores(values, notes)
+        return Scores(values, {"words": SIGNATURE, **skipped(store)})
 
     @property
     def tokenizer(self) -> Tokenizer:

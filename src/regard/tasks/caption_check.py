@@ -1,9 +1,10 @@
-"""The data check of captioning: pictures, captions, and what the model will cost on them."""
+"""The data check of pictures with captions, and what a model will cost on them."""
 
 from collections import Counter
 
 import numpy as np
 import torch
+from torch import nn
 
 from regard.cost.units import count
 from regard.data.check import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
@@ -12,17 +13,20 @@ from regard.data.image_check import picture_findings
 from regard.data.image_store import PictureStore
 from regard.data.tables import Role
 from regard.data.tokens import Tokenizer
-from regard.settings.caption import CaptionRecipe
-from regard.tasks.caption_build import build_captioner
-from regard.tasks.pictures import regions_of
+from regard.settings.caption import CaptionDataSettings
 
 
-def check(recipe: CaptionRecipe, stores: dict[Role, PictureStore], tokenizer: Tokenizer) -> CheckReport:
-    data = recipe.data
-    regions = regions_of(recipe.model.encoder, data)
+def check(
+    data: CaptionDataSettings,
+    regions: int,
+    stores: dict[Role, PictureStore],
+    captions: dict[Role, Captions],
+    tokenizer: Tokenizer,
+    estimates: dict[str, str],
+) -> CheckReport:
+    """`regions`: vectors that a picture becomes; `captions`: those of each store."""
     splits: dict[Role, SplitFigures] = {}
     findings = picture_findings(stores, data.max_bad)
-    captions = {role: Captions(store, tokenizer, data.max_length) for role, store in stores.items()}
     for role, store in stores.items():
         rows = captions[role]
         image = SideFigures(regions * len(store), 0.0, dict.fromkeys(PERCENTILES, regions))
@@ -35,7 +39,7 @@ def check(recipe: CaptionRecipe, stores: dict[Role, PictureStore], tokenizer: To
             advice = "they are left out of training; raise data.max_length to keep them"
             findings.append(Finding("note", role, what, rows.overlong, store.name, [], advice))
         findings += _references(role, store)
-    return CheckReport(splits, {"caption": tokenizer.size}, findings, _estimates(recipe, captions["train"], tokenizer))
+    return CheckReport(splits, {"caption": tokenizer.size}, findings, estimates)
 
 
 def _references(role: Role, store: PictureStore) -> list[Finding]:
@@ -50,20 +54,19 @@ def _references(role: Role, store: PictureStore) -> list[Finding]:
     return [Finding("note", role, what, len(odd), names, [], "nothing has to be done")]
 
 
-def _estimates(recipe: CaptionRecipe, captions: Captions, tokenizer: Tokenizer) -> dict[str, str]:
-    with torch.device("meta"):
-        model = build_captioner(recipe, tokenizer.size)
+def estimates(model: nn.Module, regions: int, batches: CaptionBatches) -> dict[str, str]:
+    """`model` may be on the meta device: nothing is computed."""
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     frozen = sum(p.numel() for p in model.parameters()) - trained
-    regions = regions_of(recipe.model.encoder, recipe.data)
-    batches = CaptionBatches(captions, _nothing, regions, recipe.training.max_tokens, seed=recipe.training.seed)
     plan = batches.plan(0)
+    captions = sum(map(len, plan))
     return {
         "parameters": count(trained) + (f", and {count(frozen)} that are frozen" if frozen else ""),
         "regions of a picture": f"{regions}",
-        "batches in an epoch": f"{len(plan):,}, of {len(captions) / max(1, len(plan)):.0f} captions",
+        "batches in an epoch": f"{len(plan):,}, of {captions / max(1, len(plan)):.0f} captions",
     }
 
 
-def _nothing(rows: object, keys: object, epoch: int) -> torch.Tensor:
+def nothing(rows: object, keys: object, epoch: int) -> torch.Tensor:
+    """For batches that are planned, and not made."""
     raise AssertionError("planning reads no picture")
