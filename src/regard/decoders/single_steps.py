@@ -8,6 +8,7 @@ the general way of `Block.step`:
     positions   one angle for all layers, computed once a step
     cache       a step writes its key and value to their place in the buffers
     heads       that share a key are so many queries to it: one call of the fused kernel, no copies, no masks, no checks
+    products    of one row with a matrix are shared out among the cores (`one_row`)
     norm        on a CPU, the factor of RMS norm is a number of Python's: three operations instead of six
 
 `prepare` says which blocks can go this way. Steps through which a gradient flows, or at which somebody looks, cannot.
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from regard.attention.cache import Room
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
+from regard.layers.one_row import one_row
 from regard.layers.transformer import Block
 
 
@@ -109,7 +111,7 @@ def step(
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         cos, sin = torch.cat([cos, cos]), torch.cat([-sin, sin])
     for layer, room in zip(layers, rooms, strict=True):
-        row = F.linear(layer.norm(x), *layer.project)[0]
+        row = one_row(layer.norm(x), *layer.project)[0]
         both = row[:turned].view(heads + shared, -1)  # queries and keys
         if rotary is not None:
             both = torch.addcmul(both * cos, both.roll(half, -1), sin)  # pyright: ignore[reportPossiblyUnboundVariable]
@@ -120,8 +122,8 @@ def step(
             room.key.narrow(2, 0, place + 1),
             room.value.narrow(2, 0, place + 1),
         ).reshape(1, -1)
-        x = x + (layer.out(context) if layer.hooks else F.linear(context, *layer.out_weight))
-        x = x + F.linear(layer.between(F.linear(layer.second_norm(x), *layer.widen)), *layer.narrow)
+        x = x + (layer.out(context) if layer.hooks else one_row(context, *layer.out_weight))
+        x = x + one_row(layer.between(one_row(layer.second_norm(x), *layer.widen)), *layer.narrow)
         room.written[0] = place + 1
         after.append(Room(room.key, room.value, place + 1, room.written))
     return x, tuple(after)

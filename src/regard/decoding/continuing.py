@@ -77,10 +77,11 @@ def continued(
         raise ValueError("a prompt needs a token at least: the one that begins a text")
     chance = _generators(prompts, drawing.seed)
     left = [max_length] * len(texts)  # tokens that each may still write
+    places = min(context, max(map(len, texts), default=0) + max_length)  # tokens that a text can come to
     rows = list(range(len(texts)))  # the text of each row of the state
     known = min(map(len, texts), default=0)  # tokens of each text that are in the state
     with torch.inference_mode():
-        features, state = _read(model, [texts[row][:known] for row in rows], context, device)
+        features, state = _read(model, [texts[row][:known] for row in rows], places, device)
     while rows:
         with torch.inference_mode():
             chosen, told = _choose(model.logits(features), texts, rows, known, drawing, chance, forbidden)
@@ -104,7 +105,7 @@ def continued(
                 rows = [rows[place] for place in staying]
             if state.length >= context:
                 half = max(1, context // 2)
-                features, state = _read(model, [texts[row][known - half : known] for row in rows], context, device)
+                features, state = _read(model, [texts[row][known - half : known] for row in rows], places, device)
             else:
                 last = torch.tensor([texts[row][known - 1] for row in rows], device=device)
                 features, state = model.step(last, state)
@@ -120,8 +121,8 @@ def _generators(prompts: Sequence[Sequence[int]], seed: int) -> list[torch.Gener
     return made
 
 
-def _read(model: Reads, texts: list[list[int]], context: int, device: torch.device) -> tuple[Tensor, Any]:
-    return model.read(torch.tensor(texts, device=device), model.start(len(texts), places=context))
+def _read(model: Reads, texts: list[list[int]], places: int, device: torch.device) -> tuple[Tensor, Any]:
+    return model.read(torch.tensor(texts, device=device), model.start(len(texts), places=places))
 
 
 def _choose(

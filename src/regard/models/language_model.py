@@ -25,6 +25,7 @@ from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.layers.norm import NormKind, norm
+from regard.layers.one_row import one_row
 from regard.layers.transformer import Block
 
 Positions = Literal["learned", "sinusoidal", "rotary", "alibi", "none"]
@@ -127,6 +128,8 @@ class LanguageModel(nn.Module):
         return self.decoder(tokens)
 
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
+        if len(features) == 1 and features.dim() == 2 and not torch.is_grad_enabled():
+            return one_row(features, self.output.weight)
         return self.output(features)
 
     def start(self, rows: int = 1, *, places: int | None = None) -> State:
