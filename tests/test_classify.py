@@ -236,3 +236,12 @@ def test_on_the_command_line(run, tmp_path):
     assert "1 examples have a label that training did not" in scores["unknown labels"]
     assert all(words in page.read_text() for words in ("Confusion", "Calibration", "by class", "<svg"))
     assert isinstance(call("evaluate", run.folder, "-o", tmp_path / "scores.png").exception, CallError)
+
+
+def test_attention_is_kept_as_training_goes_on(run):
+    history, best = run.history_of_looks(), run.summary()["best"]["step"]
+    record = history.records[history.steps.index(best)]
+    now = run.look(record.input, output=record.output)
+    assert record.output in ("bad", "good")
+    for mine, its in zip(record.attentions, now.attentions, strict=True):
+        np.testing.assert_allclose(mine.weights, its.weights, atol=1e-5)

@@ -279,3 +279,12 @@ def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     regard.train(file, output=tmp_path / "parts")
     weights = [Path(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
+
+
+def test_attention_is_kept_as_training_goes_on(run):
+    history = run.history_of_looks()
+    assert history.steps == (100,)
+    (record,) = history.records
+    assert " to " in record.input
+    for attention in record.attentions:
+        np.testing.assert_allclose(attention.weights.sum(-1), 1, atol=1e-5)

@@ -269,3 +269,13 @@ def test_mistakes_in_a_recipe_are_told():
     message = str(error.value)
     for part in ("would not be heard", "no regular expression", "there is one text only", "no word vectors"):
         assert part in message
+
+
+def test_attention_is_kept_as_training_goes_on(trained):
+    run, _ = trained
+    history, best = run.history_of_looks(), run.summary()["best"]["step"]
+    record = history.records[history.steps.index(best)]
+    assert record.input == "validation recording 1"
+    assert record.output in texts()
+    for attention in record.attentions:
+        np.testing.assert_allclose(attention.weights.sum(-1), 1, atol=1e-5)

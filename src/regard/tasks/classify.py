@@ -7,6 +7,7 @@ What comes in, text or pictures, is read by a `Reader`; labels, scores, calibrat
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -151,6 +152,14 @@ class Classify:
         example = self.reader.some(3)[-1]
         found = self.predict(model, [example.input])[0]
         return f"{found.input}\n→ {found.text} ({found.score:.0%})\n= {self._joined(example.labels)}"
+
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        """A few validation examples with their right label; of a model that does not attend, nothing."""
+        records = []
+        for example in self.reader.some(most):
+            with suppress(CallError):
+                records.append(self.look(model, example.input, output=next(iter(example.labels), None)))
+        return records
 
     def pictures(self, model: nn.Module) -> list[Picture]:
         """The confusion matrix and calibration on validation data, and where the model looks in a few examples."""

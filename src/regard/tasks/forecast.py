@@ -6,6 +6,7 @@ table → its last window → encoder → Memory → the steps ahead → the use
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,17 @@ class ForecastTask:
         said = "  ".join(f"{one.values[step, 0]:.4g}" for step in few)
         true = "  ".join(f"{one.actual[step, 0]:.4g}" for step in few)
         return f"{one.targets[0]}, {one.times[0]} to {one.times[-1]}\n→ {said}\n= {true}"
+
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        """A few validation windows, from first to last; of a model that does not attend, nothing."""
+        assert isinstance(model, Forecaster)
+        windows, records = self.data.windows["valid"], []
+        for number in sorted({int(one) for one in np.linspace(0, len(windows) - 1, most)}):
+            row = self._seen(model, windows, number)
+            asked, told = (f"{times[0]} to {times[-1]}" for times in (row.past, row.ahead))
+            with suppress(CallError):
+                records.append(forecast_looking.look(model, self.layout, row, name="", input=asked, output=told))
+        return records
 
     def pictures(self, model: nn.Module) -> list[Picture]:
         """Validation windows with what was predicted; where the last of them looked."""

@@ -5,6 +5,7 @@ file → windows → features → encoder → Memory → search → token ids �
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -112,6 +113,17 @@ class Transcribe:
         return (
             f"{len(one.samples) / self.recipe.data.sound.rate:.1f} s\n→ {self._quickly(model, [one])[0]}\n= {one.text}"
         )
+
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        """The first validation recordings with what is said in them; of a model that does not attend, nothing."""
+        utterances = self._utterances("valid", self.data.stores["valid"])
+        records = []
+        for row in range(min(most, len(utterances))):
+            one = utterances[row]
+            with suppress(CallError):
+                record = self.look(model, Sound(one.samples, self.recipe.data.sound.rate), output=one.text)
+                records.append(replace(record, input=f"validation recording {row + 1}"))
+        return records
 
     def pictures(self, model: nn.Module) -> list[Picture]:
         """Where the decoder looked while it wrote, for a few validation recordings."""
