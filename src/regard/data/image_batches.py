@@ -3,6 +3,7 @@
 For the budget of a batch (`training.max_tokens`), a picture is as many tokens as it has regions.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import Full, Queue
@@ -22,6 +23,7 @@ from regard.data.kinds import END, PAD
 from regard.data.tokens import Tokenizer
 from regard.settings.images import PictureAugmentSettings
 
+B = TypeVar("B")
 T = TypeVar("T")
 AHEAD = 4  # batches that are ready before they are asked for
 
@@ -114,32 +116,41 @@ class Captions:
 
     def __init__(self, store: PictureStore, tokenizer: Tokenizer, max_length: int) -> None:
         """Captions of more than `max_length` tokens, the end token included, are left out."""
+        end = END if tokenizer.specials.end is None else tokenizer.specials.end
         texts = [text for entry in store.entries for text in entry.texts]
         pictures = [number for number, entry in enumerate(store.entries) for _ in entry.texts]
-        ids = [np.array([*one, END], np.int32) for one in tokenizer.encode_batch(texts)]
+        ids = [np.array([*one, end], np.int32) for one in tokenizer.encode_batch(texts)]
         kept = [number for number, one in enumerate(ids) if len(one) <= max_length]
         self.ids: Sequence[NDArray[np.int32]] = [ids[number] for number in kept]
         self.pictures: NDArray[np.int64] = np.array([pictures[number] for number in kept], np.int64)
         self.overlong = len(texts) - len(kept)
         self.lengths: NDArray[np.int32] = np.array([len(one) for one in self.ids], np.int32)
         self.all_lengths: NDArray[np.int32] = np.array([len(one) for one in ids], np.int32)
-        self.unknown = int(sum((one == 1).sum() for one in ids))
+        self.unknown = int(sum((one == tokenizer.specials.unk).sum() for one in ids))
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-class CaptionBatches(PlannedBatches[CaptionBatch]):
+class BatchesAhead(PlannedBatches[B]):
+    """Batches that a thread makes ahead; what is changed for training depends on the epoch."""
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[B]:
+        if not 0 <= rank < world:
+            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
+        return ahead(self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
+
+    @abstractmethod
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> B:
+        """The given examples, as this epoch has them."""
+
+
+class CaptionBatches(BatchesAhead[CaptionBatch]):
     """The captions of a store with their pictures, captions of like length together."""
 
     def __init__(self, captions: Captions, sight: Sight, regions: int, max_tokens: int, *, seed: int = 0) -> None:
         self._captions, self._sight = captions, sight
         super().__init__(np.full(len(captions), regions, np.int32), captions.lengths, max_tokens, seed=seed)
-
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[CaptionBatch]:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
-        return ahead(self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
 
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> CaptionBatch:
         if not len(rows):  # a process without a share: one picture, and nothing to say of it

@@ -1,6 +1,5 @@
 """Labelled pictures as batches, and how many of each class there are."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batches import PlannedBatches
 from regard.data.image_augment import chance_of, mixed_with
-from regard.data.image_batches import Sight, ahead
+from regard.data.image_batches import BatchesAhead, Sight
 from regard.data.image_store import PictureStore
 from regard.data.labels import UNKNOWN, Labels
 from regard.settings.images import PictureAugmentSettings
@@ -35,7 +33,7 @@ def classes_of(store: PictureStore, labels: Labels) -> list[tuple[int, ...]]:
     return [tuple(labels.classes(labels.writing.labels(text))) for text in texts]
 
 
-class PictureBatches(PlannedBatches[LabelledPictures]):
+class PictureBatches(BatchesAhead[LabelledPictures]):
     """The pictures of a store with their labels, in batches of one size."""
 
     def __init__(
@@ -56,11 +54,6 @@ class PictureBatches(PlannedBatches[LabelledPictures]):
         self._classes, self._sight, self._augment = len(labels), sight, augment
         lengths = np.full(len(store), regions, np.int32)
         super().__init__(lengths, np.zeros(len(store), np.int32), max_tokens, seed=seed)
-
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[LabelledPictures]:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
-        return ahead(self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
 
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> LabelledPictures:
         if not len(rows):  # a process without a share: one picture whose label does not count

@@ -1,23 +1,36 @@
-"""How well vectors find their partners: recall at 1 and mean reciprocal rank.
+"""How well vectors find their partners: recall, mean reciprocal rank, median rank.
 
-    rank_i = 1 + #{j : s_ij > s_ii},     recall@1 = mean of [rank_i = 1],     MRR = mean of 1 / rank_i
+    rank_i = 1 + #{j : s_ij > max of s_ik over the k that are right for i}
+    recall@k = mean of [rank_i ≤ k],     MRR = mean of 1 / rank_i
 
-Manning et al. 2008, "Introduction to Information Retrieval", chapter 8; MRR: Voorhees 1999 (TREC-8). Equal scores
-count for the partner, so that texts that occur twice do no harm.
+Manning et al. 2008, "Introduction to Information Retrieval", chapter 8; MRR: Voorhees 1999 (TREC-8). With several right
+answers, one of them among the first k is enough, as for pictures with five captions (Hodosh et al. 2013, section 5.1).
+Equal scores count for the partner, so that texts that occur twice do no harm.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
 ROWS = 1024  # of the table of scores, at a time
+AT = (1, 5, 10)
 
 
-def ranks(queries: Float[np.ndarray, "N D"], answers: Float[np.ndarray, "N D"]) -> Float[np.ndarray, " N"]:
-    """The rank of answer i among all answers, by the dot product with query i."""
+def ranks(
+    queries: Float[np.ndarray, "N D"], answers: Float[np.ndarray, "M D"], right: Sequence[Sequence[int]] | None = None
+) -> Float[np.ndarray, " N"]:
+    """The rank of the best right answer among all answers, by the dot product with query i.
+
+    `right`: the answers that are right for each query; by default answer i for query i.
+    """
     found = []
     for start in range(0, len(queries), ROWS):
         scores = queries[start : start + ROWS] @ answers.T
-        own = scores[np.arange(len(scores)), np.arange(start, start + len(scores))]
+        if right is None:
+            own = scores[np.arange(len(scores)), np.arange(start, start + len(scores))]
+        else:
+            own = np.array([row[list(some)].max() for row, some in zip(scores, right[start:], strict=False)])
         found.append(1.0 + (scores > own[:, None] + 1e-6).sum(1))
     return np.concatenate(found) if found else np.empty(0)
 
@@ -26,3 +39,15 @@ def retrieval(sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D
     """Of vectors of length 1: sources look for their targets, and the other way round; the mean of both."""
     both = np.concatenate([ranks(sources, targets), ranks(targets, sources)])
     return {"recall_at_1": float((both == 1).mean()), "mrr": float((1 / both).mean())}
+
+
+def recall(ranks: Float[np.ndarray, " N"], at: int) -> float:
+    """In percent."""
+    return 100 * float((ranks <= at).mean()) if len(ranks) else 0.0
+
+
+def blind_recall(right: Sequence[Sequence[int]], answers: int, at: int) -> float:
+    """What `recall` is, on average, of answers in random order: 1 − Π_{j<k} (M − r − j) / (M − j), in percent."""
+    steps = np.arange(min(at, answers))
+    missed = [np.prod(np.clip(answers - len(some) - steps, 0, None) / (answers - steps)) for some in right]
+    return 100 * (1 - float(np.mean(missed))) if missed else 0.0

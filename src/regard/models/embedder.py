@@ -1,7 +1,7 @@
 """Texts into vectors: an encoder, one vector of its memory, and a loss that draws pairs together.
 
     v(x) = pool(encoder(<s> x </s>)) / ‖·‖          s_ij = v(a_i) · v(b_j) / τ
-    L = −½ Σ_i ( log softmax_j(s_ij)[i] + log softmax_j(s_ji)[i] )
+    L = −½ Σ_i ( log softmax_j(s_ij)[i] + log softmax_j(s_ji)[i] )          see `layers/contrast.py`
 
 Reimers and Gurevych 2019, "Sentence-BERT", section 3 (arXiv:1908.10084), trained with the other pairs of the batch as
 what does not belong together (Henderson et al. 2017, section 4.4, arXiv:1705.00652), in both directions as Radford et
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.encoders.bert import Bert
 from regard.encoders.text import masked_mean
+from regard.layers.contrast import contrast
 from regard.layers.loss import Loss
 
 Pooling = Literal["mean", "first", "summary"]
@@ -50,14 +51,7 @@ class Embedder(nn.Module):
     def forward(self, batch: TextPairs) -> Loss:
         there = (batch.target != self.encoder.pad).any(1)
         a, b = (F.normalize(self.vectors(self.with_start(side)), dim=-1) for side in (batch.source, batch.target))
-        if not there.all():  # a process without a share of the batch
-            return Loss((a.sum() + b.sum()) * 0.0, 0, there.sum())
-        scores = (a @ b.T).float() / self.temperature
-        right = torch.arange(len(scores), device=scores.device)
-        total = (
-            F.cross_entropy(scores, right, reduction="sum") + F.cross_entropy(scores.T, right, reduction="sum")
-        ) / 2
-        return Loss(total, len(right), (scores.argmax(1) == right).sum())
+        return contrast((a @ b.T) / self.temperature, torch.diag(there))
 
     def with_start(self, tokens: Int[Tensor, "B S"]) -> Int[Tensor, "B S1"]:
         return F.pad(tokens, (1, 0), value=self.start)

@@ -24,10 +24,15 @@ class PretrainedEncoder:
     weights: dict[str, Tensor]
 
 
-def encoder(path: Path | str) -> PretrainedEncoder:
-    """The encoder of a run: one that `regard import` made, or one trained here by encode, classify or answer."""
+def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEncoder:
+    """The encoder of a run: one that `regard import` made, or one trained here by encode, classify or answer.
+
+    `dropout`: another than it was trained with.
+    """
     folder = Path(path)
     settings = kept_settings(folder)
+    if dropout is not None:
+        settings = settings.model_copy(update={"dropout": dropout})
     try:
         tokenizer = Tokenizer.load(folder / TOKENIZER)
         with safe_open(folder / WEIGHTS, "pt") as file:

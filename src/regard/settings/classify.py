@@ -24,11 +24,10 @@ from regard.settings.classify_image import (
     VisionTransformerClassifierSettings,
 )
 from regard.settings.data import Column, TokenizerKind
-from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.images import fits
 from regard.settings.labels import HeadSettings, LabelSettings
-from regard.settings.model import ScoreName
 from regard.settings.recipe import Recipe
+from regard.settings.text_body import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 
 
 # -------------------------------------------------------------------------------------------------------------- data
@@ -71,48 +70,20 @@ class TextSettings(LabelSettings):
 
 
 # ------------------------------------------------------------------------------------------------------------- models
-TextPooling = Literal["mean", "max", "last", "attention"]
-EncoderPooling = Literal["cls", "mean", "max", "summary", "attention"]
-
-
-class RecurrentClassifierSettings(HeadSettings):
+class RecurrentClassifierSettings(RecurrentTextSettings, HeadSettings):
     """Embedding, LSTM or GRU, attention over its states, pooling, softmax."""
 
-    kind: Literal["recurrent"] = Field("recurrent", description="recurrent, transformer or pretrained")
-    cell: Literal["gru", "lstm"] = Field("lstm", description="recurrent cell")
-    width: int = Field(128, ge=1, description="width of the states (each direction has half)")
-    embedding: int = Field(128, ge=1, description="width of the word vectors")
-    layers: int = Field(1, ge=1, description="depth")
-    bidirectional: bool = Field(True, description="read the text in both directions")
-    self_attention: bool = Field(False, description="each state first looks at all states, by the score")
-    pooling: TextPooling = Field("attention", description="how the states become one vector")
-    score: ScoreName = Field("additive", description="how a query is held against a state, where there is attention")
-    dropout: float = Field(0.3, ge=0, lt=1, description="share of word vectors' and states' numbers dropped")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        if self.bidirectional and self.width % 2:
-            yield "width", "must be even, as each direction has half of it"
-
-
-class TransformerClassifierSettings(EncoderSettings, HeadSettings):
+class TransformerClassifierSettings(TransformerTextSettings, HeadSettings):
     """A Transformer encoder, from scratch, that reads `<s>` text `</s>`; `<s>` is the class token, [CLS]."""
 
-    pooling: EncoderPooling = Field("cls", description="how the vectors become one; summary: by BERT's pooler")
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a vector; pooling=attention only")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
 
-
-class PretrainedClassifierSettings(PretrainedSettings, HeadSettings):
+class PretrainedClassifierSettings(PretrainedTextSettings, HeadSettings):
     """The encoder of another run, such as one that `regard import` made, under a new head."""
 
-    pooling: EncoderPooling = Field("mean", description="how the vectors become one; summary: by BERT's pooler")
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a vector; pooling=attention only")
-    frozen: bool = Field(False, description="train the head only")
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="each layer learns at this share of the rate of the one above it"
     )
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
 
 
 # ------------------------------------------------------------------------------------------------------------- recipe

@@ -103,10 +103,8 @@ class AnswerQuestions:
     def _read(self, cache: Path, *, strict: bool) -> PreparedQuestions:
         model = self.recipe.model
         if isinstance(model, PretrainedReaderSettings) and self._tokenizer is None:
-            found = encoder(model.path)
-            changed = {} if model.dropout is None else {"dropout": model.dropout}
-            self._settings = found.settings.model_copy(update=changed)
-            self._tokenizer, self._first = found.tokenizer, found.weights
+            found = encoder(model.path, dropout=model.dropout)
+            self._settings, self._tokenizer, self._first = found.settings, found.tokenizer, found.weights
             if found.settings.positions == "learned" and self.recipe.data.max_length > found.settings.max_positions:
                 raise CallError(
                     f"data.max_length={self.recipe.data.max_length} is more than the {found.settings.max_positions} "

@@ -135,9 +135,11 @@ def log_probabilities(model: Captioner, pixels: Tensor, tokens: Ids) -> np.ndarr
     return found[0].float().cpu().numpy()
 
 
-def filmstrips(records: Sequence[AttentionRecord]) -> list[Picture]:
+NOTE = "Where the decoder looks when it writes each word: brighter is more."
+
+
+def filmstrips(records: Sequence[AttentionRecord], note: str = NOTE) -> list[Picture]:
     """For the report of a run."""
-    note = "Where the decoder looks when it writes each word: brighter is more."
     return [Picture(f"{one.input} → {one.output}", _as_html(one), note) for one in records]
 
 

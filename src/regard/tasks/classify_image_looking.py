@@ -54,10 +54,7 @@ def look(
         tables = {name: seen[name][0].float().cpu().numpy() for name in seen.names}
     except RuntimeError:
         raise CallError("this model has no attention, so there is nothing to look at") from None
-    if isinstance(encoder.body, ConvNet):
-        found, axes = _positions(tables, encoder.body, picture, method)
-    else:
-        found, axes = _class_token(tables, encoder.grid, picture, method)
+    found, axes = over_picture(tables, encoder, picture, method)
     name = labels.names[label]
     axes["target"] = Axis((Token(name, (0, len(name)), 0),), name)
     record = AttentionRecord(
@@ -65,6 +62,15 @@ def look(
     )
     record.matrix("cross", layer, head)  # says what is wrong with a layer or head that is not there
     return record
+
+
+def over_picture(
+    tables: dict[str, np.ndarray], encoder: PictureEncoder, picture: np.ndarray, method: str
+) -> tuple[list[Attention], dict[str, Axis]]:
+    """What the summary of a picture looks at, from the weights inside its encoder's body, and their axes."""
+    if isinstance(encoder.body, ConvNet):
+        return _positions(tables, encoder.body, picture, method)
+    return _class_token(tables, encoder.grid, picture, method)
 
 
 def _class_token(

@@ -13,6 +13,7 @@ asked by input-gradient and leave-one-out.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -39,6 +40,13 @@ from regard.tasks.looking import evaluating
 Ids = Sequence[int]
 KNOWN = tuple(method for method in METHODS if method != "norm")
 GROUP = 4096  # tokens that go through the model together
+
+
+class Pools(Protocol):
+    """Whatever makes one vector of the memory of a text."""
+
+    encoder: nn.Module
+    pooling: nn.Module
 
 
 def look(
@@ -68,7 +76,7 @@ def look(
         "leave-one-out": lambda: [_whole(leave_one_out(ids, lambda some: _numbers(ask(some)[:, None])), method, frame)],
     }
     name = labels.names[label]
-    axes = {"target": Axis((Token(name, (0, len(name)), 0),), name), "source": _axis(tokenizer, frame, text, ids)}
+    axes = {"target": Axis((Token(name, (0, len(name)), 0),), name), "source": text_axis(tokenizer, frame, text, ids)}
     with evaluating(model):
         attentions = [replace(a, weights=np.ascontiguousarray(a.weights, np.float32)) for a in ways[method]()]
         with torch.no_grad():
@@ -87,7 +95,7 @@ def look(
     return replace(record, evidence=tuple(replace(figure, shuffled=None) for figure in figures))
 
 
-def _axis(tokenizer: Tokenizer, frame: Frame, text: str, ids: Ids) -> Axis:
+def text_axis(tokenizer: Tokenizer, frame: Frame, text: str, ids: Ids) -> Axis:
     tokens = []
     for index, label, span in zip(ids, tokenizer.labels(ids), tokenizer.spans(text), strict=False):  # it may be cut
         label = text[span.start : span.end] or label if index == tokenizer.specials.unk else label
@@ -118,11 +126,11 @@ def _raw(model: Classifier, frame: Frame, ids: Ids) -> list[Attention]:
             "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out "
             "ask any model what it heeds"
         ) from None
-    return _placed(model, {name: _heads(_numbers(seen[name][0])) for name in names})
+    return placed(model, {name: with_heads(_numbers(seen[name][0])) for name in names})
 
 
-def _placed(model: Classifier, tables: dict[str, np.ndarray]) -> list[Attention]:
-    """Tables by name of their module → what the label looks at, and what tokens look at."""
+def placed(model: Pools, tables: dict[str, np.ndarray]) -> list[Attention]:
+    """Tables by name of their module → what the pooled vector looks at, and what tokens look at."""
     pooled = [name for name in tables if name.startswith("pooling.") and isinstance(_final(model), AttentionPooling)]
     last = pooled[-1:]  # before it, there may be self-attention of the states
     own = [name for name in tables if name not in last]
@@ -137,21 +145,21 @@ def _placed(model: Classifier, tables: dict[str, np.ndarray]) -> list[Attention]
     ]
 
 
-def _final(model: Classifier) -> nn.Module:
+def _final(model: Pools) -> nn.Module:
     return model.pooling.pooling if isinstance(model.pooling, Attended) else model.pooling
 
 
-def _by_class_token(model: Classifier) -> bool:
+def _by_class_token(model: Pools) -> bool:
     final, encoder = _final(model), model.encoder
     pooled = isinstance(encoder, Bert) and encoder.pooler is not None  # the summary is made of the first vector
     return isinstance(final, Pooling) and (final.kind == "cls" or (final.kind == "summary" and pooled))
 
 
-def _reading(model: Classifier) -> str:
+def _reading(model: Pools) -> str:
     return "first token" if _by_class_token(model) else "mean over tokens"
 
 
-def _pooled(model: Classifier, table: Float[np.ndarray, "H K K"]) -> Float[np.ndarray, "H 1 K"]:
+def _pooled(model: Pools, table: Float[np.ndarray, "H K K"]) -> Float[np.ndarray, "H 1 K"]:
     """What the answer sees of self-attention: the row of the class token, or the mean of all."""
     return table[:, :1] if _by_class_token(model) else table.mean(axis=1, keepdims=True)
 
@@ -182,10 +190,10 @@ def _gradient(model: Classifier, frame: Frame, ids: Ids, ask: Callable[[Sequence
     except RuntimeError:
         return _raw(model, frame, ids)  # which says that there is no attention
     tables = {
-        name: gradient_times_attention(_heads(_numbers(seen[name][0])), _heads(_numbers(gradient[0])))
+        name: gradient_times_attention(with_heads(_numbers(seen[name][0])), with_heads(_numbers(gradient[0])))
         for name, gradient in felt.items()
     }
-    return _placed(model, tables)
+    return placed(model, tables)
 
 
 def _input_gradient(
@@ -216,7 +224,7 @@ def _whole(weights: Float[np.ndarray, "1 S"], method: str, frame: Frame) -> Atte
     return Attention(method, "cross", 0, np.pad(weights, ((0, 0), (begin, 1)))[None], "target", "source")
 
 
-def _heads(table: np.ndarray) -> np.ndarray:
+def with_heads(table: np.ndarray) -> np.ndarray:
     """Attention of one head has no dimension for it."""
     return table[None] if table.ndim == 2 else table
 

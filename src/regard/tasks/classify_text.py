@@ -77,10 +77,8 @@ class TextReader:
     def _read(self, cache: Path, *, strict: bool) -> PreparedTexts:
         model = self.recipe.model
         if isinstance(model, PretrainedClassifierSettings) and self._tokenizer is None:
-            found = encoder(model.path)
-            changed = {} if model.dropout is None else {"dropout": model.dropout}
-            self._settings = found.settings.model_copy(update=changed)
-            self._tokenizer, self._first = found.tokenizer, found.weights
+            found = encoder(model.path, dropout=model.dropout)
+            self._settings, self._tokenizer, self._first = found.settings, found.tokenizer, found.weights
         return prepare_labelled(self.data, cache, tokenizer=self._tokenizer, labels=self._labels, strict=strict)
 
     def build(self) -> Classifier:

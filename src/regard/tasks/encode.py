@@ -79,10 +79,8 @@ class Encode:
         if isinstance(model, EncoderSettings):
             self._settings = model
         elif self._tokenizer is None:
-            found = encoder(model.path)
-            changed = {} if model.dropout is None else {"dropout": model.dropout}
-            self._settings = found.settings.model_copy(update=changed)
-            self._tokenizer, self._first = found.tokenizer, found.weights
+            found = encoder(model.path, dropout=model.dropout)
+            self._settings, self._tokenizer, self._first = found.settings, found.tokenizer, found.weights
         own = None if self._tokenizer is None else (self._tokenizer, self._tokenizer)
         return prepare(self.recipe.data, cache, tokenizers=own, strict=strict)
 
