@@ -2,6 +2,7 @@
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -289,3 +290,23 @@ def test_loss_does_not_depend_on_the_rows_of_a_batch(tmp_path):
     many = text_loss(lm, store, context=8, stride=4, rows=7)
     assert one.total == pytest.approx(many.total, rel=1e-5)
     assert one.tokens == many.tokens == 60
+
+
+def test_the_service_ends_texts_where_it_is_told_and_draws_alike_in_company(run):
+    from regard.serve.limits import Limits
+    from test_serve import serving
+
+    with serving({"text": run}, Limits()) as client:
+        how = {"temperature": 0, "max_length": 30, "stop": ["no."], "repetition_penalty": 1.0}
+        found = client.post("/api/predict", json={"inputs": ["abcd"], **how}).json()
+        assert found["predictions"][0]["text"] == "efghij klm"
+        assert '"efghij klm"' in client.post("/api/stream", json={"text": "abcd", **how}).text
+        again = {"inputs": ["abcd"], **how, "stop": []}
+        plain, penalised = (
+            client.post("/api/predict", json=again | {"repetition_penalty": by}).json() for by in (1.0, 50.0)
+        )
+        assert penalised["predictions"][0]["text"] != plain["predictions"][0]["text"]
+        drawn = {"inputs": ["abcd"], "temperature": 3.0, "max_length": 20, "seed": 4}
+        with ThreadPoolExecutor(6) as pool:  # equal requests that wait together
+            answers = list(pool.map(lambda _: client.post("/api/predict", json=drawn).json(), range(6)))
+        assert len({answer["predictions"][0]["text"] for answer in answers}) == 1

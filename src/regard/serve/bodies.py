@@ -36,11 +36,15 @@ class Sampling(Body):
     """How to draw, where `sample` is true."""
 
     sample: bool | None = Field(None, description="draw from the model's distribution rather than search")
-    temperature: float | None = Field(None, ge=0.01, le=100, description="below 1 sharpens the distribution")
+    temperature: float | None = Field(None, ge=0, le=100, description="below 1 sharpens the distribution")
     top_k: int | None = Field(None, ge=0, le=1_000_000, description="draw from the k most probable tokens; 0 is all")
     top_p: float | None = Field(None, gt=0, le=1, description="draw from the fewest tokens that hold so much")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="of the draws")
     max_length: int | None = Field(None, ge=1, le=1000, description="most tokens of an output")
+    repetition_penalty: float | None = Field(
+        None, ge=1, le=100, description="of a language model: above 1, what was said is less probable"
+    )
+    stop: list[Text] | None = Field(None, max_length=16, description="of a language model: texts that end the output")
 
 
 class Predict(Sampling):

@@ -1,5 +1,6 @@
 """From the body of a request to the work that answers it. What a client sends is never the path of a file."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from regard.serve.recent import Recent
 from regard.serve.refusals import RefusedError
 from regard.serve.uploads import WHAT, Uploads
 from regard.serve.worker import Work
+from regard.settings.generate import GenerateRecipe
 from regard.settings.translate import TranslateRecipe
 from regard.tasks.task import takes
 
@@ -73,9 +75,8 @@ class Questions:
             return [one.as_dict() | {"input": text} for one, text in zip(found, inputs, strict=True)]
 
         # What is drawn depends on its place in a batch: by itself, the same seed gives the same output.
-        drawn = decoding.get("sample", isinstance(run.recipe, TranslateRecipe) and run.recipe.decoding.sample)
-        same = ("predict", body.prefix, body.attention, tuple(body.without), tuple(sorted(decoding.items())))
-        return Question(name, body.inputs, work, None if drawn else same)
+        same = ("predict", body.prefix, body.attention, tuple(body.without), json.dumps(decoding, sort_keys=True))
+        return Question(name, body.inputs, work, None if _drawn(run, decoding) else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
     def look(self, body: bodies.Look, answer: Callable[[AttentionRecord], Any]) -> Question:
@@ -113,6 +114,16 @@ class Questions:
         if kind == "text":
             raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
         return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)
+
+
+def _drawn(run: Run, decoding: Mapping[str, Any]) -> bool:
+    match run.recipe:
+        case TranslateRecipe() as recipe:
+            return decoding.get("sample", recipe.decoding.sample)
+        case GenerateRecipe() as recipe:
+            return decoding.get("temperature", recipe.decoding.temperature) > 0
+        case _:
+            return bool(decoding.get("sample"))
 
 
 def _named(record: AttentionRecord, what: str) -> AttentionRecord:
