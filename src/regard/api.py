@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import yaml
 from rich.console import Console
@@ -40,6 +40,9 @@ from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
 from regard.training.run import Result
+
+if TYPE_CHECKING:
+    from regard.search import PictureIndex
 
 CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
 DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
@@ -302,6 +305,12 @@ class Run:
         if not isinstance(alignments, bool):
             data["alignments"] = str(alignments)
         return self._with(overrides, {"data": data}).evaluate(self.model, alignments=bool(alignments))
+
+    def index(self, folder: str | Path) -> "PictureIndex":
+        """The pictures of a folder, to search through: `run.index("photos/").search("two dogs", k=5)`."""
+        from regard.search import make_index
+
+        return make_index(self, folder)
 
     def summary(self) -> dict[str, Any]:
         """What training left behind: parameters, steps, seconds, the record of every validation."""

@@ -30,6 +30,7 @@ TASKS = {
     "encode": "regard.tasks.encode:Encode",
     "forecast": "regard.tasks.forecast:ForecastTask",
     "generate": "regard.tasks.generate:Generate",
+    "match": "regard.tasks.match:Match",
     "transcribe": "regard.tasks.transcribe:Transcribe",
     "translate": "regard.tasks.translate:Translate",
 }

@@ -180,6 +180,8 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--document", metavar="FILE", help="The inputs are questions about this text; - is standard input.")
 @click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
+@click.option("--labels", metavar="A,B,...", help="Of a match run: what a picture may show, with its probability.")
+@click.option("--template", multiple=True, metavar="TEXT", help="What labels are put into: 'a photo of a {}'; repeat.")
 @json_option
 def predict(
     run: Path,
@@ -193,11 +195,15 @@ def predict(
     without: tuple[str, ...],
     document: str | None,
     form: str | None,
+    labels: str | None,
+    template: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Predict for the given inputs, a file, or standard input."""
+    from regard.commands.predict import choices
     from regard.commands.predict import predict as run_predict
 
+    inputs, scores = (*inputs, *choices(labels, template)), scores or labels is not None
     run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without, document, form)
 
 
@@ -244,6 +250,37 @@ def look(
     if training:
         return command.look_at_training(run, inputs, output, command.Wish(**wish), as_json)
     command.look(run, inputs, output, command.Wish(**wish), as_json)
+
+
+@cli.command()
+@run_argument
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The index; one there is renewed.")
+@json_option
+def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
+    """Index a folder of pictures by a match run, for search."""
+    from regard.commands.search import index as run_index
+
+    made = run_index(run, folder, output)
+    emit(made) if as_json else say(f"{made['pictures']:,} pictures: {output}")
+
+
+@cli.command()
+@click.argument("index", type=click.Path(path_type=Path))
+@click.argument("text", required=False)
+@click.option("--like", type=click.Path(path_type=Path), help="Look for what is like this picture, instead of a text.")
+@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many pictures.")
+@click.option("--run", type=click.Path(path_type=Path), help="Where the run that made the index is now.")
+@json_option
+def search(index: Path, text: str | None, like: Path | None, k: int, run: Path | None, as_json: bool) -> None:
+    """Find pictures of an index that show what TEXT says."""
+    from regard.commands.search import search as run_search
+
+    found = run_search(index, text, like, k, run)
+    if as_json:
+        return emit(found)
+    for one in found:
+        click.echo(f"{one['score']:.4f}\t{one['picture']}")
 
 
 @cli.command()

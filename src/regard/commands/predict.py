@@ -67,6 +67,15 @@ def predict(
     _write(output_file, _plain(predictions, scores))
 
 
+def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
+    """`--labels` and `--template` as settings; all labels are given back, if nobody says how many."""
+    given: dict[str, Any] = {"templates": list(templates)} if templates else {}
+    if labels is not None:
+        names = [name.strip() for name in labels.split(",")]
+        given |= {"labels": names, "n_best": len(names)}
+    return tuple(f"decoding.{key}={json.dumps(value, ensure_ascii=False)}" for key, value in given.items())
+
+
 def _draw(file: Path, predictions: list[Any]) -> None:
     if len(predictions) != 1 or not isinstance(predictions[0], Drawn):
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")

@@ -1,4 +1,4 @@
-"""Embedded corpora of pictures: `shapes`, drawn from a seed, and `digits`, real ones that scikit-learn brings.
+"""Embedded corpora of pictures: `shapes` and `one-shape`, drawn from a seed, and `digits`, real ones of scikit-learn.
 
 In a recipe, `data.train: corpus:shapes` stands for `load_pictures("shapes", "train")`.
 """
@@ -40,13 +40,23 @@ def _shapes(split: str) -> Iterator[Pictured]:
     return shapes(split)
 
 
+def _one_shape(split: str) -> Iterator[Pictured]:
+    from regard.corpora.one_shape import one_shape
+
+    return one_shape(split)
+
+
 def _digits(split: str) -> Iterator[Pictured]:
     from regard.corpora.digits import digits
 
     return digits(split)
 
 
-_LOADERS: dict[str, Callable[[str], Iterator[Pictured]]] = {"shapes": _shapes, "digits": _digits}
+_LOADERS: dict[str, Callable[[str], Iterator[Pictured]]] = {
+    "shapes": _shapes,
+    "one-shape": _one_shape,
+    "digits": _digits,
+}
 NAMES = tuple(_LOADERS)
 
 

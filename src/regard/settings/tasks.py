@@ -6,6 +6,7 @@ from regard.settings.classify import ClassifyRecipe
 from regard.settings.encode import EncodeRecipe
 from regard.settings.forecast import ForecastRecipe
 from regard.settings.generate import GenerateRecipe
+from regard.settings.match import MatchRecipe
 from regard.settings.recipe import Recipe
 from regard.settings.transcribe import TranscribeRecipe
 from regard.settings.translate import TranslateRecipe
@@ -17,6 +18,7 @@ TASKS: dict[str, type[Recipe]] = {
     "encode": EncodeRecipe,
     "forecast": ForecastRecipe,
     "generate": GenerateRecipe,
+    "match": MatchRecipe,
     "transcribe": TranscribeRecipe,
     "translate": TranslateRecipe,
 }

@@ -6,6 +6,7 @@ from regard.settings.training import FALLING
 
 FREE = {
     *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
+    *("data.zero_shot",),
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
     *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "device", "threads", "shard")),
 }

@@ -1,0 +1,92 @@
+"""Pictures and texts as vectors of one space: near each other where the text says what the picture shows.
+
+    I = W_i pool(image encoder(picture)) / ‖·‖          T = W_t pool(text encoder(text)) / ‖·‖
+    s_ij = e^t I_i · T_j,   e^t ≤ 100          L: see `layers/contrast.py`
+    p(label | picture) = softmax over labels of e^t I · T(label)              zero-shot: no label was trained on
+
+Radford et al. 2021, "CLIP", sections 2.3 and 2.4 (arXiv:2103.00020): linear projections, a learned temperature that
+begins at 0.07 and is kept from scaling by more than 100. The loss of a pair depends on its batch: under torchrun each
+process contrasts its own share, so a batch split over processes is not the same as the whole.
+"""
+
+import math
+from typing import Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.contrast import contrast
+from regard.layers.dropout import Dropout
+from regard.layers.loss import Loss
+
+MOST = math.log(100.0)
+
+
+@runtime_checkable
+class Matched(Protocol):
+    """Pictures and texts, one of each a row, and whether text j says what picture i shows."""
+
+    @property
+    def source(self) -> Tensor: ...
+    @property
+    def text(self) -> Tensor: ...
+    @property
+    def right(self) -> Tensor: ...
+
+
+class Tower(nn.Module):
+    """One side: encoder, pooling, projection; vectors of length 1."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        pooling: nn.Module,
+        width: int,
+        out: int,
+        *,
+        dropout: float = 0.0,
+        noise: nn.Module | None = None,
+        frozen: bool = False,
+    ) -> None:
+        """
+        pooling    makes one vector, of `width`, of the encoder's memory
+        dropout    of that vector
+        noise      what is done to the inputs first, in training only: it has to know its own mode
+        frozen     the encoder stays as it is, and is read without dropout
+        """
+        super().__init__()
+        self.noise = noise or nn.Identity()
+        self.encoder, self.pooling = encoder, pooling
+        self.dropout = Dropout(dropout)
+        self.project = nn.Linear(width, out, bias=False)
+        self.width, self.frozen = out, frozen
+        nn.init.normal_(self.project.weight, std=width**-0.5)
+        if frozen:
+            encoder.requires_grad_(False)
+
+    def forward(self, inputs: Tensor) -> Float[Tensor, "B D"]:
+        pooled = self.pooling(self.encoder(self.noise(inputs)))
+        return F.normalize(self.project(self.dropout(pooled)).float(), dim=-1)
+
+    def train(self, mode: bool = True) -> "Tower":
+        super().train(mode)
+        if self.frozen:
+            self.encoder.eval()
+        return self
+
+
+class TwoTowers(nn.Module):
+    def __init__(self, image: Tower, text: Tower, *, temperature: float = 0.07) -> None:
+        super().__init__()
+        self.image, self.text = image, text
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
+
+    @property
+    def scale(self) -> Float[Tensor, ""]:
+        """e^t, by which cosines are multiplied."""
+        return self.log_scale.clamp(max=MOST).exp()
+
+    def forward(self, batch: Matched) -> Loss:
+        return contrast(self.scale * self.image(batch.source) @ self.text(batch.text).T, batch.right)

@@ -1,0 +1,219 @@
+"""Search through one's own pictures, by a sentence or by another picture.
+
+    index = regard.load("runs/match").index("photos/")      every picture as a vector of length 1
+    index.search("two dogs on a beach", k=5)                the k with the largest cosine
+    index.save("photos.index");  regard.open_index("photos.index")
+
+An index is one safetensors file: the vectors, and in its header the names, the size and time of each file, and the run
+that made it. Nothing in it can execute. A picture whose file has not changed is not read again when an index is made
+anew.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from regard.api import WEIGHTS, Run, load
+from regard.data.image_prepare import form_of
+from regard.data.image_sources import open_tar
+from regard.data.image_worker import Bytes, decode_all
+from regard.data.images import BadPictureError, pillow
+from regard.errors import CallError, RegardError
+from regard.models.two_towers import TwoTowers
+from regard.tasks.match import Match
+
+VERSION = 1
+AT_ONCE = 512  # pictures that are decoded before they are encoded
+HEADER = "regard"
+Stamp = tuple[int, int]  # size in bytes, time of the last change
+
+
+class Found(NamedTuple):
+    """A picture and its cosine with what was asked for."""
+
+    name: str
+    score: float
+
+
+class Model(NamedTuple):
+    """What makes vectors: the job and its model; `run` and `digest` say which weights they are."""
+
+    task: Match
+    model: TwoTowers
+    run: Path
+    digest: str
+
+
+@dataclass(frozen=True)
+class PictureIndex:
+    """Pictures of a folder as vectors, in the order of their names; `bad` says which could not be read, and why."""
+
+    maker: Model
+    folder: Path
+    stamps: dict[str, Stamp]
+    vectors: Float[Tensor, "N D"]
+    bad: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.stamps)
+
+    def search(self, text: str, k: int = 10) -> list[Found]:
+        """The pictures that show best what a text says."""
+        return self._nearest(self.maker.task.text_vectors(self.maker.model, [text])[0], k)
+
+    def like(self, picture: Any, k: int = 10) -> list[Found]:
+        """The pictures that are most like a picture: a path, bytes, an array or what Pillow has opened."""
+        return self._nearest(self.maker.task.picture_vectors(self.maker.model, [picture])[0], k)
+
+    def _nearest(self, query: Float[Tensor, " D"], k: int) -> list[Found]:
+        scores = self.vectors @ query
+        best = scores.topk(min(k, len(scores)))
+        names = list(self.stamps)
+        return [
+            Found(names[row], score) for row, score in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
+    def save(self, path: str | Path) -> Path:
+        """Whole or not at all."""
+        path = Path(path)
+        about = {
+            "version": VERSION, "run": str(self.maker.run.resolve()), "digest": self.maker.digest,
+            "folder": str(self.folder.resolve()), "stamps": self.stamps, "bad": self.bad,
+        }  # fmt: skip
+        part = path.with_name(path.name + ".part")
+        save_file({"vectors": self.vectors.contiguous()}, part, {HEADER: json.dumps(about, ensure_ascii=False)})
+        os.replace(part, path)
+        return path
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+class Stored(NamedTuple):
+    """What the file of an index says."""
+
+    run: Path
+    digest: str
+    folder: Path
+    stamps: dict[str, Stamp]
+    vectors: Float[Tensor, "N D"]
+    bad: dict[str, str]
+
+
+def read_index(path: str | Path) -> Stored:
+    path = Path(path)
+    if not path.is_file():
+        raise CallError(f"{path}: there is no such index; `regard index RUN FOLDER -o {path}` makes one")
+    try:
+        with safe_open(path, "pt") as file:
+            about = json.loads((file.metadata() or {})[HEADER])
+            vectors = file.get_tensor("vectors")
+        if about["version"] != VERSION or len(about["stamps"]) != len(vectors):
+            raise ValueError("not of this version, or not complete")
+        stamps = {name: (size, changed) for name, (size, changed) in about["stamps"].items()}
+        return Stored(Path(about["run"]), about["digest"], Path(about["folder"]), stamps, vectors, about["bad"])
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as problem:
+        raise RegardError(f"{path}: is no usable index of pictures ({problem})") from None
+
+
+def open_index(path: str | Path, run: str | Path | None = None) -> PictureIndex:
+    """An index that was saved, with the run that made it; `run` says where that is now, if it was moved."""
+    stored = read_index(path)
+    where = stored.run if run is None else Path(run)
+    if not where.is_dir():
+        raise CallError(f"{path} was made by the run {where}, which is not there: say where it is now (--run RUN)")
+    maker = maker_of(load(where))
+    if maker.digest != stored.digest:
+        raise CallError(f"{path} was made by other weights than those of {where}: make it anew with `regard index`")
+    return PictureIndex(maker, stored.folder, stored.stamps, stored.vectors, stored.bad)
+
+
+def maker_of(run: Run) -> Model:
+    if not isinstance(run.task, Match) or not isinstance(run.model, TwoTowers):
+        raise CallError(f"{run.folder} is a run of the job {run.recipe.task!r}: pictures are indexed by one of `match`")
+    weights = (run.folder / WEIGHTS).read_bytes()
+    return Model(run.task, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
+
+
+# -------------------------------------------------------------------------------------------------------------- making
+def make_index(
+    run: Run,
+    folder: str | Path,
+    *,
+    known: Stored | None = None,
+    tell: Callable[[str], None] = lambda message: None,
+) -> PictureIndex:
+    """Every picture of a folder and of the folders below it, or of a plain .tar. What is no picture is left out.
+
+    `known`: an earlier index, whose vectors are taken over for files that have not changed.
+    """
+    folder, maker = Path(folder).expanduser(), maker_of(run)
+    places = dict(_pictures(folder))
+    if not places:
+        raise CallError(f"{folder}: there is no picture in it")
+    same = known is not None and known.digest == maker.digest and known.folder == folder.resolve()
+    kept: dict[str, Tensor] = {}
+    if known is not None and same:
+        kept = {
+            name: vector
+            for (name, stamp), vector in zip(known.stamps.items(), known.vectors, strict=True)
+            if name in places and places[name][1] == stamp
+        }
+    new = [name for name in places if name not in kept]
+    if kept:
+        tell(f"{len(kept):,} pictures are as they were; {len(new):,} are read")
+    bad: dict[str, str] = {}
+    for start in range(0, len(new), AT_ONCE):
+        kept |= _encoded(maker, {name: places[name][0] for name in new[start : start + AT_ONCE]}, bad)
+    names = [name for name in places if name in kept]
+    if not names:
+        raise RegardError(f"{folder}: not one of its {len(places):,} pictures can be read: {_first(bad)}")
+    vectors = torch.stack([kept[name] for name in names])
+    return PictureIndex(maker, folder, {name: places[name][1] for name in names}, vectors, bad)
+
+
+def _encoded(maker: Model, files: dict[str, Bytes], bad: dict[str, str]) -> dict[str, Tensor]:
+    data = maker.task.recipe.data
+    found = dict(zip(files, decode_all(list(files.values()), form_of(data), data.workers), strict=True))
+    bad |= {name: str(one) for name, one in found.items() if isinstance(one, BadPictureError)}
+    good = {name: torch.from_numpy(one.pixels) for name, one in found.items() if not isinstance(one, BadPictureError)}
+    if not good:
+        return {}
+    vectors = maker.task.image_vectors(maker.model, torch.stack(list(good.values())))
+    return dict(zip(good, vectors, strict=True))
+
+
+def _pictures(folder: Path) -> Iterator[tuple[str, tuple[Bytes, Stamp]]]:
+    """By name, those with the ending of a picture; hidden files are left alone."""
+    endings = set(pillow().registered_extensions())
+    if folder.suffix == ".tar" and folder.is_file():
+        changed = folder.stat().st_mtime_ns
+        for name, place in sorted(open_tar(folder).members.items()):
+            if Path(name).suffix.lower() in endings:
+                yield name, (place, (place.size or 0, changed))
+        return
+    if not folder.is_dir():
+        raise CallError(f"{folder}: {'is no folder or .tar' if folder.exists() else 'there is no such folder'}")
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder)
+        if file.suffix.lower() in endings and file.is_file() and not any(p.startswith(".") for p in inside.parts):
+            stat = file.stat()
+            yield str(inside), (Bytes(str(file), name=str(inside)), (stat.st_size, stat.st_mtime_ns))
+
+
+def _first(bad: dict[str, str], most: int = 3) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in list(bad.items())[:most])
+
+
+def about_bad(bad: dict[str, str]) -> Sequence[str]:
+    """A sentence on the pictures that could not be read, if there are any."""
+    plural = "s" if len(bad) != 1 else ""
+    return [f"{len(bad):,} picture{plural} could not be read, and left out: {_first(bad)}"] if bad else []

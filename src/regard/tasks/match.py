@@ -1,0 +1,305 @@
+"""Pictures and texts in one space: which text says what a picture shows, and which picture shows what a text says.
+
+pictures and captions → stores → batches → two towers → each pair told apart from the others       (training)
+picture, labels → vectors → cosines → the label that fits best, though none was trained on          (prediction)
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.data.check import CheckReport
+from regard.data.image_batches import Captions, Sight
+from regard.data.image_match import MatchBatches
+from regard.data.image_prepare import form_of
+from regard.data.image_store import PictureStore
+from regard.data.labelled_batches import Frame
+from regard.data.tables import Role
+from regard.data.tokens import Tokenizer
+from regard.errors import CallError, RegardError
+from regard.look import AttentionRecord
+from regard.look.records import Head
+from regard.metrics.alignment import Gold
+from regard.models.two_towers import TwoTowers
+from regard.pretrained import encoder, keep_settings, kept_settings
+from regard.settings.encoder import EncoderSettings
+from regard.settings.match import LABEL, MatchRecipe
+from regard.settings.recipe import Recipe
+from regard.settings.text_body import PretrainedTextSettings, RecurrentTextSettings
+from regard.tasks import caption_check, match_looking, match_scores
+from regard.tasks.caption_check import estimates, nothing
+from regard.tasks.captioned import cache_of, checked_stores, learned_tokenizer, sights_of, test_store, training_stores
+from regard.tasks.classify import Classified
+from regard.tasks.looking import evaluating
+from regard.tasks.match_build import build_two_towers, tower_encoder
+from regard.tasks.pictures import name_of, read_inputs, regions_of
+from regard.tasks.search import in_groups
+from regard.tasks.task import Output, Picture, Prediction, Scores
+
+QUICK = 500  # validation pictures that are told apart while training goes on
+PICTURES = 4  # in the report
+KEPT = 1000  # captions of training that a run keeps, for whoever asks without labels
+TOKENIZER, CAPTIONS = "tokenizer.json", "captions.json"
+
+
+class Match:
+    """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokeniser and the sizes."""
+
+    takes: Literal["image"] = "image"
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        tokenizer: Tokenizer | None = None,
+        settings: EncoderSettings | None = None,
+        captions: Sequence[str] = (),
+    ) -> None:
+        assert isinstance(recipe, MatchRecipe)
+        self.recipe = recipe
+        self._tokenizer, self._settings, self._captions = tokenizer, settings, captions
+        self._first: dict[str, Tensor] | None = None  # weights that the text tower begins with
+        self._stores: dict[Role, PictureStore] = {}
+        self._sights: dict[Role, Sight] = {}
+
+    def under(self, recipe: Recipe) -> "Match":
+        return Match(recipe, self._tokenizer, self._settings, self._captions)
+
+    # ------------------------------------------------------------------------------------------------------ training
+    def prepare(self, cache: Path) -> None:
+        data = self.recipe.data
+        cache = cache_of(data, cache)
+        self._stores = training_stores(data, cache)
+        train = self._stores["train"]
+        self._tokenizer = self._given_tokenizer() or learned_tokenizer(data, train)
+        self._captions = match_scores.spread([text for entry in train.entries for text in entry.texts], KEPT)
+        self._sights = sights_of(
+            self._stores, data, self.recipe.model.image.encoder,
+            lambda: tower_encoder(self.recipe, None, pretrained=True), cache, self.recipe.training.seed,
+        )  # fmt: skip
+
+    def _given_tokenizer(self) -> Tokenizer | None:
+        """That of the start, or of a pretrained text tower; None if there is neither."""
+        text = self.recipe.model.text
+        if self._tokenizer is None and isinstance(text, PretrainedTextSettings):
+            found = encoder(text.path, dropout=text.dropout)
+            self._settings, self._tokenizer, self._first = found.settings, found.tokenizer, found.weights
+        return self._tokenizer
+
+    def check(self, cache: Path) -> CheckReport:
+        data, training = self.recipe.data, self.recipe.training
+        stores = checked_stores(data, cache)
+        tokenizer = self._given_tokenizer() or learned_tokenizer(data, stores["train"])
+        captions: dict[Role, Captions] = {
+            role: Captions(store, tokenizer, data.max_length) for role, store in stores.items()
+        }
+        with torch.device("meta"):
+            model = build_two_towers(self.recipe, tokenizer, self._settings)
+        regions = self._regions()
+        frame = self._frame(tokenizer)
+        batches = MatchBatches(captions["train"], nothing, frame, regions, training.max_tokens, seed=training.seed)
+        return caption_check.check(data, regions, stores, captions, tokenizer, estimates(model, regions, batches))
+
+    def build(self) -> TwoTowers:
+        torch.manual_seed(self.recipe.training.seed)
+        train = self._stores.get("train")
+        model = build_two_towers(self.recipe, self.tokenizer, self._settings, train, pretrained=train is not None)
+        if self._first is not None:
+            model.text.encoder.load_state_dict(self._first)
+        return model
+
+    def batches(self) -> MatchBatches:
+        return self._batches(self._stores["train"], self._sights["train"], "train")
+
+    def _batches(self, store: PictureStore, sight: Sight, role: Role) -> MatchBatches:
+        training, data = self.recipe.training, self.recipe.data
+        captions = Captions(store, self.tokenizer, data.max_length)
+        if not len(captions):
+            raise RegardError(f"data.{role}: every caption is longer than data.max_length={data.max_length}")
+        frame = self._frame(self.tokenizer)
+        return MatchBatches(captions, sight, frame, self._regions(), training.max_tokens, seed=training.seed)
+
+    def fingerprint(self) -> str:
+        return self._stores["train"].digest()
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """The loss of all validation pictures; of the first of them, how well pictures and captions find each other."""
+        assert isinstance(model, TwoTowers)
+        store, sight = self._stores["valid"], self._sights["valid"]
+        rows = np.arange(min(QUICK, len(store)))
+        found = match_scores.told_apart(self, model, sight(rows, rows, 0), store.entries[: len(rows)])
+        loss = match_scores.mean_loss(model, self._batches(store, sight, "valid"))
+        return {"loss": loss, "temperature": float(1 / model.scale), **found.values}
+
+    def sample(self, model: nn.Module) -> str:
+        assert isinstance(model, TwoTowers)
+        store = self._stores["valid"]
+        row = np.array([len(store) // 2])
+        texts = match_scores.spread([text for entry in store.entries for text in entry.texts], KEPT)
+        cosines = self.text_vectors(model, texts) @ self.image_vectors(model, self._sights["valid"](row, row, 0))[0]
+        entry = store.entries[row[0]]
+        return f"{entry.name}\n→ {texts[int(cosines.argmax())]}\n= {entry.texts[0]}"
+
+    def pictures(self, model: nn.Module) -> list[Picture]:
+        """Where the model looks in a few validation pictures when it is told what they show."""
+        return match_looking.shown(self.watch(model, PICTURES))
+
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        assert isinstance(model, TwoTowers)
+        if not match_looking.attends(model):
+            return []
+        store = self._stores["valid"]
+        rows = range(0, len(store), max(1, len(store) // most))[:most]
+        return [
+            self.look(model, store.pixels[row].transpose(1, 2, 0), output=store.entries[row].texts[0]) for row in rows
+        ]
+
+    # ---------------------------------------------------------------------------------------------------- the folder
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+        (folder / CAPTIONS).write_text(json.dumps(list(self._captions), ensure_ascii=False), encoding="utf-8")
+        if isinstance(self.recipe.model.text, PretrainedTextSettings):
+            assert self._settings is not None, "prepare or restore comes first"
+            keep_settings(self._settings, folder)
+
+    def restore(self, folder: Path) -> None:
+        try:
+            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
+            self._captions = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RegardError(f"{folder}: the run has lost its tokeniser or its captions ({error})") from None
+        if isinstance(self.recipe.model.text, PretrainedTextSettings):
+            self._settings = kept_settings(folder)
+
+    # ---------------------------------------------------------------------------------------------------- prediction
+    def inputs(self, words: Sequence[str]) -> list[str]:
+        """Paths of pictures, members of a tar (images.tar/a.jpg), or rows of a corpus (corpus:shapes#7)."""
+        return [word for word in words if word.strip()]
+
+    def predict(
+        self, model: nn.Module, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
+    ) -> list[Prediction]:
+        """Which of the labels (or, without any, of the kept captions) says best what each picture shows."""
+        assert isinstance(model, TwoTowers)
+        if prefix:
+            raise CallError(f"prefix={prefix!r}: a label is chosen, not written, so it cannot be told how to begin")
+        labels, vectors = self._choices(model)
+        cosines = self.picture_vectors(model, inputs) @ vectors.T
+        chances = (model.scale.cpu() * cosines).softmax(1)
+        return [self._prediction(one, labels, chance.tolist()) for one, chance in zip(inputs, chances, strict=True)]
+
+    def _choices(self, model: TwoTowers) -> tuple[Sequence[str], Float[Tensor, "N D"]]:
+        how = self.recipe.decoding
+        if how.labels:
+            return how.labels, self.label_vectors(model, how.labels)
+        if not self._captions:
+            raise CallError("say what the pictures may show, to choose from: labels=['a dog', 'a cat']")
+        return self._captions, self.text_vectors(model, self._captions)
+
+    def _prediction(self, one: Any, labels: Sequence[str], chances: list[float]) -> Classified:
+        order = sorted(range(len(labels)), key=lambda number: -chances[number])
+        most = order[: self.recipe.decoding.n_best]
+        outputs = [
+            Output(labels[number], chances[number], float(np.log(max(chances[number], 1e-45)))) for number in most
+        ]
+        said = {labels[number]: chances[number] for number in order} if self.recipe.decoding.labels else {}
+        return Classified(name_of(one), outputs, labels=[labels[order[0]]], probabilities=said)
+
+    def score(self, model: nn.Module, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+        """The cosine of each picture and its text."""
+        cosines = self.similarity(model, inputs, outputs).diagonal()
+        return [
+            Prediction(name_of(one), [Output(text, float(cosine), 0.0)])
+            for one, text, cosine in zip(inputs, outputs, cosines, strict=True)
+        ]
+
+    def similarity(self, model: nn.Module, pictures: Sequence[Any], texts: Sequence[str]) -> Float[Tensor, "N M"]:
+        """The cosine of every picture (path, bytes, array or Pillow's) with every text."""
+        assert isinstance(model, TwoTowers)
+        return self.picture_vectors(model, pictures) @ self.text_vectors(model, texts).T
+
+    def look(
+        self,
+        model: nn.Module,
+        text: Any,
+        *,
+        output: str | None = None,
+        method: str = "raw",
+        gold: Gold | None = None,
+        layer: int | None = None,
+        head: Head = "mean",
+        name: str = "",
+    ) -> AttentionRecord:
+        """Where the model looks in a picture, and which words of a text it heeds: the given one, or the best."""
+        assert isinstance(model, TwoTowers)
+        said = self.predict(model, [text])[0].text if output is None else output
+        pixels = read_inputs([text], form_of(self.recipe.data))[0]
+        ids = self._ids(said)
+        record = match_looking.look(
+            model, self.tokenizer, self._frame(self.tokenizer), pixels, said, ids,
+            method=method, name=name, input=name_of(text),
+        )  # fmt: skip
+        record.matrix(None, layer, head)  # says what is wrong with a layer or head that is not there
+        return record
+
+    # ---------------------------------------------------------------------------------------------------- evaluation
+    def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:
+        """Recall at 1, 5 and 10 both ways beside chance; and zero-shot accuracy, where there are labelled pictures."""
+        assert isinstance(model, TwoTowers)
+        with test_store(self.recipe.data) as store:
+            return match_scores.scores(self, model, store, lambda sight: self._batches(store, sight, "test"))
+
+    # --------------------------------------------------------------------------------------------------------- parts
+    def picture_vectors(self, model: TwoTowers, pictures: Sequence[Any]) -> Float[Tensor, "N D"]:
+        """Of pictures as a user gives them."""
+        return self.image_vectors(model, read_inputs(pictures, form_of(self.recipe.data)))
+
+    @torch.inference_mode()
+    def image_vectors(self, model: TwoTowers, seen: Tensor) -> Float[Tensor, "N D"]:
+        """`seen`: pixels, or the features of them."""
+        device, at_once = next(model.parameters()).device, self.recipe.decoding.batch_tokens // self._regions()
+        with evaluating(model):
+            found = [model.image(group.to(device)).cpu() for group in seen.split(max(1, at_once)) if len(group)]
+        return torch.cat(found) if found else torch.empty(0, model.image.width)
+
+    @torch.inference_mode()
+    def text_vectors(self, model: TwoTowers, texts: Sequence[str]) -> Float[Tensor, "N D"]:
+        ids, frame = [self._ids(text) for text in texts], self._frame(self.tokenizer)
+        device = next(model.parameters()).device
+
+        def read(numbers: list[int]) -> list[Tensor]:
+            return list(model.text(frame.read([ids[number] for number in numbers]).to(device)).cpu())
+
+        with evaluating(model):
+            lengths = [len(one) for one in ids]
+            found = dict(in_groups(range(len(ids)), lengths, self.recipe.decoding.batch_tokens, read))
+        return torch.stack([found[number] for number in range(len(ids))]) if ids else torch.empty(0, model.text.width)
+
+    def label_vectors(self, model: TwoTowers, labels: Sequence[str]) -> Float[Tensor, "N D"]:
+        """The mean over all templates, scaled to length 1 (CLIP, section 3.1.4)."""
+        filled = [template.replace(LABEL, label) for template in self.recipe.decoding.templates for label in labels]
+        by_template = self.text_vectors(model, filled).view(-1, len(labels), model.text.width)
+        return nn.functional.normalize(by_template.mean(0), dim=-1)
+
+    def _ids(self, text: str) -> list[int]:
+        """Cut where training cut."""
+        ids = self.tokenizer.encode(text)
+        if not ids:
+            raise CallError(f"the text {text!r} has no token: there is nothing to match")
+        return ids[: self.recipe.data.max_length - 1]
+
+    def _frame(self, tokenizer: Tokenizer) -> Frame:
+        return Frame.of(tokenizer.specials, first=not isinstance(self.recipe.model.text, RecurrentTextSettings))
+
+    def _regions(self) -> int:
+        return regions_of(self.recipe.model.image.encoder, self.recipe.data)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        assert self._tokenizer is not None, "prepare or restore comes first"
+        return self._tokenizer

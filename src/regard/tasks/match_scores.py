@@ -1,0 +1,115 @@
+"""How well pictures and texts find each other, and how well a picture finds its label among labels never trained on."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.image_batches import Pixels, Sight
+from regard.data.image_match import MatchBatches
+from regard.data.image_prepare import form_of, picture_columns, store_of
+from regard.data.image_sources import PictureSource
+from regard.data.image_store import Kept, PictureStore
+from regard.metrics.retrieval import AT, blind_recall, ranks, recall
+from regard.models.two_towers import TwoTowers
+from regard.settings.match import MatchRecipe
+from regard.tasks.captioned import skipped
+from regard.tasks.task import Scores
+
+
+class Asked(Protocol):
+    """What scores ask of the job."""
+
+    recipe: MatchRecipe
+
+    def image_vectors(self, model: TwoTowers, seen: Tensor) -> Float[Tensor, "N D"]: ...
+    def text_vectors(self, model: TwoTowers, texts: Sequence[str]) -> Float[Tensor, "N D"]: ...
+    def label_vectors(self, model: TwoTowers, labels: Sequence[str]) -> Float[Tensor, "N D"]: ...
+
+
+class Found(NamedTuple):
+    """Recalls by name, and the same as a table with what chance would give."""
+
+    values: dict[str, float]
+    rows: list[dict[str, Any]]
+
+
+def told_apart(task: Asked, model: TwoTowers, seen: Tensor, entries: Sequence[Kept]) -> Found:
+    """Recall at 1, 5 and 10 and the median rank, of each picture among all captions and of each caption among pictures.
+
+    What is said of two pictures in the same words is right for both.
+    """
+    texts = [text for entry in entries for text in entry.texts]
+    places: dict[str, list[int]] = {}  # captions that say the same
+    owners: dict[str, list[int]] = {}  # pictures of which it is said
+    for place, text in enumerate(texts):
+        places.setdefault(text, []).append(place)
+    for number, entry in enumerate(entries):
+        for text in dict.fromkeys(entry.texts):
+            owners.setdefault(text, []).append(number)
+    images, captions = task.image_vectors(model, seen).numpy(), task.text_vectors(model, texts).numpy()
+    of_picture = [[place for text in dict.fromkeys(entry.texts) for place in places[text]] for entry in entries]
+    ways = {
+        "image_to_text": (images, captions, of_picture),
+        "text_to_image": (captions, images, [owners[text] for text in texts]),
+    }
+    values: dict[str, float] = {}
+    rows: list[dict[str, Any]] = []
+    for way, (queries, answers, right) in ways.items():
+        found = ranks(queries, answers, right)
+        values |= {f"{way}_at_{most}": recall(found, most) for most in AT}
+        values[f"{way}_median_rank"] = float(np.median(found)) if len(found) else 0.0
+        for most in AT:
+            blind = blind_recall(right, len(answers), most)
+            row = {"way": way.replace("_", " "), "among": len(answers), "recall at": most}
+            rows.append({**row, "percent": values[f"{way}_at_{most}"], "by chance": blind})
+    return Found(values, rows)
+
+
+@torch.inference_mode()
+def mean_loss(model: TwoTowers, batches: MatchBatches) -> float:
+    """The mean over pictures, each told apart from those of its batch."""
+    device, total, count = next(model.parameters()).device, 0.0, 0
+    for batch in batches.epoch(0):
+        loss = model(batch.to(device))
+        total, count = total + float(loss.total), count + int(loss.count)
+    return total / max(1, count)
+
+
+def scores(task: Asked, model: TwoTowers, store: PictureStore, batches: Callable[[Sight], MatchBatches]) -> Scores:
+    """All that `evaluate` says of a store of test pictures."""
+    found = told_apart(task, model, torch.from_numpy(store.pixels.copy()), store.entries)
+    values = {**found.values, "loss": mean_loss(model, batches(Pixels(store))), "pictures": float(len(store))}
+    if task.recipe.data.zero_shot is not None:
+        values |= zero_shot(task, model, task.recipe.data.zero_shot)
+    return Scores(values, skipped(store), {"recall, in percent": found.rows})
+
+
+def zero_shot(task: Asked, model: TwoTowers, where: str) -> dict[str, float]:
+    """How often the most likely of all labels is the right one, in percent; and how often a blind guess would be."""
+    data = task.recipe.data
+    source = PictureSource(where, "test", picture_columns(None, None, None, "label"))
+    with TemporaryDirectory(prefix="regard-pictures-") as folder:
+        store = store_of(source, form_of(data), Path(folder), workers=data.workers)
+        store.read.refuse_if(f"data.zero_shot={where}", data.max_bad)
+        images = task.image_vectors(model, torch.from_numpy(store.pixels.copy()))
+    labels = sorted({entry.texts[0] for entry in store.entries})
+    said = (images @ task.label_vectors(model, labels).T).argmax(1).tolist()
+    right = [labels[number] == entry.texts[0] for number, entry in zip(said, store.entries, strict=True)]
+    return {
+        "zero_shot_accuracy": 100 * float(np.mean(right)),
+        "zero_shot_by_chance": 100 / len(labels),
+        "zero_shot_pictures": float(len(store)),
+    }
+
+
+def spread(texts: Sequence[str], most: int) -> list[str]:
+    """At most so many different texts, taken evenly from all of them."""
+    different = list(dict.fromkeys(texts))
+    step = max(1, -(-len(different) // most))
+    return different[::step]

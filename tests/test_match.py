@@ -1,0 +1,321 @@
+"""Pictures and texts in one space: the loss, batches, recall; and from the user's files to labels, search and looks."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from click.testing import CliRunner
+from PIL import Image
+
+import regard
+from regard import config
+from regard.cli import cli
+from regard.corpora.one_shape import one_shape
+from regard.data.image_batches import Captions, Pixels
+from regard.data.image_match import MatchBatches
+from regard.data.image_store import PictureStore
+from regard.data.labelled_batches import Frame
+from regard.errors import CallError, RegardError
+from regard.layers.contrast import contrast
+from regard.metrics.retrieval import blind_recall, ranks, recall
+from regard.models.two_towers import TwoTowers
+from regard.tasks.match import Match
+from regard.tasks.match_build import build_two_towers
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 180, 60), "blue": (30, 60, 220), "white": (250, 250, 250)}
+
+
+def write_pictures(folder):
+    """Two colours side by side, 15 × 10 pixels, and two captions of each; one caption is said of two pictures."""
+    lines = ["image\tsplit\tcaption"]
+    for number, (left, right) in enumerate(itertools.permutations(COLOURS, 2)):
+        pixels = np.empty((10, 15, 3), np.uint8)
+        pixels[:, :7], pixels[:, 7:] = COLOURS[left], COLOURS[right]
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+        for text in (f"{left} and then {right}", f"{left} before {right}"):
+            lines += [f"{number}.png\t{split}\t{text}" for split in ("train", "val", "test")]
+    Image.open(folder / "0.png").save(folder / "again.bmp")
+    lines += ["again.bmp\ttrain\tred before green"]
+    (folder / "list.tsv").write_text("\n".join(lines) + "\n")
+    return folder / "list.tsv"
+
+
+def tree(listed, **model):
+    return {
+        "task": "match",
+        "data": {
+            "train": str(listed), "image": "image", "caption": "caption", "split": "split", "height": 12, "width": 20,
+            "max_length": 8,
+        },
+        "model": {
+            "width": 16, "temperature": 0.2,
+            "image": {"encoder": {"kind": "cnn", "stages": [16, 24]}, "width": 24},
+            "text": {"kind": "recurrent", "width": 24, "embedding": 16, "dropout": 0.0}, **model,
+        },
+        "training": {
+            "max_tokens": 300, "max_steps": 60, "max_epochs": None, "learning_rate": 1e-2, "warmup": 5,
+            "schedule": "cosine", "validate_every": 60,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="module")
+def run(listed):
+    file = listed.parent / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tree(listed)))
+    return regard.train(file, output=listed.parent / "run")
+
+
+# ------------------------------------------------------------------------------------------------- loss and metrics
+def test_the_loss_is_clips_where_each_has_one_partner():
+    scores = torch.randn(5, 5)
+    right = torch.arange(5)
+    plain = torch.nn.functional.cross_entropy
+    expected = (plain(scores, right, reduction="sum") + plain(scores.T, right, reduction="sum")) / 2
+    loss = contrast(scores, torch.eye(5, dtype=torch.bool))
+    torch.testing.assert_close(loss.total, expected)
+    assert loss.count == 5
+    assert loss.correct == (scores.argmax(1) == right).sum()
+
+
+def test_two_that_are_right_share_and_nothing_is_gained_by_telling_them_apart():
+    right = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=torch.bool)
+    best = contrast(torch.where(right, 50.0, -50.0), right)
+    assert best.total.item() == pytest.approx(2 * np.log(2), abs=1e-4)  # one bit for each of the two, either way
+    apart = contrast(torch.eye(3) * 100 - 50, right)
+    assert apart.total > best.total + 10
+    nothing = contrast(torch.ones(1, 1, requires_grad=True), torch.zeros(1, 1, dtype=torch.bool))
+    assert nothing.count == 0
+    assert nothing.total == 0
+
+
+def test_ranks_with_several_right_answers_by_hand():
+    queries, answers = np.eye(2), np.array([[0.9, 0.1], [0.8, 0.9], [0.7, 0.2], [0.1, 0.3]])
+    found = ranks(queries, answers, [[2], [3, 0]])
+    assert found.tolist() == [3.0, 2.0]  # 0.9, 0.8 are above 0.7; only 0.9 is above the better of 0.3 and 0.1
+    assert (recall(found, 1), recall(found, 2), recall(found, 3)) == (0.0, 50.0, 100.0)
+    assert ranks(queries, np.array([[1, 0], [1, 0.5]])).tolist() == [1.0, 1.0]
+
+
+def test_blind_recall_is_what_random_orders_give():
+    chance = np.random.default_rng(0)
+    right = [[0], [1, 2, 3]]
+    hits = [
+        [min(order.tolist().index(one) for one in some) < 4 for some in right]
+        for order in (chance.permutation(11) for _ in range(4000))
+    ]
+    assert blind_recall(right, 11, 4) == pytest.approx(100 * np.mean(hits), abs=2)
+    assert blind_recall([[0]], 3, 10) == 100
+
+
+# ---------------------------------------------------------------------------------------------------------- batches
+def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
+    store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
+    captions = Captions(store, run.task.tokenizer, 8)
+    frame = Frame.of(run.task.tokenizer.specials, first=False)
+    batches = MatchBatches(captions, Pixels(store), frame, 15, 10**4, seed=3)
+    assert [len(rows) for rows in batches.plan(0)] == [13]
+    texts = []
+    for epoch in range(2):
+        (batch,) = batches.epoch(epoch)
+        (rows,) = batches.plan(epoch)
+        assert sorted(rows) == list(range(13))
+        said = [run.task.tokenizer.decode(ids.tolist()) for ids in batch.text]
+        texts.append(dict(zip(rows.tolist(), said, strict=True)))
+        for i, j in itertools.product(range(13), repeat=2):
+            assert bool(batch.right[i, j]) == (said[j] in store.entries[rows[i]].texts)
+        assert batch.right.diagonal().all()
+        assert batch.right.sum() > 13  # what is said of 0.png is said of again.bmp
+    assert all(texts[0][row] != texts[1][row] for row in range(12))  # the next caption in the next epoch
+    small = MatchBatches(captions, Pixels(store), frame, 15, 100, seed=3)
+    assert sorted(map(len, small.plan(0))) == [4, 4, 5]
+    shares = [list(small.epoch(1, rank=rank, world=2)) for rank in range(2)]
+    whole = list(small.epoch(1))
+    for row, one in enumerate(whole):
+        assert torch.equal(one.source[1::2], shares[1][row].source)
+        assert torch.equal(one.right[1::2, 1::2], shares[1][row].right)
+    assert MatchBatches(captions, Pixels(store), frame, 15, 100).batch(np.zeros(0, np.int64)).right.sum() == 0
+
+
+# -------------------------------------------------------------------------------------------------------- the job
+def test_pictures_and_captions_find_each_other(run):
+    assert isinstance(run.task, Match)
+    scores = run.evaluate()
+    assert scores.values["image_to_text_at_1"] > 80
+    assert scores.values["text_to_image_at_1"] > 80
+    assert scores.values["text_to_image_median_rank"] == 1
+    chance = {(row["way"], row["recall at"]): row["by chance"] for row in scores.details["recall, in percent"]}
+    assert chance["text to image", 1] == pytest.approx(100 / 12)
+    assert chance["image to text", 1] == pytest.approx(100 * 2 / 24)
+
+
+def test_labels_that_were_never_trained_on(run, listed):
+    path = str(listed.parent / "1.png")  # red and blue
+    found = run.predict(path, labels=["red before blue", "green before white"], n_best=2)
+    assert found.text == "red before blue"
+    assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-5)
+    cosines = run.task.similarity(run.model, [path], ["red before blue", "green before white"])[0]
+    expected = (run.model.scale * cosines).softmax(0).tolist()
+    assert list(found.probabilities.values()) == pytest.approx(expected, abs=1e-5)
+    mixed = run.predict(path, labels=["red", "white"], templates=["{} before blue", "{} and then blue"])
+    assert mixed.text == "red"
+    assert "red" in run.predict(path).text  # of the captions of training
+    assert run.score([path], ["red before blue"])[0].score == pytest.approx(float(cosines[0]), abs=1e-5)
+    with pytest.raises(CallError, match=r"has no \{\} for the label"):
+        run.predict(path, labels=["red"], templates=["a picture"])
+    with pytest.raises(CallError, match="there is nothing to match"):
+        run.score([path], [" "])
+
+
+def test_zero_shot_accuracy_of_a_folder_of_classes(run, listed, tmp_path):
+    for name, number in (("red before blue", 1), ("green before red", 3)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.png").write_bytes((listed.parent / f"{number}.png").read_bytes())
+    values = run.evaluate(zero_shot=str(tmp_path)).values
+    assert values["zero_shot_accuracy"] == 100
+    assert values["zero_shot_by_chance"] == 50
+
+
+def test_where_it_looks_in_picture_and_text(run, listed):
+    path = str(listed.parent / "3.png")
+    record = run.look(path, output="green before red")
+    cross = record.matrix("cross")
+    assert cross.columns.grid == (3, 5)
+    assert cross.columns.image.shape == (12, 20, 3)
+    assert cross.weights.sum() == pytest.approx(1, abs=1e-5)
+    words = record.matrix("decoder")
+    assert words.columns.labels == ["green", "before", "red", "</s>"]
+    assert record.score == pytest.approx(run.score([path], ["green before red"])[0].score, abs=1e-5)
+    covered = run.look(path, output="green before red", method="leave-one-out").matrix("cross").weights
+    assert covered.shape == (1, 15)
+    assert covered.sum() == pytest.approx(1, abs=1e-5)
+    with pytest.raises(CallError, match="method='norm' is not known"):
+        run.look(path, method="norm")
+    assert b"data:image/png" in (run.folder / "report.html").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------ the command line
+def test_labels_from_the_command_line(run, listed):
+    path = str(listed.parent / "1.png")
+    said = CliRunner().invoke(
+        cli, ["predict", str(run.folder), path, "--labels", "white, red", "--template", "{} before blue"]
+    )
+    assert said.exit_code == 0, said.output
+    lines = [line.split("\t") for line in said.output.splitlines()]
+    assert [name for _, name in lines] == ["red", "white"]
+    assert sum(float(chance) for chance, _ in lines) == pytest.approx(1, abs=1e-3)
+
+
+def test_an_index_of_ones_own_folder(run, listed, tmp_path):
+    photos, file = tmp_path / "photos", tmp_path / "photos.index"
+    (photos / "below").mkdir(parents=True)
+    for number in range(12):
+        (photos / "below" / f"{number}.png").write_bytes((listed.parent / f"{number}.png").read_bytes())
+    (photos / "cut.jpg").write_bytes(b"\xff\xd8\xff nothing")
+    (photos / "notes.txt").write_text("no picture")
+    made = CliRunner().invoke(cli, ["index", str(run.folder), str(photos), "-o", str(file), "--json"])
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.stdout)["pictures"] == 12
+    assert "1 picture could not be read, and left out: cut.jpg" in made.stderr
+    found = CliRunner().invoke(cli, ["search", str(file), "red before blue", "-k", "3", "--json"])
+    assert found.exit_code == 0, found.output
+    best = json.loads(found.stdout)
+    assert best[0]["picture"] == "below/1.png"
+    assert [one["score"] for one in best] == sorted((one["score"] for one in best), reverse=True)
+    expected = run.task.similarity(run.model, [photos / "below" / "1.png"], ["red before blue"])
+    assert best[0]["score"] == pytest.approx(float(expected), abs=1e-4)
+    index = regard.open_index(file)
+    assert index.like(photos / "below" / "7.png", k=1)[0].name == "below/7.png"
+    assert index.like(photos / "below" / "7.png", k=99)[0].score == pytest.approx(1, abs=1e-4)
+
+
+def test_an_index_is_renewed_and_refused_where_it_does_not_fit(run, listed, tmp_path):
+    photos, file = tmp_path / "photos", tmp_path / "photos.index"
+    photos.mkdir()
+    for number in range(3):
+        (photos / f"{number}.png").write_bytes((listed.parent / f"{number}.png").read_bytes())
+    run.index(photos).save(file)
+    (photos / "0.png").unlink()
+    (photos / "2.png").write_bytes((listed.parent / "5.png").read_bytes())
+    again = CliRunner().invoke(cli, ["index", str(run.folder), str(photos), "-o", str(file)])
+    assert "1 pictures are as they were; 1 are read" in again.output
+    renewed = regard.open_index(file)
+    assert list(renewed.stamps) == ["1.png", "2.png"]
+    torch.testing.assert_close(renewed.vectors, run.index(photos).vectors)
+    with pytest.raises(CallError, match="there is no picture in it"):
+        run.index(run.folder / "state")
+    with pytest.raises(CallError, match="there is no such index"):
+        regard.open_index(tmp_path / "none.index")
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(RegardError, match="is no usable index"):
+        regard.open_index(file)
+    wrong = CliRunner().invoke(cli, ["search", str(file)])
+    assert isinstance(wrong.exception, CallError)
+
+
+VIT = {"kind": "vit", "patch": 4, "width": 24, "heads": 2, "layers": 1}
+CNN = {"kind": "cnn", "stages": [16, 24]}
+BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "hidden": 32, "max_positions": 12}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model.image": {"encoder": VIT, "pooling": "summary"}},
+        {"model.image": {"encoder": {**CNN, "attention": [1]}, "pooling": "mean"}},
+        {"model.image": {"encoder": CNN, "width": 24, "layers": 1, "score": "additive"}},
+        {"model.text": BERT},
+    ],
+    ids=["vit", "cnn", "blocks", "transformer"],
+)
+def test_every_tower(run, listed, change):
+    recipe = config.build(config.override(tree(listed), change), "")
+    model = build_two_towers(recipe, run.task.tokenizer)
+    task = Match(recipe, run.task.tokenizer, captions=["red before blue"])
+    path = str(listed.parent / "1.png")
+    assert task.similarity(model, [path, path], ["red", "blue", "green"]).shape == (2, 3)
+    record = task.look(model, path)
+    assert record.matrix("cross").columns.grid == (3, 5)
+    assert record.output == "red before blue"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model.image.layers": 1, "model.image.width": None}, r"model\.image\.layers=1 needs a width"),
+        ({"decoding.templates": ["x"]}, r"has no \{\} for the label"),
+        ({"decoding.labels": ["a", "a"]}, "the same label twice"),
+        ({"model.image.encoder": {"kind": "vit", "patch": 7}}, r"encoder\.patch=7 must divide data\.height=12"),
+    ],
+)
+def test_impossible_settings_are_named(listed, change, message):
+    with pytest.raises(CallError, match=message):
+        config.build(config.override(tree(listed), change), "recipe")
+
+
+def test_one_shape_is_what_its_label_says():
+    found = list(one_shape("valid"))
+    assert len({one.texts[0] for one in found}) == 30
+    assert len(found) == 150
+    reds = [one.image for one in found if one.texts[0] == "red square"]
+    for image in reds:
+        far = np.abs(image.astype(int) - image[0, 0]).sum(-1) > 200
+        assert np.median(image[far], axis=0).tolist() == [214, 40, 40]
+
+
+def test_the_scale_is_learned_and_has_a_limit(run):
+    assert isinstance(run.model, TwoTowers)
+    assert float(run.model.scale) != pytest.approx(1 / 0.2)
+    with torch.no_grad():
+        before = run.model.log_scale.clone()
+        run.model.log_scale.fill_(9.0)
+        assert float(run.model.scale) == pytest.approx(100)
+        run.model.log_scale.copy_(before)
