@@ -269,7 +269,7 @@ BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "hidden": 3
 @pytest.mark.parametrize(
     "change",
     [
-        {"model.image": {"encoder": VIT, "pooling": "summary"}},
+        {"model.image": {"encoder": VIT, "width": None, "pooling": "summary"}},
         {"model.image": {"encoder": {**CNN, "attention": [1]}, "pooling": "mean"}},
         {"model.image": {"encoder": CNN, "width": 24, "layers": 1, "score": "additive"}},
         {"model.text": BERT},

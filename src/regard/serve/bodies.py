@@ -9,6 +9,7 @@ from regard.look.records import Head, Kind
 from regard.look.views import View
 
 MOST = 32  # hypotheses of an input
+MOST_LABELS = 256  # to choose from
 MODEL = Field(None, description="the name of a run, from /api/models; not needed if there is only one")
 
 
@@ -55,6 +56,12 @@ class Predict(Sampling):
     beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step; 1 is greedy")
     n_best: int | None = Field(None, ge=1, le=MOST, description="hypotheses given back, at most beam")
     length_penalty: float | None = Field(None, ge=0, le=100, description="scores are divided by length ** this")
+    labels: list[Text] | None = Field(
+        None, min_length=1, max_length=MOST_LABELS, description="of a match model: what a picture may show"
+    )
+    templates: list[Text] | None = Field(
+        None, min_length=1, max_length=MOST, description="what labels are put into, such as 'a photo of a {}'"
+    )
     prefix: Text = Field("", description="every output has to begin with this")
     attention: bool = Field(False, description="also say where the best output looked")
     without: list[HeadName] = WITHOUT

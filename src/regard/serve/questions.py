@@ -62,6 +62,8 @@ class Questions:
             raise RefusedError(422, f"{len(body.inputs)} inputs: send {self._limits.max_inputs} at most", "inputs")
         for number, text in enumerate(body.inputs):
             self.require_short(text, f"inputs.{number}")
+        for number, text in enumerate(body.labels or ()):
+            self.require_short(text, f"labels.{number}")
         self.require_short(body.prefix, "prefix")
         decoding = body.decoding()
 

@@ -1,6 +1,7 @@
 """The data check of pictures with captions, and what a model will cost on them."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 
 from regard.cost.units import count
 from regard.data.check import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
-from regard.data.image_batches import CaptionBatches, Captions
+from regard.data.image_batches import BatchesAhead, Captions
 from regard.data.image_check import picture_findings
 from regard.data.image_store import PictureStore
 from regard.data.tables import Role
@@ -54,7 +55,7 @@ def _references(role: Role, store: PictureStore) -> list[Finding]:
     return [Finding("note", role, what, len(odd), names, [], "nothing has to be done")]
 
 
-def estimates(model: nn.Module, regions: int, batches: CaptionBatches) -> dict[str, str]:
+def estimates(model: nn.Module, regions: int, batches: BatchesAhead[Any]) -> dict[str, str]:
     """`model` may be on the meta device: nothing is computed."""
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     frozen = sum(p.numel() for p in model.parameters()) - trained
