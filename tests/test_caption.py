@@ -1,6 +1,5 @@
 """Pictures to text, from the user's files to predictions and pictures of attention."""
 
-import itertools
 import json
 
 import numpy as np
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 import regard
+from picture_example import write_pictures
 from regard import config
 from regard.cli import cli
 from regard.corpora.shapes import SHAPES, paint, shapes, stream
@@ -19,21 +19,6 @@ from regard.data.image_store import PictureStore
 from regard.errors import CallError, RegardError
 from regard.tasks.caption import Caption
 from regard.tasks.caption_build import build_captioner
-
-COLOURS = {"red": (220, 30, 30), "green": (30, 180, 60), "blue": (30, 60, 220), "white": (250, 250, 250)}
-
-
-def write_pictures(folder):
-    """Two colours side by side, 15 × 10 pixels (of no common factor with the model's), and two captions of each."""
-    lines = ["image\tsplit\tcaption"]
-    for number, (left, right) in enumerate(itertools.permutations(COLOURS, 2)):
-        pixels = np.empty((10, 15, 3), np.uint8)
-        pixels[:, :7], pixels[:, 7:] = COLOURS[left], COLOURS[right]
-        Image.fromarray(pixels).save(folder / f"{number}.png")
-        for text in (f"{left} and then {right}", f"{left} before {right}"):
-            lines += [f"{number}.png\t{split}\t{text}" for split in ("train", "val", "test")]
-    (folder / "list.tsv").write_text("\n".join(lines) + "\n")
-    return folder / "list.tsv"
 
 
 def tree(listed, **model):

@@ -8,9 +8,9 @@ import pytest
 import torch
 import yaml
 from click.testing import CliRunner
-from PIL import Image
 
 import regard
+from picture_example import write_pictures
 from regard import config
 from regard.cli import cli
 from regard.corpora.one_shape import one_shape
@@ -24,23 +24,6 @@ from regard.metrics.retrieval import blind_recall, ranks, recall
 from regard.models.two_towers import TwoTowers
 from regard.tasks.match import Match
 from regard.tasks.match_build import build_two_towers
-
-COLOURS = {"red": (220, 30, 30), "green": (30, 180, 60), "blue": (30, 60, 220), "white": (250, 250, 250)}
-
-
-def write_pictures(folder):
-    """Two colours side by side, 15 × 10 pixels, and two captions of each; one caption is said of two pictures."""
-    lines = ["image\tsplit\tcaption"]
-    for number, (left, right) in enumerate(itertools.permutations(COLOURS, 2)):
-        pixels = np.empty((10, 15, 3), np.uint8)
-        pixels[:, :7], pixels[:, 7:] = COLOURS[left], COLOURS[right]
-        Image.fromarray(pixels).save(folder / f"{number}.png")
-        for text in (f"{left} and then {right}", f"{left} before {right}"):
-            lines += [f"{number}.png\t{split}\t{text}" for split in ("train", "val", "test")]
-    Image.open(folder / "0.png").save(folder / "again.bmp")
-    lines += ["again.bmp\ttrain\tred before green"]
-    (folder / "list.tsv").write_text("\n".join(lines) + "\n")
-    return folder / "list.tsv"
 
 
 def tree(listed, **model):
@@ -64,7 +47,11 @@ def tree(listed, **model):
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory):
-    return write_pictures(tmp_path_factory.mktemp("pictures"))
+    """One caption is said of two pictures."""
+    found = write_pictures(tmp_path_factory.mktemp("pictures"))
+    (found.parent / "again.png").write_bytes((found.parent / "0.png").read_bytes())
+    found.write_text(found.read_text() + "again.png\ttrain\tred before green\n")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +120,7 @@ def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
         for i, j in itertools.product(range(13), repeat=2):
             assert bool(batch.right[i, j]) == (said[j] in store.entries[rows[i]].texts)
         assert batch.right.diagonal().all()
-        assert batch.right.sum() > 13  # what is said of 0.png is said of again.bmp
+        assert batch.right.sum() > 13  # what is said of 0.png is said of again.png
     assert all(texts[0][row] != texts[1][row] for row in range(12))  # the next caption in the next epoch
     small = MatchBatches(captions, Pixels(store), frame, 15, 100, seed=3)
     assert sorted(map(len, small.plan(0))) == [4, 4, 5]
@@ -163,7 +150,7 @@ def test_labels_that_were_never_trained_on(run, listed):
     assert found.text == "red before blue"
     assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-5)
     cosines = run.task.similarity(run.model, [path], ["red before blue", "green before white"])[0]
-    expected = (run.model.scale * cosines).softmax(0).tolist()
+    expected = (run.model.scale.item() * cosines).softmax(0).tolist()
     assert list(found.probabilities.values()) == pytest.approx(expected, abs=1e-5)
     mixed = run.predict(path, labels=["red", "white"], templates=["{} before blue", "{} and then blue"])
     assert mixed.text == "red"
@@ -261,6 +248,28 @@ def test_an_index_is_renewed_and_refused_where_it_does_not_fit(run, listed, tmp_
     assert isinstance(wrong.exception, CallError)
 
 
+def test_the_service_takes_a_picture_and_labels(run, listed):
+    pytest.importorskip("fastapi", reason="the service needs the web extra")
+    pytest.importorskip("httpx", reason="tests of the service need httpx")
+    from fastapi.testclient import TestClient
+
+    from regard.serve.app import create_app
+
+    with TestClient(create_app({"match": run}), base_url="http://127.0.0.1") as client:
+        name = client.post("/api/upload", content=(listed.parent / "1.png").read_bytes()).json()["name"]
+        asked = {"inputs": [name], "labels": ["white before red", "red before blue"]}
+        (found,) = client.post("/api/predict", json=asked).json()["predictions"]
+        assert found["labels"] == ["red before blue"]
+        assert found["probabilities"]["red before blue"] > 0.5
+        plain = client.post("/api/predict", json={"inputs": [name]})
+        assert plain.status_code == 200  # the nearest caption of training
+        looked = client.post("/api/look", json={"text": name, "output": "red before blue"})
+        assert looked.status_code == 200
+        wrong = client.post("/api/predict", json={"inputs": [name], "labels": ["red"], "templates": ["no place"]})
+        assert wrong.status_code == 422
+        assert "for the label" in wrong.json()["error"]
+
+
 VIT = {"kind": "vit", "patch": 4, "width": 24, "heads": 2, "layers": 1}
 CNN = {"kind": "cnn", "stages": [16, 24]}
 BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "hidden": 32, "max_positions": 12}
@@ -313,9 +322,9 @@ def test_one_shape_is_what_its_label_says():
 
 def test_the_scale_is_learned_and_has_a_limit(run):
     assert isinstance(run.model, TwoTowers)
-    assert float(run.model.scale) != pytest.approx(1 / 0.2)
+    assert run.model.scale.item() != pytest.approx(1 / 0.2)
     with torch.no_grad():
         before = run.model.log_scale.clone()
         run.model.log_scale.fill_(9.0)
-        assert float(run.model.scale) == pytest.approx(100)
+        assert run.model.scale.item() == pytest.approx(100)
         run.model.log_scale.copy_(before)

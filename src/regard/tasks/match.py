@@ -134,7 +134,7 @@ class Match:
         rows = np.arange(min(QUICK, len(store)))
         found = match_scores.told_apart(self, model, sight(rows, rows, 0), store.entries[: len(rows)])
         loss = match_scores.mean_loss(model, self._batches(store, sight, "valid"))
-        return {"loss": loss, "temperature": float(1 / model.scale), **found.values}
+        return {"loss": loss, "temperature": 1 / model.scale.item(), **found.values}
 
     def sample(self, model: nn.Module) -> str:
         assert isinstance(model, TwoTowers)
@@ -190,7 +190,7 @@ class Match:
             raise CallError(f"prefix={prefix!r}: a label is chosen, not written, so it cannot be told how to begin")
         labels, vectors = self._choices(model)
         cosines = self.picture_vectors(model, inputs) @ vectors.T
-        chances = (model.scale.cpu() * cosines).softmax(1)
+        chances = (model.scale.detach().cpu() * cosines).softmax(1)
         return [self._prediction(one, labels, chance.tolist()) for one, chance in zip(inputs, chances, strict=True)]
 
     def _choices(self, model: TwoTowers) -> tuple[Sequence[str], Float[Tensor, "N D"]]:
