@@ -11,6 +11,7 @@ from rich.console import Console
 
 from regard import look
 from regard.errors import CallError
+from regard.look.card import entropy
 from regard.look.figure_overlay import VEIL, draw_overlay, veil
 from regard.look.views import Shown
 
@@ -121,18 +122,21 @@ def test_what_does_not_fit_is_said(call, told):
 def test_the_veil_of_each_word_is_thin_where_it_looked():
     seen, weights = over_image()
     canvas = draw_overlay(Shown(seen, "overlay", head=1))
-    panels = canvas.axes[1 : 1 + len(WORDS)]
+    pictures, beneath = canvas.subfigs
+    panels = pictures.axes[1 : 1 + len(WORDS)]
     for panel, word, row in zip(panels, WORDS, weights[1], strict=True):
         assert panel.get_title() == f"{word}  {row.max():.2f}"
         image, hidden = (one.get_array() for one in panel.images)
         np.testing.assert_array_equal(image, picture())
         np.testing.assert_allclose(hidden[..., 3].reshape(-1), VEIL * (1 - row / row.max()), atol=1e-6)
+    card = [text.get_text() for text in beneath.axes[0].texts]
+    assert {"Whether to believe it", "entropy (bits)", f"{entropy(weights[1]):.2f}"} <= set(card)
 
 
 def test_a_region_that_looks_has_a_frame():
     axis = look.axis(grid=GRID, image=picture(60, 100))
     canvas = draw_overlay(Shown(look.record(np.eye(15), axis), "overlay", row=7))  # second row, third column
-    (frame,) = canvas.axes[1].patches
+    (frame,) = canvas.subfigs[0].axes[1].patches
     assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((39.5, 19.5), 20, 20)
 
 
@@ -140,8 +144,9 @@ def test_a_region_that_looks_has_a_frame():
 def test_sound_and_series_have_their_rows_beneath_them(signal):
     seen, weights = over_time(signal)
     canvas = draw_overlay(Shown(seen, "overlay"))
-    below = canvas.axes[-1]
-    assert len(canvas.axes) == 1 + (signal is not None)
+    drawn = canvas.subfigs[0].axes
+    below = drawn[-1]
+    assert len(drawn) == 1 + (signal is not None)
     np.testing.assert_allclose(below.collections[0].get_array().reshape(4, 7), weights / weights.max(), atol=1e-6)
     assert below.get_xlim() == (0, 3.5)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import SubFigure
 from matplotlib.font_manager import fontManager
 
 from regard.look.card import Figure
@@ -51,6 +52,18 @@ def with_card(shown: Shown, width: float, height: float) -> tuple[Canvas, Axes]:
     axes, beside = canvas.subplots(1, 2, width_ratios=[width, side])
     _card(beside, shown.figures, shown.matrix.title, height)
     return canvas, axes
+
+
+def above_card(shown: Shown, width: float, height: float) -> tuple[Canvas, SubFigure]:
+    """A figure with room for several pictures, and the card beneath them."""
+    card = 0.8 + 0.27 * (len(shown.figures) + 1)
+    canvas = Canvas(figsize=(width, height + card + 0.9), layout="constrained")
+    titles(canvas, shown, shown.caption)
+    pictures, beneath = canvas.subfigures(2, 1, squeeze=False, height_ratios=[height, card])[:, 0]
+    axes = beneath.subplots(1, 2, width_ratios=[4.0, max(width - 4.0, 0.1)])
+    _card(axes[0], shown.figures, shown.matrix.title, card)
+    axes[1].set_axis_off()
+    return canvas, pictures
 
 
 def titles(canvas: Canvas, shown: Shown, caption: str) -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle
 
 from regard.look.axis import Axis
-from regard.look.figure_layout import BLUES, FAINT, INK, length, short, titles
+from regard.look.figure_layout import BLUES, FAINT, INK, above_card, length, short
 from regard.look.views import Shown, strength
 
 VEIL = 0.85  # how much of the image the veil hides where nobody looked
@@ -39,9 +39,8 @@ def _filmstrip(shown: Shown) -> Canvas:
     wide = min(len(places) + 1, 6)
     high = -(-(len(places) + 1) // wide)
     panel = PANEL if len(places) > 1 else 2 * PANEL
-    canvas = Canvas(figsize=(max(6.5, wide * panel), high * (panel * shape + 0.42) + 0.9), layout="constrained")
-    titles(canvas, shown, shown.caption)
-    panels = canvas.subplots(high, wide, squeeze=False).ravel()
+    canvas, strip = above_card(shown, max(6.5, wide * panel), high * (panel * shape + 0.42))
+    panels = strip.subplots(high, wide, squeeze=False).ravel()
     for axes in panels:
         axes.set_axis_off()
     panels[0].imshow(ground)
@@ -76,12 +75,11 @@ def _along_time(shown: Shown) -> Canvas:
     labels = short([table.rows.labels[place] for place in places])
     high = max(1.2, min(9.0, 0.3 * len(labels)))
     above = 0.0 if columns.signal is None else 1.7
-    canvas = Canvas(figsize=(9.5 + max(map(length, labels)), high + above + 1.3), layout="constrained")
-    titles(canvas, shown, shown.caption)
+    canvas, pictures = above_card(shown, 9.5 + max(map(length, labels)), high + above + 0.4)
     if columns.signal is None:
-        below = canvas.subplots()
+        below = pictures.subplots()
     else:
-        over, below = canvas.subplots(2, 1, sharex=True, height_ratios=[above, high])
+        over, below = pictures.subplots(2, 1, sharex=True, height_ratios=[above, high])
         _signal(over, columns)
     values = np.stack([table.weights[place][columns.real()] for place in places])
     painted = strength(values, float(values.max()), shown.log)
@@ -92,7 +90,7 @@ def _along_time(shown: Shown) -> Canvas:
     below.invert_yaxis()
     below.set_xlim(edges[0], edges[-1])
     below.set_xlabel(columns.unit, color=FAINT)
-    for axes in canvas.axes:
+    for axes in pictures.axes:
         axes.tick_params(length=0, colors=INK)
         axes.spines[:].set_visible(False)
     return canvas
