@@ -118,12 +118,12 @@ def paint(scene: Scene, side: int = SIDE) -> UInt8[np.ndarray, "side side 3"]:
         window = image[top : int(thing.box[2]) + 1, left : int(thing.box[3]) + 1]  # a view
         rows, columns = ((np.arange(size * SHADES) + 0.5) / SHADES for size in window.shape[:2])
         v, u = (rows[:, None] + top - thing.row) / thing.radius, (columns + left - thing.column) / thing.radius
-        cover = _inside(thing.shape, u, v).reshape(window.shape[0], SHADES, -1, SHADES).mean((1, 3))[..., None]
+        cover = inside(thing.shape, u, v).reshape(window.shape[0], SHADES, -1, SHADES).mean((1, 3))[..., None]
         window += (np.array(COLOURS[thing.colour], float) - window) * cover
     return np.round(image).astype(np.uint8)
 
 
-def _inside(shape: str, u: Float[np.ndarray, " C"], v: Float[np.ndarray, "R 1"]) -> Bool[np.ndarray, "R C"]:
+def inside(shape: str, u: Float[np.ndarray, " C"], v: Float[np.ndarray, "R 1"]) -> Bool[np.ndarray, "R C"]:
     """Which points belong to a shape of radius 1; u grows to the right, v downwards."""
     if shape == "circle":
         return u**2 + v**2 <= 1

@@ -1,0 +1,144 @@
+"""What a picture of coloured shapes shows, read from its pixels; and whether that is what a sentence says.
+
+    unmix      a pixel is  ground + t (colour − ground):  the colour whose line it is nearest to, and t, how much of it
+    connect    pixels of one colour with t > ½ that are neighbours are one thing
+    name       of the five shapes with the thing's own area and centroid, the one that covers it best
+
+So every thing is found by what it is, and not by comparing a drawing with one true picture: a sentence leaves open
+where exactly things stand and how large they are.
+"""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+
+from regard.corpora.shapes import COLOURS, RELATIONS, SHADES, SHAPES, SIDE, Scene, Thing, inside
+from regard.errors import CallError
+
+LEAST = 10 / SIDE**2  # share of the picture below which a blot is none: a quarter of the smallest shape
+FITS = 0.6  # of intersection over union, below which a thing is no shape that we know
+NO_SHAPE = "blot"
+
+_THING = rf"an? ({'|'.join(COLOURS)}) ({'|'.join(SHAPES)})"
+_FIRST = re.compile(rf"{_THING}( is)?")
+_OTHER = re.compile(rf" ({'|'.join(RELATIONS)}) {_THING}")
+
+
+def said(text: str) -> Scene:
+    """The scene of a caption of the corpus, without places."""
+    first = _FIRST.match(text)
+    others, rest = [], "" if first is None else text[first.end() :]
+    while other := _OTHER.match(rest):
+        others.append((other[1], Thing(other[2], other[3])))
+        rest = rest[other.end() :].removeprefix(" and")
+    if first is None or not others or rest:
+        raise CallError(f"{text!r} is no sentence of corpus:shapes, such as 'a red circle above a blue square'")
+    return Scene(Thing(first[1], first[2]), tuple(others))
+
+
+class Verdict(NamedTuple):
+    """`things`: these shapes in these colours, and nothing else. `relations`: they also stand as they should."""
+
+    things: bool
+    relations: bool
+
+
+def judged(scene: Scene, found: list[Thing]) -> Verdict:
+    """One thing is above another if the way to it is downwards more than it is to a side."""
+    places = {thing.name: (thing.row, thing.column) for thing in found}
+    if len(found) != len(scene.things) or places.keys() != {thing.name for thing in scene.things}:
+        return Verdict(False, False)
+    start = np.array(places[scene.first.name])
+    return Verdict(
+        True, all(_direction(np.array(places[thing.name]) - start) == relation for relation, thing in scene.others)
+    )
+
+
+def _direction(way: Float[np.ndarray, "2"]) -> str:
+    """The relation whose step (rows, columns) goes most in the direction of `way`."""
+    return max(RELATIONS, key=lambda relation: float(np.dot(RELATIONS[relation][1], way)))
+
+
+def seen(picture: UInt8[np.ndarray, "H W 3"]) -> list[Thing]:
+    """All things of a picture of any size; those that are no shape have `shape` "blot"."""
+    pixels = picture.astype(float)
+    ground = np.median(pixels.reshape(-1, 3), axis=0)  # shapes never cover half of a picture
+    colour, amount = _unmixed(pixels, ground)
+    found = []
+    for number, name in enumerate(COLOURS):
+        for part in _connected((colour == number) & (amount > 0.5)):
+            if part.mean() >= LEAST:
+                around = _grown(part)
+                found.append(_named(name, np.where(around, np.where(colour == number, amount, 0.0), 0.0)))
+    return found
+
+
+def _unmixed(
+    pixels: Float[np.ndarray, "H W 3"], ground: Float[np.ndarray, "3"]
+) -> tuple[Int[np.ndarray, "H W"], Float[np.ndarray, "H W"]]:
+    """The colour of each pixel, and how much of it there is, 0 to 1."""
+    lines = np.array(list(COLOURS.values()), float) - ground
+    away = pixels - ground
+    amounts = np.clip(away @ lines.T / np.maximum((lines**2).sum(1), 1.0), 0, 1)
+    rest = ((away[..., None, :] - amounts[..., None] * lines) ** 2).sum(-1)
+    colour = rest.argmin(-1)
+    return colour, np.take_along_axis(amounts, colour[..., None], -1)[..., 0]
+
+
+def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
+    """Its parts, in which each pixel has a neighbour above, below, left or right."""
+    left, parts = set(zip(*(places.tolist() for places in mask.nonzero()), strict=True)), []
+    while left:
+        reached = [left.pop()]
+        for row, column in reached:  # grows while it is read
+            near = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)} & left
+            left -= near
+            reached += near
+        parts.append(np.zeros_like(mask))
+        parts[-1][tuple(zip(*reached, strict=True))] = True
+    return parts
+
+
+def _grown(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
+    """With the neighbours above, below, left and right."""
+    larger = part.copy()
+    larger[1:] |= part[:-1]
+    larger[:-1] |= part[1:]
+    larger[:, 1:] |= part[:, :-1]
+    larger[:, :-1] |= part[:, 1:]
+    return larger
+
+
+def _named(colour: str, cover: Float[np.ndarray, "H W"]) -> Thing:
+    area = cover.sum()
+    row, column = (float((cover * (place + 0.5)).sum() / area) for place in np.indices(cover.shape))
+    top, left = (max(0, int(place - np.sqrt(area))) for place in (row, column))
+    window = cover[top : int(row + np.sqrt(area)) + 2, left : int(column + np.sqrt(area)) + 2]
+    best, fit = Thing(colour, NO_SHAPE, row, column), FITS
+    for shape in SHAPES:
+        unit, low = _moments(shape)
+        radius = float(np.sqrt(area / unit))
+        middle = row - low * radius
+        template = _cover(shape, (middle - top) / radius, (column - left) / radius, radius, window.shape)
+        shared = np.minimum(window, template).sum()
+        overlap = float(shared / (area + template.sum() - shared))
+        if overlap > fit:
+            best, fit = Thing(colour, shape, middle, column, radius), overlap
+    return best
+
+
+@lru_cache
+def _moments(shape: str) -> tuple[float, float]:
+    """Of a shape of radius 1: its area, and how far its centroid lies below its middle."""
+    grid = (np.arange(400) + 0.5) / 200 - 1
+    points = inside(shape, grid, grid[:, None])
+    return 4 * float(points.mean()), float((points.sum(1) * grid).sum() / points.sum())
+
+
+def _cover(shape: str, row: float, column: float, radius: float, size: tuple[int, ...]) -> Float[np.ndarray, "H W"]:
+    """How much of each pixel a shape covers whose middle is at (row, column), in units of its radius."""
+    v, u = ((np.arange(side * SHADES) + 0.5) / SHADES / radius for side in size)
+    return inside(shape, u - column, v[:, None] - row).reshape(size[0], SHADES, size[1], SHADES).mean((1, 3))
