@@ -1,0 +1,33 @@
+"""Another run that helps with a job: a language model as a second opinion, a matcher as the judge of drawings."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_model
+from torch import nn
+
+from regard import catalog
+from regard.errors import CallError, RegardError
+from regard.settings.tasks import TASKS
+
+
+@lru_cache(maxsize=2)
+def companion(field: str, folder: str, job: str, device: torch.device) -> tuple[Any, nn.Module]:
+    """The task and the model of a run of this job; `field` is the setting that names its folder, for errors."""
+    place, name = Path(folder).expanduser(), f"{field}={folder}"
+    try:
+        tree = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
+        task = catalog.find(catalog.TASKS, job)(TASKS[job].model_validate(tree))
+        task.restore(place)
+        model = task.build()
+        load_model(model, place / "model.safetensors")
+    except (OSError, RegardError) as problem:
+        raise CallError(f"{name} is no run of the job {job} ({problem})") from None
+    except (ValidationError, yaml.YAMLError, SafetensorError, RuntimeError) as problem:
+        raise CallError(f"{name} is no run of the job {job}: {str(problem).splitlines()[0]}") from None
+    return task, model.to(device).eval()
