@@ -27,6 +27,7 @@ TASKS = {
     "answer": "regard.tasks.answer:AnswerQuestions",
     "caption": "regard.tasks.caption:Caption",
     "classify": "regard.tasks.classify:Classify",
+    "draw": "regard.tasks.draw:Draw",
     "encode": "regard.tasks.encode:Encode",
     "forecast": "regard.tasks.forecast:ForecastTask",
     "generate": "regard.tasks.generate:Generate",

@@ -110,6 +110,26 @@ class LearnedGrid(nn.Module):
         return _combined(x, _on_grid(x, grid, self.rows[:rows], self.columns[:columns]), self.combine)
 
 
+class LearnedTextAndGrid(nn.Module):
+    """For a text and then a picture: a learned vector for each place of the text, row beside column for each region."""
+
+    def __init__(self, width: int, text: int, grid: tuple[int, int]):
+        super().__init__()
+        self.text = Learned(width, text)
+        self.grid = LearnedGrid(width, *grid)
+
+    @property
+    def table(self) -> Float[Tensor, "T D"]:
+        return torch.cat([self.text.table, _cells(self.grid.rows, self.grid.columns)])
+
+    def forward(self, x: Float[Tensor, "*b T D"], start: int = 0) -> Float[Tensor, "*b T D"]:
+        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken."""
+        table, stop = self.table, start + x.shape[-2]
+        if stop > len(table):
+            raise ValueError(f"a sequence reaches position {stop}, but a text and its picture have {len(table)}")
+        return _combined(x, table[start:stop], "add")
+
+
 def _known(combine: Combine) -> Combine:
     if combine not in get_args(Combine):
         raise ValueError(f"combine={combine!r} must be one of {', '.join(get_args(Combine))}")
@@ -123,7 +143,12 @@ def _on_grid(
         raise ValueError(
             f"grid={grid[0]}×{grid[1]} has {grid[0] * grid[1]} places, but there are {x.shape[-2]} vectors"
         )
-    return torch.cat([rows.repeat_interleave(grid[1], 0), columns.repeat(grid[0], 1)], dim=-1)
+    return _cells(rows, columns)
+
+
+def _cells(rows: Float[Tensor, "R E"], columns: Float[Tensor, "C F"]) -> Float[Tensor, "K G"]:
+    """Row beside column for each cell of the grid, row by row."""
+    return torch.cat([rows.repeat_interleave(len(columns), 0), columns.repeat(len(rows), 1)], dim=-1)
 
 
 def _combined(x: Float[Tensor, "*b T D"], table: Float[Tensor, "T P"], combine: Combine) -> Float[Tensor, "*b T E"]:

@@ -1,4 +1,4 @@
-"""What the words of a command stand for: inputs of the job, or, with `--document`, questions about a document."""
+"""What the words of a command stand for: inputs and outputs of the job; with `--document`, questions about it."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.api import Run
 from regard.errors import CallError
-from regard.tasks.task import ReadsDocuments
+from regard.tasks.task import GivesFiles, ReadsDocuments
 
 
 def inputs_of(run: Run, words: list[str], document: str | None) -> list[Any]:
@@ -16,6 +16,11 @@ def inputs_of(run: Run, words: list[str], document: str | None) -> list[Any]:
     if not isinstance(run.task, ReadsDocuments):
         raise CallError(f"--document is for questions, but {run.folder} is a run of the job {run.recipe.task}")
     return run.task.about(words, _text(document))
+
+
+def outputs_of(run: Run, words: list[str]) -> list[Any]:
+    """Outputs that are given, and not the model's own: texts, or what a job makes of the names of files."""
+    return run.task.outputs(words) if isinstance(run.task, GivesFiles) else words
 
 
 def _text(document: str) -> str:

@@ -87,7 +87,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if len(texts) != 1:
         raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
     from regard import api
-    from regard.commands.asked import inputs_of
+    from regard.commands.asked import inputs_of, outputs_of
 
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
@@ -95,7 +95,8 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     loaded = api.load(run)
     return loaded.look(
-        inputs_of(loaded, texts, wish.document)[0], overrides, output=wish.target, method=wish.method,
+        inputs_of(loaded, texts, wish.document)[0], overrides,
+        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
         prefix=wish.prefix, without=wish.without, **decoding,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from regard import api
-from regard.commands.asked import inputs_of
+from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
-from regard.tasks.task import Drawn, Streams
+from regard.tasks.task import Drawn, DrawnTogether, Streams
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -52,14 +52,14 @@ def predict(
     if isinstance(loaded.task, Streams) and targets is None and not (as_json or output_file or n_best or without):
         return _stream(loaded, lines, overrides, prefix)
     if targets is not None:
-        predictions, scores = loaded.score(lines, list(_lines(targets))), True
+        predictions, scores = loaded.score(lines, outputs_of(loaded, list(_lines(targets)))), True
     else:
         begin = time.perf_counter()
         predictions = loaded.predict(lines, overrides, prefix=prefix, without=without, attention=form is not None)
         tell(predictions, time.perf_counter() - begin)
     if form is not None:
         return write_timed(predictions, form, output_file)
-    if output_file is not None and output_file.suffix in PICTURES and not as_json:
+    if output_file is not None and not as_json and (output_file.suffix in PICTURES or _together(predictions)):
         return _draw(output_file, predictions)
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
@@ -76,7 +76,18 @@ def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"decoding.{key}={json.dumps(value, ensure_ascii=False)}" for key, value in given.items())
 
 
+def _together(predictions: list[Any]) -> bool:
+    return bool(predictions) and all(isinstance(one, DrawnTogether) for one in predictions)
+
+
 def _draw(file: Path, predictions: list[Any]) -> None:
+    if _together(predictions):
+        for one in predictions:
+            if one.note:
+                print(f"regard: {one.input}: {one.note}", file=sys.stderr)
+        predictions[0].save_with(predictions[1:], file)
+        print(f"written: {file}", file=sys.stderr)
+        return
     if len(predictions) != 1 or not isinstance(predictions[0], Drawn):
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
     predictions[0].save(file)

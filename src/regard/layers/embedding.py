@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.positions import Learned, Sinusoidal
+from regard.attention.positions import Learned, LearnedTextAndGrid, Sinusoidal
 from regard.layers.dropout import Dropout
 
 
@@ -25,7 +25,7 @@ class Embedding(nn.Module):
         vocabulary: int,
         width: int,
         *,
-        positions: Sinusoidal | Learned | None = None,
+        positions: Sinusoidal | Learned | LearnedTextAndGrid | None = None,
         scaled: bool = True,
         dropout: float = 0.0,
         pad: int | None = 0,

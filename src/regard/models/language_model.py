@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Alibi, Learned, Rotary, Sinusoidal
+from regard.attention.positions import LearnedTextAndGrid
 from regard.decoders.plain_steps import PlainState
 from regard.decoders.transformer import TransformerDecoder, TransformerState
 from regard.errors import CallError
@@ -55,7 +56,7 @@ class LanguageModel(nn.Module):
         *,
         hidden: int | None = None,
         max_length: int = 1024,
-        positions: Positions = "learned",
+        positions: Positions | LearnedTextAndGrid = "learned",
         rotary_base: float = 10000.0,
         norm_kind: NormKind = "layer",
         norm_eps: float | None = None,
@@ -70,6 +71,7 @@ class LanguageModel(nn.Module):
         """
         hidden       width inside the feed-forward layers: 4 · width, or 8/3 · width for swiglu with its three matrices
         max_length   longest text that learned positions know
+        positions    by name, or a table of its own that is added to the vectors
         rotary_base  of the angles by which rotary positions turn (theta); features turn in halves
         pad          the id of padding, which is never a target; None where a vocabulary has none
         bias         whether linear maps and layer norms have one; swiglu never has
@@ -81,7 +83,9 @@ class LanguageModel(nn.Module):
         gated = activation == "swiglu"
         hidden = hidden or (math.ceil(8 * width / 3) if gated else 4 * width)
         added = None  # positions that are added to the vectors; the others act inside attention
-        if positions in ("learned", "sinusoidal"):
+        if isinstance(positions, LearnedTextAndGrid):
+            added = positions
+        elif positions in ("learned", "sinusoidal"):
             added = Learned(width, max_length) if positions == "learned" else Sinusoidal(width)
         rotary = Rotary(width // heads, base=rotary_base, halves=True) if positions == "rotary" else None
         relative = Alibi(heads) if positions == "alibi" else None

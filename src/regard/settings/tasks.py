@@ -3,6 +3,7 @@
 from regard.settings.answer import AnswerRecipe
 from regard.settings.caption import CaptionRecipe
 from regard.settings.classify import ClassifyRecipe
+from regard.settings.draw import DrawRecipe
 from regard.settings.encode import EncodeRecipe
 from regard.settings.forecast import ForecastRecipe
 from regard.settings.generate import GenerateRecipe
@@ -15,6 +16,7 @@ TASKS: dict[str, type[Recipe]] = {
     "answer": AnswerRecipe,
     "caption": CaptionRecipe,
     "classify": ClassifyRecipe,
+    "draw": DrawRecipe,
     "encode": EncodeRecipe,
     "forecast": ForecastRecipe,
     "generate": GenerateRecipe,

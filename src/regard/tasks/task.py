@@ -207,6 +207,18 @@ class Drawn(Protocol):
 
 
 @runtime_checkable
+class DrawnTogether(Drawn, Protocol):
+    """Predictions that are pictures of one kind: `--output` of several is a sheet, FILE.png, or a folder."""
+
+    @property
+    def note(self) -> str:
+        """What its owner should know of it, or nothing."""
+        ...
+
+    def save_with(self, others: Sequence[Any], path: Path) -> Path: ...
+
+
+@runtime_checkable
 class Streams(Protocol):
     """A job that writes text, and tells it while it does."""
 
@@ -221,6 +233,15 @@ class ReadsDocuments(Protocol):
 
     def about(self, questions: Sequence[str], document: str) -> list[Any]:
         """Inputs: each of the questions, with the document."""
+        ...
+
+
+@runtime_checkable
+class GivesFiles(Protocol):
+    """A job whose outputs are no texts. Where a command takes an output (`--target`), it is the name of a file."""
+
+    def outputs(self, words: Sequence[str]) -> list[Any]:
+        """What `score` and `look` take, which is never a `str`: nobody reads a file by sending its name as a text."""
         ...
 
 

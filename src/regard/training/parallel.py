@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import CallError
+from regard.training.protocols import InStages
 
 # Process 0 validates alone while the others wait for it; torch's ten minutes would cut a long validation short.
 PATIENCE = timedelta(hours=4)
@@ -53,7 +54,8 @@ class Parallel:
             fully_shard(model, mesh=self._mesh())
             return model
         if self.world > 1:
-            return DistributedDataParallel(model, gradient_as_bucket_view=True)
+            partly = isinstance(model, InStages) and model.in_stages
+            return DistributedDataParallel(model, gradient_as_bucket_view=True, find_unused_parameters=partly)
         return model
 
     def _mesh(self) -> Any:

@@ -24,6 +24,13 @@ class Paced(Protocol):
 
 
 @runtime_checkable
+class InStages(Protocol):
+    """A model whose parts learn one after the other: no step gives a gradient to all weights."""
+
+    in_stages: bool
+
+
+@runtime_checkable
 class Batch(Protocol):
     """One process's share of a batch."""
 

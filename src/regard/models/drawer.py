@@ -1,0 +1,103 @@
+"""Sentences to pictures: a Transformer decoder over the tokens of a text, then those of a picture.
+
+    p(text, picture) = Π_t p(y_t | y_<t),      y = <s>, text, </s>, padding, codes of the picture row by row
+    L = Σ_picture −log p(y_t | y_<t)  +  λ Σ_text −log p(y_t | y_<t)
+
+DALL·E: Ramesh et al. 2021, sections 2.1 to 2.3 (arXiv:2102.12092). Text and picture share one vocabulary, the codes
+after the words, and one decoder of `models.language_model`. A text is filled up to a fixed length, so that a picture
+always begins at the same place: the vector of padding is zero, and what is left of it is the position, which makes
+"a special padding token separately for each of the text positions". A region's position is its row and its column.
+Where this differs: attention is dense and not sparse, codes are nearest vectors (`models.picture_tokens`), and the
+weight of text is λ a token, 1/7 like the paper's 1 to 7, which weighs means.
+
+Two stages: first the tokeniser of pictures alone, then, with the tokeniser as it is, the decoder. Which one learns says
+the batch; the other gets no gradient, and the optimiser leaves it as it is.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+
+from regard.layers.loss import Loss, fused_cross_entropy
+from regard.models.language_model import LanguageModel
+from regard.models.picture_tokens import PictureTokeniser
+
+PAD, START = 0, 2
+
+
+@dataclass(frozen=True)
+class DrawBatch:
+    """Pictures, and a text of each: ids that end with </s>, padded with 0. A row without any text counts nothing."""
+
+    pixels: UInt8[Tensor, "B C H W"]
+    text: Int[Tensor, "B T"]
+    tokenising: bool  # the first stage: pictures only
+
+    def to(self, device: torch.device | str) -> "DrawBatch":
+        pixels, text = (part.to(device, non_blocking=True) for part in (self.pixels, self.text))
+        return DrawBatch(pixels, text, self.tokenising)
+
+
+class Drawer(nn.Module):
+    in_stages = True
+
+    def __init__(
+        self,
+        tokeniser: PictureTokeniser,
+        writer: LanguageModel,
+        *,
+        words: int,
+        text_length: int,
+        text_weight: float = 1 / 7,
+    ) -> None:
+        """
+        writer        knows `words` tokens of text and, after them, the codes of the tokeniser
+        text_length   tokens that a text is filled up to, </s> included
+        text_weight   λ
+        """
+        super().__init__()
+        self.tokeniser, self.writer = tokeniser, writer
+        self.words, self.text_length, self.text_weight = words, text_length, text_weight
+
+    @property
+    def regions(self) -> int:
+        return self.tokeniser.grid[0] * self.tokeniser.grid[1]
+
+    def forward(self, batch: DrawBatch) -> Loss:
+        """A sum over regions in both stages."""
+        real = (batch.text != PAD).any(1)
+        if batch.tokenising:
+            made = self.tokeniser(batch.pixels)
+            losses = 0.5 * made.error + self.tokeniser.commitment * made.distance
+            return Loss((losses * real).sum(), int(real.sum()) * self.regions)
+        tokens = self.tokens(batch.text, self.tokeniser.codes(batch.pixels)).masked_fill(~real.unsqueeze(1), PAD)
+        features, targets = self.writer.features(tokens[:, :-1]), tokens[:, 1:]
+        told, drawn = (
+            self._cross_entropy(features[:, part], targets[:, part])
+            for part in (slice(self.text_length), slice(self.text_length, None))
+        )
+        return Loss(drawn.total + self.text_weight * told.total, drawn.count, drawn.correct)
+
+    def _cross_entropy(self, features: Float[Tensor, "B T D"], targets: Int[Tensor, "B T"]) -> Loss:
+        return fused_cross_entropy(
+            features.flatten(0, 1), self.writer.output.weight, None, targets.flatten(),
+            smoothing=self.writer.label_smoothing if self.training else 0.0, pad=PAD,
+        )  # fmt: skip
+
+    def prompt(self, text: Int[Tensor, "B T"]) -> Int[Tensor, "B L"]:
+        """<s>, the text and its padding: all that is read before the first region is drawn."""
+        return F.pad(F.pad(text, (1, 0), value=START), (0, self.text_length - text.shape[1]), value=PAD)
+
+    def tokens(self, text: Int[Tensor, "B T"], codes: Int[Tensor, "B K"]) -> Int[Tensor, "B L"]:
+        """All that is read and written."""
+        return torch.cat([self.prompt(text), codes + self.words], dim=1)
+
+    def scores(self, text: Int[Tensor, "B T"], codes: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """log p of each region, given the text and the regions before it."""
+        tokens = self.tokens(text, codes)
+        features = self.writer.features(tokens[:, :-1])[:, self.text_length :]
+        table = self.writer.logits(features).log_softmax(-1, dtype=torch.float32)
+        return table.gather(2, tokens[:, self.text_length + 1 :].unsqueeze(2)).squeeze(2)
