@@ -1,5 +1,7 @@
 """Text to pictures: codes, the two stages, and from the user's files to drawings, scores and looks."""
 
+import base64
+import io
 import json
 
 import numpy as np
@@ -257,6 +259,21 @@ def test_from_the_command_line(run, tmp_path):
     assert float(scored.output.split("\t")[0]) < 0
     assert b"data:image/png" in (run.folder / "report.html").read_bytes()
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_over_http(run, listed):
+    client = pytest.importorskip("fastapi.testclient", reason="tests of the service need fastapi and httpx").TestClient
+    from regard.serve.app import create_app
+    from regard.serve.limits import Limits
+
+    with client(create_app({"drawer": run}, Limits()), base_url="http://127.0.0.1") as service:
+        (told,) = service.post("/api/predict", json={"inputs": ["red before blue"], "n_best": 2}).json()["predictions"]
+        first = Image.open(io.BytesIO(base64.b64decode(told["png"][0])))
+        np.testing.assert_array_equal(np.array(first), run.predict("red before blue", n_best=2).picture)
+        assert len(told["png"]) == 2
+        assert service.post("/api/look", json={"text": "red before blue"}).status_code == 200
+        wrong = service.post("/api/look", json={"text": "red before blue", "output": str(listed.parent / "0.png")})
+        assert "a text is no picture" in wrong.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,8 @@ class PredictionOut(BaseModel):
     labels: list[str] | None = Field(None, description="of a classifier: the labels given")
     probabilities: dict[str, float] | None = Field(None, description="of a classifier: of every class")
     vector: list[float] | None = Field(None, description="of an encoder: the text as a vector")
+    png: list[str] | None = Field(None, description="of a drawer: the pictures, best first, as PNG in base64")
+    unknown: list[str] | None = Field(None, description="of a drawer: words that it does not know")
 
 
 class Predictions(BaseModel):

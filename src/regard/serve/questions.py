@@ -15,6 +15,7 @@ from regard.serve.recent import Recent
 from regard.serve.refusals import RefusedError
 from regard.serve.uploads import WHAT, Uploads
 from regard.serve.worker import Work
+from regard.settings.draw import DrawRecipe
 from regard.settings.generate import GenerateRecipe
 from regard.settings.translate import TranslateRecipe
 from regard.tasks.task import takes
@@ -122,7 +123,7 @@ def _drawn(run: Run, decoding: Mapping[str, Any]) -> bool:
     match run.recipe:
         case TranslateRecipe() as recipe:
             return decoding.get("sample", recipe.decoding.sample)
-        case GenerateRecipe() as recipe:
+        case GenerateRecipe() | DrawRecipe() as recipe:
             return decoding.get("temperature", recipe.decoding.temperature) > 0
         case _:
             return bool(decoding.get("sample"))
