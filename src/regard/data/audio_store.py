@@ -32,13 +32,13 @@ from regard.data.audio import Sound, SoundError, is_clipped, is_silent
 from regard.data.audio_features import frame_count
 from regard.data.audio_files import Recording
 from regard.data.audio_resample import resample
+from regard.data.cache import store_of
 from regard.data.kinds import END, UNK
 from regard.data.pairs import Bad, excerpt
 from regard.data.splits import text_hash
 from regard.data.store import StoreCounts
 from regard.data.tally import FIRST
 from regard.data.tokens import Tokenizer
-from regard.errors import RegardError
 from regard.settings.transcribe import SoundSettings
 
 VERSION = 1
@@ -83,14 +83,7 @@ class SpeechStore:
     """The recordings of a folder that `write_speech` made. Nothing is read before it is asked for."""
 
     def __init__(self, folder: Path, sound: SoundSettings) -> None:
-        try:
-            about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-            if about["version"] != VERSION or any(
-                (folder / name).stat().st_size != size for name, size in about["sizes"].items()
-            ):
-                raise ValueError("not of this version, or not complete")
-        except (OSError, ValueError, KeyError) as problem:
-            raise RegardError(f"{folder}: is no usable store of recordings ({problem})") from None
+        about = store_of(folder, VERSION, "recordings")
         self.name: str = about["name"]
         self.sound = sound
         self.counted = SoundCounts.from_dict(about["counted"])

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from regard.errors import RegardError
+
 
 def cached_folder(cache: Path, step: str, key: Any) -> Path:
     """Where a step keeps its result; `key` is anything that JSON can hold."""
@@ -39,3 +41,15 @@ def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) 
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+def store_of(folder: Path, version: int, what: str) -> dict[str, Any]:
+    """What the store.json of such a folder says: its files must be there as a whole, and of this version."""
+    try:
+        about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        complete = all((folder / name).stat().st_size == size for name, size in about["sizes"].items())
+        if about["version"] != version or not complete:
+            raise ValueError("not of this version, or not complete")
+    except (OSError, ValueError, KeyError) as problem:
+        raise RegardError(f"{folder}: is no usable store of {what} ({problem})") from None
+    return about

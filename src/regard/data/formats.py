@@ -2,13 +2,17 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 from regard.data.lines import Line, read_lines
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, excerpt, pair_of, record_pair
 from regard.errors import CallError, nearest
+
+P = TypeVar("P")
+Row = tuple[Line, list[str], int]  # a line, its fields, and how many lines they take
 
 
 def read_parallel(source: Path, target: Path, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:
@@ -30,7 +34,7 @@ def read_parallel(source: Path, target: Path, columns: Columns = PLAIN) -> Itera
         last = one.number
         spoiled = (source, one) if one.problem else (target, other)
         if spoiled[1].problem:
-            yield _unreadable(*spoiled)
+            yield unreadable(*spoiled)
         else:
             yield pair_of(one.text, other.text, str(source), last, columns)
 
@@ -46,7 +50,7 @@ def read_csv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
     return _table(path, columns, csv_rows(path))
 
 
-def csv_rows(path: Path) -> Iterator[tuple[Line, list[str], int]]:
+def csv_rows(path: Path) -> Iterator[Row]:
     """(first line, or the first that is unreadable; fields; number of lines) of each record."""
     unreadable: list[Line] = []
 
@@ -73,26 +77,41 @@ def csv_rows(path: Path) -> Iterator[tuple[Line, list[str], int]]:
         yield line, fields, reader.line_num - start + 1
 
 
-def _table(path: Path, columns: Columns, rows: Iterator[tuple[Line, list[str], int]]) -> Iterator[Pair | Bad]:
-    places: tuple[int, int] | None = None
+def _table(path: Path, columns: Columns, rows: Iterator[Row]) -> Iterator[Pair | Bad]:
+    for found in cells(path, rows, lambda first: _places(path, columns, first)):
+        if isinstance(found, Bad):
+            yield found
+            continue
+        (source, target), fields, number = found
+        yield pair_of(fields[source], fields[target], str(path), number, columns)
+
+
+def cells(
+    path: Path, rows: Iterator[Row], places: Callable[[list[str]], tuple[P, bool]]
+) -> Iterator[tuple[P, list[str], int] | Bad]:
+    """Each row as (places, fields, its line), or what is wrong with it.
+
+    `places` of the first row says where the columns of interest are, and whether that row only names them.
+    """
+    known: tuple[P] | None = None
     width = 0
     for line, fields, lines in rows:
         if line.problem:
-            yield _unreadable(path, line, lines)
+            yield unreadable(path, line, lines)
             continue
         if not any(field.strip() for field in fields):
             yield Bad(str(path), line.number, "blank", "blank line", lines=lines)
             continue
-        if places is None:
-            places, is_header = _places(path, columns, fields)
-            width = len(fields)
+        if known is None:
+            found, is_header = places(fields)
+            known, width = (found,), len(fields)
             if is_header:
                 continue
         if len(fields) != width:
             reason = f"{len(fields)} column{'s' if len(fields) != 1 else ''} where the first line has {width}"
             yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
             continue
-        yield pair_of(fields[places[0]], fields[places[1]], str(path), line.number, columns)
+        yield known[0], fields, line.number
 
 
 def _places(path: Path, columns: Columns, first: list[str]) -> tuple[tuple[int, int], bool]:
@@ -125,7 +144,7 @@ def read_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
     """One JSON object a line."""
     for line in read_lines(path):
         if line.problem:
-            yield _unreadable(path, line)
+            yield unreadable(path, line)
             continue
         if not line.text.strip():
             yield Bad(str(path), line.number, "blank", "blank line")
@@ -143,5 +162,5 @@ def read_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
         yield record_pair(record, columns, str(path), line.number)
 
 
-def _unreadable(path: Path, line: Line, lines: int = 1) -> Bad:
+def unreadable(path: Path, line: Line, lines: int = 1) -> Bad:
     return Bad(str(path), line.number, line.kind, line.problem, excerpt(line.text), lines)

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.cache import store_of
 from regard.data.pairs import Bad
 from regard.data.questions import Question
 from regard.data.splits import text_hash
 from regard.data.store import SideCounts
 from regard.data.tally import FIRST, Tally
 from regard.data.tokens import Tokenizer
-from regard.errors import RegardError
 
 VERSION = 1
 KINDS = {
@@ -115,14 +115,7 @@ class QuestionStore:
     """The questions of a folder that `write_questions` made. Nothing is read before it is asked for."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-            if about["version"] != VERSION or any(
-                (folder / name).stat().st_size != size for name, size in about["sizes"].items()
-            ):
-                raise ValueError("not of this version, or not complete")
-        except (OSError, ValueError, KeyError) as problem:
-            raise RegardError(f"{folder}: is no usable store of token ids ({problem})") from None
+        about = store_of(folder, VERSION, "token ids")
         self.name: str = about["name"]
         self.counts = QuestionCounts.from_dict(about["counts"])
 

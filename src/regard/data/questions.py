@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from regard.data.formats import csv_rows
-from regard.data.lines import Line, open_bytes, read_lines
+from regard.data.formats import cells, csv_rows, unreadable
+from regard.data.lines import open_bytes, read_lines
 from regard.data.pairs import Bad, excerpt
 from regard.errors import CallError, nearest
 from regard.settings.data import Column
@@ -174,26 +174,13 @@ def _list(tree: Any, name: str, path: Path, at: str) -> list[Any]:
 def read_table(path: Path, columns: QuestionColumns, comma: bool, *, no_answer: bool) -> Iterator[Question | Bad]:
     """TSV (quotes mean nothing) or CSV (`comma`)."""
     rows = csv_rows(path) if comma else ((line, line.text.split("\t"), 1) for line in read_lines(path))
-    places: list[int | None] | None = None
-    width = 0
-    for line, fields, lines in rows:
-        if line.problem:
-            yield _unreadable(path, line, lines)
+    for found in cells(path, rows, lambda first: _places(path, columns, first)):
+        if isinstance(found, Bad):
+            yield found
             continue
-        if not any(field.strip() for field in fields):
-            yield Bad(str(path), line.number, "blank", "blank line", lines=lines)
-            continue
-        if places is None:
-            places, header = _places(path, columns, fields)
-            width = len(fields)
-            if header:
-                continue
-        if len(fields) != width:
-            reason = f"{len(fields)} column{'s' if len(fields) != 1 else ''} where the first line has {width}"
-            yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
-            continue
+        places, fields, number = found
         question, document, answer, start = (None if place is None else fields[place] for place in places)
-        yield question_of(question, document, answer, start, str(path), line.number, no_answer=no_answer)
+        yield question_of(question, document, answer, start, str(path), number, no_answer=no_answer)
 
 
 def _places(path: Path, columns: QuestionColumns, first: Sequence[str]) -> tuple[list[int | None], bool]:
@@ -228,7 +215,7 @@ def read_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iter
     """One JSON object a line. A dot in a column's name goes into objects: answers.text."""
     for line in read_lines(path):
         if line.problem:
-            yield _unreadable(path, line)
+            yield unreadable(path, line)
             continue
         if not line.text.strip():
             yield Bad(str(path), line.number, "blank", "blank line")
@@ -253,7 +240,3 @@ def _inside(record: Any, name: str) -> Any:
             return None
         record = record[part]
     return record
-
-
-def _unreadable(path: Path, line: Line, lines: int = 1) -> Bad:
-    return Bad(str(path), line.number, line.kind, line.problem, excerpt(line.text), lines)

@@ -24,11 +24,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.cache import store_of
 from regard.data.pairs import Bad, Pair
 from regard.data.specials import Specials
 from regard.data.splits import text_hash
 from regard.data.tally import FIRST, Tally
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 
 VERSION = 1
 _AT_ONCE = 2048  # pairs tokenised together; what is held in memory
@@ -96,14 +97,7 @@ class PairStore:
     """The pairs of a folder that `write_store` made. Nothing is read before it is asked for."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-            if about["version"] != VERSION or any(
-                (folder / name).stat().st_size != size for name, size in about["sizes"].items()
-            ):
-                raise ValueError("not of this version, or not complete")
-        except (OSError, ValueError, KeyError) as problem:
-            raise RegardError(f"{folder}: is no usable store of token ids ({problem})") from None
+        about = store_of(folder, VERSION, "token ids")
         self.name: str = about["name"]
         self.counts = StoreCounts.from_dict(about["counts"])
         self._size: int = about["pairs"]
