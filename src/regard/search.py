@@ -31,6 +31,7 @@ from regard.data.images import BadPictureError, pillow
 from regard.errors import CallError, RegardError
 from regard.models.two_towers import TwoTowers
 from regard.tasks.match import Match
+from regard.tasks.match_vectors import Vectors
 
 VERSION = 1
 AT_ONCE = 512  # pictures that are decoded before they are encoded
@@ -46,9 +47,9 @@ class Found(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What makes vectors: the job and its model; `run` and `digest` say which weights they are."""
+    """What makes vectors, and the model that it asks; `run` and `digest` say which weights they are."""
 
-    task: Match
+    vectors: Vectors
     model: TwoTowers
     run: Path
     digest: str
@@ -69,11 +70,11 @@ class PictureIndex:
 
     def search(self, text: str, k: int = 10) -> list[Found]:
         """The pictures that show best what a text says."""
-        return self._nearest(self.maker.task.text_vectors(self.maker.model, [text])[0], k)
+        return self._nearest(self.maker.vectors.texts(self.maker.model, [text])[0], k)
 
     def like(self, picture: Any, k: int = 10) -> list[Found]:
         """The pictures that are most like a picture: a path, bytes, an array or what Pillow has opened."""
-        return self._nearest(self.maker.task.picture_vectors(self.maker.model, [picture])[0], k)
+        return self._nearest(self.maker.vectors.pictures(self.maker.model, [picture])[0], k)
 
     def _nearest(self, query: Float[Tensor, " D"], k: int) -> list[Found]:
         scores = self.vectors @ query
@@ -140,7 +141,7 @@ def maker_of(run: Run) -> Model:
     if not isinstance(run.task, Match) or not isinstance(run.model, TwoTowers):
         raise CallError(f"{run.folder} is a run of the job {run.recipe.task!r}: pictures are indexed by one of `match`")
     weights = (run.folder / WEIGHTS).read_bytes()
-    return Model(run.task, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
+    return Model(run.task.vectors, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
 
 
 # -------------------------------------------------------------------------------------------------------------- making
@@ -181,13 +182,13 @@ def make_index(
 
 
 def _encoded(maker: Model, files: dict[str, Bytes], bad: dict[str, str]) -> dict[str, Tensor]:
-    data = maker.task.recipe.data
+    data = maker.vectors.recipe.data
     found = dict(zip(files, decode_all(list(files.values()), form_of(data), data.workers), strict=True))
     bad |= {name: str(one) for name, one in found.items() if isinstance(one, BadPictureError)}
     good = {name: torch.from_numpy(one.pixels) for name, one in found.items() if not isinstance(one, BadPictureError)}
     if not good:
         return {}
-    vectors = maker.task.image_vectors(maker.model, torch.stack(list(good.values())))
+    vectors = maker.vectors.images(maker.model, torch.stack(list(good.values())))
     return dict(zip(good, vectors, strict=True))
 
 

@@ -19,9 +19,9 @@ from regard.data.image_batches import Captions, Sight
 from regard.data.image_match import MatchBatches
 from regard.data.image_prepare import form_of
 from regard.data.image_store import PictureStore
-from regard.data.labelled_batches import Frame
 from regard.data.tables import Role
 from regard.data.tokens import Tokenizer
+from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
 from regard.look.records import Head
@@ -29,17 +29,16 @@ from regard.metrics.alignment import Gold
 from regard.models.two_towers import TwoTowers
 from regard.pretrained import encoder, keep_settings, kept_settings
 from regard.settings.encoder import EncoderSettings
-from regard.settings.match import LABEL, MatchRecipe
+from regard.settings.match import MatchRecipe
 from regard.settings.recipe import Recipe
-from regard.settings.text_body import PretrainedTextSettings, RecurrentTextSettings
+from regard.settings.text_body import PretrainedTextSettings
 from regard.tasks import caption_check, match_looking, match_scores
 from regard.tasks.caption_check import estimates, nothing
 from regard.tasks.captioned import cache_of, checked_stores, learned_tokenizer, sights_of, test_store, training_stores
 from regard.tasks.classify import Classified
-from regard.tasks.looking import evaluating
 from regard.tasks.match_build import build_two_towers, tower_encoder
-from regard.tasks.pictures import name_of, read_inputs, regions_of
-from regard.tasks.search import in_groups
+from regard.tasks.match_vectors import Vectors
+from regard.tasks.pictures import name_of, read_inputs
 from regard.tasks.task import Output, Picture, Prediction, Scores
 
 QUICK = 500  # validation pictures that are told apart while training goes on
@@ -100,9 +99,9 @@ class Match:
         }
         with torch.device("meta"):
             model = build_two_towers(self.recipe, tokenizer, self._settings)
-        regions = self._regions()
-        frame = self._frame(tokenizer)
-        batches = MatchBatches(captions["train"], nothing, frame, regions, training.max_tokens, seed=training.seed)
+        reads = Vectors(self.recipe, tokenizer)
+        regions, most = reads.regions, training.max_tokens
+        batches = MatchBatches(captions["train"], nothing, reads.frame, regions, most, seed=training.seed)
         return caption_check.check(data, regions, stores, captions, tokenizer, estimates(model, regions, batches))
 
     def build(self) -> TwoTowers:
@@ -121,8 +120,8 @@ class Match:
         captions = Captions(store, self.tokenizer, data.max_length)
         if not len(captions):
             raise RegardError(f"data.{role}: every caption is longer than data.max_length={data.max_length}")
-        frame = self._frame(self.tokenizer)
-        return MatchBatches(captions, sight, frame, self._regions(), training.max_tokens, seed=training.seed)
+        frame, regions = self.vectors.frame, self.vectors.regions
+        return MatchBatches(captions, sight, frame, regions, training.max_tokens, seed=training.seed)
 
     def fingerprint(self) -> str:
         return self._stores["train"].digest()
@@ -132,7 +131,7 @@ class Match:
         assert isinstance(model, TwoTowers)
         store, sight = self._stores["valid"], self._sights["valid"]
         rows = np.arange(min(QUICK, len(store)))
-        found = match_scores.told_apart(self, model, sight(rows, rows, 0), store.entries[: len(rows)])
+        found = match_scores.told_apart(self.vectors, model, sight(rows, rows, 0), store.entries[: len(rows)])
         loss = match_scores.mean_loss(model, self._batches(store, sight, "valid"))
         return {"loss": loss, "temperature": 1 / model.scale.item(), **found.values}
 
@@ -141,7 +140,7 @@ class Match:
         store = self._stores["valid"]
         row = np.array([len(store) // 2])
         texts = match_scores.spread([text for entry in store.entries for text in entry.texts], KEPT)
-        cosines = self.text_vectors(model, texts) @ self.image_vectors(model, self._sights["valid"](row, row, 0))[0]
+        cosines = self.vectors.texts(model, texts) @ self.vectors.images(model, self._sights["valid"](row, row, 0))[0]
         entry = store.entries[row[0]]
         return f"{entry.name}\n→ {texts[int(cosines.argmax())]}\n= {entry.texts[0]}"
 
@@ -189,17 +188,17 @@ class Match:
         if prefix:
             raise CallError(f"prefix={prefix!r}: a label is chosen, not written, so it cannot be told how to begin")
         labels, vectors = self._choices(model)
-        cosines = self.picture_vectors(model, inputs) @ vectors.T
+        cosines = self.vectors.pictures(model, inputs) @ vectors.T
         chances = (model.scale.detach().cpu() * cosines).softmax(1)
         return [self._prediction(one, labels, chance.tolist()) for one, chance in zip(inputs, chances, strict=True)]
 
     def _choices(self, model: TwoTowers) -> tuple[Sequence[str], Float[Tensor, "N D"]]:
         how = self.recipe.decoding
         if how.labels:
-            return how.labels, self.label_vectors(model, how.labels)
+            return how.labels, self.vectors.labels(model, how.labels)
         if not self._captions:
             raise CallError("say what the pictures may show, to choose from: labels=['a dog', 'a cat']")
-        return self._captions, self.text_vectors(model, self._captions)
+        return self._captions, self.vectors.texts(model, self._captions)
 
     def _prediction(self, one: Any, labels: Sequence[str], chances: list[float]) -> Classified:
         order = sorted(range(len(labels)), key=lambda number: -chances[number])
@@ -221,7 +220,7 @@ class Match:
     def similarity(self, model: nn.Module, pictures: Sequence[Any], texts: Sequence[str]) -> Float[Tensor, "N M"]:
         """The cosine of every picture (path, bytes, array or Pillow's) with every text."""
         assert isinstance(model, TwoTowers)
-        return self.picture_vectors(model, pictures) @ self.text_vectors(model, texts).T
+        return self.vectors.pictures(model, pictures) @ self.vectors.texts(model, texts).T
 
     def look(
         self,
@@ -239,9 +238,8 @@ class Match:
         assert isinstance(model, TwoTowers)
         said = self.predict(model, [text])[0].text if output is None else output
         pixels = read_inputs([text], form_of(self.recipe.data))[0]
-        ids = self._ids(said)
         record = match_looking.look(
-            model, self.tokenizer, self._frame(self.tokenizer), pixels, said, ids,
+            model, self.tokenizer, self.vectors.frame, pixels, said, self.vectors.ids(said),
             method=method, name=name, input=name_of(text),
         )  # fmt: skip
         record.matrix(None, layer, head)  # says what is wrong with a layer or head that is not there
@@ -251,53 +249,16 @@ class Match:
     def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:
         """Recall at 1, 5 and 10 both ways beside chance; and zero-shot accuracy, where there are labelled pictures."""
         assert isinstance(model, TwoTowers)
-        with test_store(self.recipe.data) as store:
-            return match_scores.scores(self, model, store, lambda sight: self._batches(store, sight, "test"))
+        seen, data = model.image.encoder, self.recipe.data
+        assert isinstance(seen, PictureEncoder)
+        with test_store(data) as store:
+            reads, cache = self.recipe.model.image.encoder, store.folder.parent
+            sight = sights_of({"test": store}, data, reads, lambda: seen, cache, self.recipe.training.seed)["test"]
+            return match_scores.scores(self.vectors, model, store, sight, self._batches(store, sight, "test"))
 
-    # --------------------------------------------------------------------------------------------------------- parts
-    def picture_vectors(self, model: TwoTowers, pictures: Sequence[Any]) -> Float[Tensor, "N D"]:
-        """Of pictures as a user gives them."""
-        return self.image_vectors(model, read_inputs(pictures, form_of(self.recipe.data)))
-
-    @torch.inference_mode()
-    def image_vectors(self, model: TwoTowers, seen: Tensor) -> Float[Tensor, "N D"]:
-        """`seen`: pixels, or the features of them."""
-        device, at_once = next(model.parameters()).device, self.recipe.decoding.batch_tokens // self._regions()
-        with evaluating(model):
-            found = [model.image(group.to(device)).cpu() for group in seen.split(max(1, at_once)) if len(group)]
-        return torch.cat(found) if found else torch.empty(0, model.image.width)
-
-    @torch.inference_mode()
-    def text_vectors(self, model: TwoTowers, texts: Sequence[str]) -> Float[Tensor, "N D"]:
-        ids, frame = [self._ids(text) for text in texts], self._frame(self.tokenizer)
-        device = next(model.parameters()).device
-
-        def read(numbers: list[int]) -> list[Tensor]:
-            return list(model.text(frame.read([ids[number] for number in numbers]).to(device)).cpu())
-
-        with evaluating(model):
-            lengths = [len(one) for one in ids]
-            found = dict(in_groups(range(len(ids)), lengths, self.recipe.decoding.batch_tokens, read))
-        return torch.stack([found[number] for number in range(len(ids))]) if ids else torch.empty(0, model.text.width)
-
-    def label_vectors(self, model: TwoTowers, labels: Sequence[str]) -> Float[Tensor, "N D"]:
-        """The mean over all templates, scaled to length 1 (CLIP, section 3.1.4)."""
-        filled = [template.replace(LABEL, label) for template in self.recipe.decoding.templates for label in labels]
-        by_template = self.text_vectors(model, filled).view(-1, len(labels), model.text.width)
-        return nn.functional.normalize(by_template.mean(0), dim=-1)
-
-    def _ids(self, text: str) -> list[int]:
-        """Cut where training cut."""
-        ids = self.tokenizer.encode(text)
-        if not ids:
-            raise CallError(f"the text {text!r} has no token: there is nothing to match")
-        return ids[: self.recipe.data.max_length - 1]
-
-    def _frame(self, tokenizer: Tokenizer) -> Frame:
-        return Frame.of(tokenizer.specials, first=not isinstance(self.recipe.model.text, RecurrentTextSettings))
-
-    def _regions(self) -> int:
-        return regions_of(self.recipe.model.image.encoder, self.recipe.data)
+    @property
+    def vectors(self) -> Vectors:
+        return Vectors(self.recipe, self.tokenizer)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -82,6 +82,7 @@ def look(
             found, axes = over_picture(seen, encoder, picture, method)
         else:
             found = []
+    found = [replace(one, name=f"image.{one.name}") for one in found]
     heeded = [
         replace(one, name=f"text.{one.name}", kind="decoder", columns="read")
         for one in placed(model.text, read)

@@ -1,35 +1,24 @@
 """How well pictures and texts find each other, and how well a picture finds its label among labels never trained on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.image_batches import Pixels, Sight
+from regard.data.image_batches import Sight
 from regard.data.image_match import MatchBatches
 from regard.data.image_prepare import form_of, picture_columns, store_of
 from regard.data.image_sources import PictureSource
 from regard.data.image_store import Kept, PictureStore
 from regard.metrics.retrieval import AT, blind_recall, ranks, recall
 from regard.models.two_towers import TwoTowers
-from regard.settings.match import MatchRecipe
 from regard.tasks.captioned import skipped
+from regard.tasks.match_vectors import Vectors
 from regard.tasks.task import Scores
-
-
-class Asked(Protocol):
-    """What scores ask of the job."""
-
-    recipe: MatchRecipe
-
-    def image_vectors(self, model: TwoTowers, seen: Tensor) -> Float[Tensor, "N D"]: ...
-    def text_vectors(self, model: TwoTowers, texts: Sequence[str]) -> Float[Tensor, "N D"]: ...
-    def label_vectors(self, model: TwoTowers, labels: Sequence[str]) -> Float[Tensor, "N D"]: ...
 
 
 class Found(NamedTuple):
@@ -39,7 +28,7 @@ class Found(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-def told_apart(task: Asked, model: TwoTowers, seen: Tensor, entries: Sequence[Kept]) -> Found:
+def told_apart(vectors: Vectors, model: TwoTowers, seen: Tensor, entries: Sequence[Kept]) -> Found:
     """Recall at 1, 5 and 10 and the median rank, of each picture among all captions and of each caption among pictures.
 
     What is said of two pictures in the same words is right for both.
@@ -52,7 +41,7 @@ def told_apart(task: Asked, model: TwoTowers, seen: Tensor, entries: Sequence[Ke
     for number, entry in enumerate(entries):
         for text in dict.fromkeys(entry.texts):
             owners.setdefault(text, []).append(number)
-    images, captions = task.image_vectors(model, seen).numpy(), task.text_vectors(model, texts).numpy()
+    images, captions = vectors.images(model, seen).numpy(), vectors.texts(model, texts).numpy()
     of_picture = [[place for text in dict.fromkeys(entry.texts) for place in places[text]] for entry in entries]
     ways = {
         "image_to_text": (images, captions, of_picture),
@@ -81,25 +70,26 @@ def mean_loss(model: TwoTowers, batches: MatchBatches) -> float:
     return total / max(1, count)
 
 
-def scores(task: Asked, model: TwoTowers, store: PictureStore, batches: Callable[[Sight], MatchBatches]) -> Scores:
+def scores(vectors: Vectors, model: TwoTowers, store: PictureStore, sight: Sight, batches: MatchBatches) -> Scores:
     """All that `evaluate` says of a store of test pictures."""
-    found = told_apart(task, model, torch.from_numpy(store.pixels.copy()), store.entries)
-    values = {**found.values, "loss": mean_loss(model, batches(Pixels(store))), "pictures": float(len(store))}
-    if task.recipe.data.zero_shot is not None:
-        values |= zero_shot(task, model, task.recipe.data.zero_shot)
+    rows = np.arange(len(store))
+    found = told_apart(vectors, model, sight(rows, rows, 0), store.entries)
+    values = {**found.values, "loss": mean_loss(model, batches), "pictures": float(len(store))}
+    if vectors.recipe.data.zero_shot is not None:
+        values |= zero_shot(vectors, model, vectors.recipe.data.zero_shot)
     return Scores(values, skipped(store), {"recall, in percent": found.rows})
 
 
-def zero_shot(task: Asked, model: TwoTowers, where: str) -> dict[str, float]:
+def zero_shot(vectors: Vectors, model: TwoTowers, where: str) -> dict[str, float]:
     """How often the most likely of all labels is the right one, in percent; and how often a blind guess would be."""
-    data = task.recipe.data
+    data = vectors.recipe.data
     source = PictureSource(where, "test", picture_columns(None, None, None, "label"))
     with TemporaryDirectory(prefix="regard-pictures-") as folder:
         store = store_of(source, form_of(data), Path(folder), workers=data.workers)
         store.read.refuse_if(f"data.zero_shot={where}", data.max_bad)
-        images = task.image_vectors(model, torch.from_numpy(store.pixels.copy()))
+        images = vectors.images(model, torch.from_numpy(store.pixels.copy()))
     labels = sorted({entry.texts[0] for entry in store.entries})
-    said = (images @ task.label_vectors(model, labels).T).argmax(1).tolist()
+    said = (images @ vectors.labels(model, labels).T).argmax(1).tolist()
     right = [labels[number] == entry.texts[0] for number, entry in zip(said, store.entries, strict=True)]
     return {
         "zero_shot_accuracy": 100 * float(np.mean(right)),
