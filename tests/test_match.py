@@ -182,7 +182,9 @@ def test_where_it_looks_in_picture_and_text(run, listed):
     assert words.columns.labels == ["green", "before", "red", "</s>"]
     assert record.score == pytest.approx(run.score([path], ["green before red"])[0].score, abs=1e-5)
     assert run.look(path, output="green before red", without=["cross.0.0"]).score == pytest.approx(0, abs=1e-6)
-    covered = run.look(path, output="green before red", method="leave-one-out").matrix("cross").weights
+    without = run.look(path, output="green before red", method="leave-one-out")
+    assert "loss of the cosine" in without.method
+    covered = without.matrix("cross").weights
     assert covered.shape == (1, 15)
     assert covered.sum() == pytest.approx(1, abs=1e-5)
     with pytest.raises(CallError, match="method='norm' is not known"):

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
@@ -185,10 +186,10 @@ def _encoded(maker: Model, files: dict[str, Bytes], bad: dict[str, str]) -> dict
     data = maker.vectors.recipe.data
     found = dict(zip(files, decode_all(list(files.values()), form_of(data), data.workers), strict=True))
     bad |= {name: str(one) for name, one in found.items() if isinstance(one, BadPictureError)}
-    good = {name: torch.from_numpy(one.pixels) for name, one in found.items() if not isinstance(one, BadPictureError)}
+    good = {name: one.pixels for name, one in found.items() if not isinstance(one, BadPictureError)}
     if not good:
         return {}
-    vectors = maker.vectors.images(maker.model, torch.stack(list(good.values())))
+    vectors = maker.vectors.images(maker.model, torch.from_numpy(np.stack(list(good.values()))))
     return dict(zip(good, vectors, strict=True))
 
 

@@ -40,6 +40,7 @@ from regard.tasks.task import Picture
 METHODS = ("raw", "rollout", "leave-one-out")
 POOLING = "pooling.attention"
 NOTE = "Where the image tower looks: brighter is more."
+COVERED = "leave-one-out, loss of the cosine with the text when the region is covered, positive part, scaled to 1"
 
 
 def attends(model: TwoTowers) -> bool:
@@ -99,8 +100,9 @@ def look(
     }
     tables = [replace(one, weights=np.ascontiguousarray(one.weights, np.float32)) for one in (*found, *heeded)]
     return AttentionRecord(
-        tuple(tables), axes, method=method, model=name, input=input, output=text, score=float(image[0] @ said[0])
-    )
+        tuple(tables), axes, method=COVERED if method == "leave-one-out" else method,
+        model=name, input=input, output=text, score=float(image[0] @ said[0]),
+    )  # fmt: skip
 
 
 def _traced(tower: Tower, inputs: Tensor) -> tuple[dict[str, np.ndarray], Float[Tensor, "1 D"]]:
