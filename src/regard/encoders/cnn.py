@@ -7,7 +7,8 @@ Four taps at a stride of two are centred on the two pixels that they replace (th
 a pixel, and half of a region after three stages), so that a region of the grid is where pictures of attention draw it.
 
 Channels are normalised in groups of 8 within a picture (Wu and He 2018, arXiv:1803.08494), not over a batch: what a
-picture gives then depends on no other picture, however a batch is split over processes.
+picture gives then depends on no other picture, however a batch is split over processes. `normalised=False` leaves that
+out, so that what a region gives depends on nothing far away, either: tokens of pictures want that.
 
 Self-attention over positions (Zhang et al. 2018, SAGAN, section 3, arXiv:1805.08318):
 
@@ -46,12 +47,12 @@ class PositionAttention(nn.Module):
 
 
 class Convolution(nn.Module):
-    """4×4 of stride 2, or 3×3 around a shortcut; normalised, relu."""
+    """4×4 of stride 2, or 3×3 around a shortcut; normalised (or with a bias instead), relu."""
 
-    def __init__(self, inputs: int, channels: int, *, stride: int) -> None:
+    def __init__(self, inputs: int, channels: int, *, stride: int, normalised: bool = True) -> None:
         super().__init__()
-        self.convolve = nn.Conv2d(inputs, channels, stride + 2, stride=stride, padding=1, bias=False)
-        self.norm = nn.GroupNorm(channels // GROUP, channels)
+        self.convolve = nn.Conv2d(inputs, channels, stride + 2, stride=stride, padding=1, bias=not normalised)
+        self.norm = nn.GroupNorm(channels // GROUP, channels) if normalised else nn.Identity()
         self.shortcut = stride == 1
         nn.init.kaiming_normal_(self.convolve.weight, nonlinearity="relu")
 
@@ -70,10 +71,11 @@ class ConvNet(nn.Module):
         attention: Sequence[int] = (),
         channels: int = 3,
         dropout: float = 0.0,
+        normalised: bool = True,
     ) -> None:
         """`size`: rows × columns of the images in pixels; `attention`: the stages that end with `PositionAttention`."""
         super().__init__()
-        if any(width % GROUP for width in stages):
+        if normalised and any(width % GROUP for width in stages):
             raise CallError(f"stages={list(stages)} must be multiples of {GROUP}")
         self.size, self.channels = size, channels
         self.grid = (size[0] >> len(stages), size[1] >> len(stages))
@@ -82,8 +84,8 @@ class ConvNet(nn.Module):
         self.memory_width = self.summary_width = stages[-1]
         parts: list[nn.Module] = []
         for number, (inputs, width) in enumerate(zip([channels, *stages], stages, strict=False)):
-            parts.append(Convolution(inputs, width, stride=2))
-            parts += [Convolution(width, width, stride=1) for _ in range(depth - 1)]
+            parts.append(Convolution(inputs, width, stride=2, normalised=normalised))
+            parts += [Convolution(width, width, stride=1, normalised=normalised) for _ in range(depth - 1)]
             if number in attention:
                 parts.append(PositionAttention(width))
             parts.append(nn.Dropout2d(dropout))

@@ -8,7 +8,8 @@ van den Oord et al. 2017, equation 3 (arXiv:1711.00937); its second term, which 
 the pixels under a normal distribution of width one, up to a constant. DALL·E's tokeniser is the same with a Gumbel
 softmax in place of the nearest code (Ramesh et al. 2021, section 2.1, arXiv:2102.12092).
 
-The encoder is the CNN of captioning; the decoder goes the way back, by convolutions of 4×4 that double both sides.
+The encoder is the CNN of captioning, without its norms: what a region looks like must not depend on the rest of the
+picture, or the same colour would have many codes. The decoder goes the way back, by convolutions that double sides.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from regard.encoders.cnn import GROUP, ConvNet, Convolution
+from regard.encoders.cnn import ConvNet, Convolution
 from regard.encoders.image_input import Colours, PictureEncoder
 from regard.errors import CallError
 from regard.layers.codebook import Codebook
@@ -51,15 +52,17 @@ class PictureTokeniser(nn.Module):
         super().__init__()
         if any(side % 2 ** len(stages) for side in size):
             raise CallError(f"{len(stages)} stages cannot halve {size[0]}×{size[1]} pixels without a rest")
-        self.encoder = PictureEncoder(ConvNet(size, stages, depth=depth, channels=channels), colours=colours)
+        self.encoder = PictureEncoder(
+            ConvNet(size, stages, depth=depth, channels=channels, normalised=False), colours=colours
+        )
         self.grid, self.commitment = self.encoder.grid, commitment
         self.enter = nn.Linear(stages[-1], width)
         self.codebook = Codebook(codes, width)
         back = stages[::-1]
         parts: list[nn.Module] = [nn.Conv2d(width, stages[-1], 3, padding=1)]
         for wide, narrow in pairwise(back):
-            parts += [Convolution(wide, wide, stride=1) for _ in range(depth)]
-            parts += [_doubled(wide, narrow), nn.GroupNorm(narrow // GROUP, narrow), nn.ReLU()]
+            parts += [Convolution(wide, wide, stride=1, normalised=False) for _ in range(depth)]
+            parts += [_doubled(wide, narrow), nn.ReLU()]
         self.decoder = nn.Sequential(*parts, _doubled(back[-1], channels))
 
     def forward(self, pixels: UInt8[Tensor, "B C H W"]) -> Reconstruction:

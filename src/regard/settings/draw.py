@@ -1,30 +1,28 @@
 """The recipe of sentences to pictures."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from regard.settings.base import Settings
 from regard.settings.caption import CaptionDataSettings
-from regard.settings.images import channels_problem
 from regard.settings.recipe import Recipe
 
 
 class PictureTokensSettings(Settings):
     """The tokeniser of pictures: convolutions to a grid of vectors, each of them one of a codebook, and back."""
 
-    stages: list[int] = Field([32, 64, 96], min_length=1, description="channels of each stage, which halves both sides")
+    stages: list[Annotated[int, Field(ge=1)]] = Field(
+        [24, 48, 96], min_length=1, description="channels of each stage, which halves both sides"
+    )
     depth: int = Field(1, ge=1, description="convolutions in each stage; those after the first go around a shortcut")
     codes: int = Field(512, ge=2, description="different tokens that a region of a picture can be")
-    width: int = Field(16, ge=1, description="width of the vectors of the codebook")
+    width: int = Field(32, ge=1, description="width of the vectors of the codebook")
     commitment: float = Field(0.25, ge=0, description="weight of the penalty for vectors that are far from their code")
     epochs: int = Field(
         1, ge=1, description="the first epochs of training are the tokeniser's; then it stays, and the decoder learns"
     )
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        yield from channels_problem(self.stages)
 
 
 class DrawerSettings(Settings):

@@ -53,11 +53,6 @@ class PictureSettings(Settings):
 
 
 # ------------------------------------------------------------------------------------------------------------ encoders
-def channels_problem(stages: list[int]) -> Iterator[tuple[str, str]]:
-    if any(channels < 8 or channels % 8 for channels in stages):
-        yield "stages", "must be multiples of 8: channels are normalised in groups of 8"
-
-
 class ConvNetSettings(Settings):
     """A small convolutional network from scratch: stages of convolutions, each halving rows and columns."""
 
@@ -70,7 +65,8 @@ class ConvNetSettings(Settings):
     dropout: float = Field(0.0, ge=0, lt=1, description="share of channels dropped after each stage")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        yield from channels_problem(self.stages)
+        if any(channels < 8 or channels % 8 for channels in self.stages):
+            yield "stages", "must be multiples of 8: channels are normalised in groups of 8"
         if any(not 0 <= stage < len(self.stages) for stage in self.attention):
             yield "attention", f"names a stage that is not there: there are 0 to {len(self.stages) - 1}"
 
