@@ -251,3 +251,12 @@ def test_a_summary_says_what_share_of_the_time_was_waiting(run):
     assert 0 <= run.summary()["waiting"] < 0.5
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert all(0 <= line["waiting"] <= 1 for line in lines if line["kind"] == "train")
+
+
+def test_attention_is_kept_as_training_goes_on(run):
+    history, best = run.history_of_looks(), run.summary()["best"]["step"]
+    record = history.records[history.steps.index(best)]
+    (image,) = (axis.image for axis in record.axes.values() if axis.image is not None)
+    now = run.look(image, output=record.output)
+    for mine, its in zip(record.attentions, now.attentions, strict=True):
+        np.testing.assert_allclose(mine.weights, its.weights, atol=1e-5)

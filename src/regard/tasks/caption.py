@@ -139,6 +139,17 @@ class Caption:
         entry = store.entries[rows[0]]
         return f"{entry.name}\n→ {self.tokenizer.decode(found[0][0].tokens)}\n= {entry.texts[0]}"
 
+    def watch(self, model: nn.Module, most: int) -> list[AttentionRecord]:
+        """A few validation pictures with their first caption; of a model that does not attend, nothing."""
+        assert isinstance(model, Captioner)
+        if not caption_looking.attends(model):
+            return []
+        store = self._stores["valid"]
+        rows = range(0, len(store), max(1, len(store) // most))[:most]
+        return [
+            self.look(model, store.pixels[row].transpose(1, 2, 0), output=store.entries[row].texts[0]) for row in rows
+        ]
+
     def pictures(self, model: nn.Module) -> list[Picture]:
         """Where the model looks, word by word, for a few validation pictures."""
         assert isinstance(model, Captioner)
