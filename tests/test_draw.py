@@ -140,6 +140,13 @@ def test_each_stage_trains_its_own_part(listed, tokenising):
     assert all(weight.grad is None for weight in none.parameters())
 
 
+def test_the_tokeniser_has_a_rate_of_its_own(listed):
+    settings = config.build(config.override(tree(listed), {"model.tokeniser.rate": 0.3}), "")
+    drawer = build_drawer(settings, words=11)
+    slower = {name for name, weight in drawer.named_parameters() if drawer.rates().get(weight, 1.0) == 0.3}
+    assert slower == {name for name, _ in drawer.named_parameters() if name.startswith("tokeniser.")}
+
+
 @pytest.mark.parametrize("tokenising", [True, False])
 def test_a_row_without_text_counts_nothing(listed, tokenising):
     drawer, batch = model_and_batch(listed, tokenising)

@@ -52,15 +52,22 @@ class Drawer(nn.Module):
         words: int,
         text_length: int,
         text_weight: float = 1 / 7,
+        tokeniser_rate: float = 1.0,
     ) -> None:
         """
         writer        knows `words` tokens of text and, after them, the codes of the tokeniser
         text_length   tokens that a text is filled up to, </s> included
         text_weight   λ
+        tokeniser_rate   learning rate of the tokeniser, relative to the decoder's
         """
         super().__init__()
         self.tokeniser, self.writer = tokeniser, writer
         self.words, self.text_length, self.text_weight = words, text_length, text_weight
+        self.tokeniser_rate = tokeniser_rate
+
+    def rates(self) -> dict[Tensor, float]:
+        """Learning rates of weights, relative to the schedule's."""
+        return dict.fromkeys(self.tokeniser.parameters(), self.tokeniser_rate)
 
     @property
     def regions(self) -> int:

@@ -23,6 +23,7 @@ class PictureTokensSettings(Settings):
     epochs: int = Field(
         1, ge=1, description="the first epochs of training are the tokeniser's; then it stays, and the decoder learns"
     )
+    rate: float = Field(1.0, gt=0, description="its learning rate, relative to training.learning_rate")
 
 
 class DrawerSettings(Settings):

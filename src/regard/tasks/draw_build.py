@@ -29,4 +29,7 @@ def build_drawer(recipe: DrawRecipe, words: int, train: PictureStore | None = No
         hidden=s.hidden, positions=LearnedTextAndGrid(s.width, text, grid),
         dropout=s.dropout, label_smoothing=s.label_smoothing,
     )  # fmt: skip
-    return Drawer(tokeniser, writer, words=words, text_length=data.max_length, text_weight=s.text_weight)
+    return Drawer(
+        tokeniser, writer,
+        words=words, text_length=data.max_length, text_weight=s.text_weight, tokeniser_rate=t.rate,
+    )  # fmt: skip
