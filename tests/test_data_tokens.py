@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.data.kinds import BYTES, SPECIALS, UNK
 from regard.data.tokens import Span, Tokenizer
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 
 KINDS = ["word", "space", "character", "byte", "bpe", "unigram"]
 TEXTS = [
@@ -177,3 +177,11 @@ print(hashlib.sha256(Tokenizer.train(texts, {kind!r}, size=150).to_json().encode
 """
     runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(2)]
     assert runs[0].stdout == runs[1].stdout
+
+
+def test_a_run_without_its_tokeniser_says_so(tmp_path):
+    Tokenizer.train(["a b"], "word").save(tmp_path / "tokenizer.json")
+    assert Tokenizer.of_run(tmp_path).encode("a b")
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(RegardError, match=r"has lost its tokeniser"):
+        Tokenizer.of_run(tmp_path)

@@ -40,7 +40,9 @@ from regard.data.kinds import (
     untrained,
 )
 from regard.data.specials import specials_of
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
+
+TOKENIZER = "tokenizer.json"  # its name in the folder of a run
 
 
 class Span(NamedTuple):
@@ -177,6 +179,14 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizer":
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+    @classmethod
+    def of_run(cls, folder: Path, name: str = TOKENIZER) -> "Tokenizer":
+        """That of a trained model."""
+        try:
+            return cls.load(folder / name)
+        except OSError as error:
+            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
 
     def to_json(self) -> str:
         return self._inner.to_str()

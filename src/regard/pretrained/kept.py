@@ -7,11 +7,11 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard import config
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.settings.encoder import EncoderSettings
 
-SETTINGS, TOKENIZER, WEIGHTS, PREFIX = "encoder.json", "tokenizer.json", "model.safetensors", "encoder."
+SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
 JOBS = ("encode", "classify", "answer")  # whose model's settings are those of an encoder, and a few of a head
 
 

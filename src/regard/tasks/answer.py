@@ -20,9 +20,9 @@ from regard.data.question_check import check_questions
 from regard.data.question_prepare import PreparedQuestions, prepare_questions
 from regard.data.question_source import QuestionSplit, question_source
 from regard.data.questions import Question
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.data.windows import WindowBatches
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
@@ -37,7 +37,6 @@ from regard.tasks.reading import Ask, Found, Texts, find
 from regard.tasks.task import Output, Picture, Prediction, Scores
 
 QUICK = 500  # validation questions that are answered while training goes on
-TOKENIZER = "tokenizer.json"
 PICTURES, WIDEST = 4, 120  # in the report, and the most columns one may have
 MEAN = "Attention between the question (rows) and the document (columns; the answer in brackets), the mean of all."
 
@@ -165,10 +164,7 @@ class AnswerQuestions:
             keep_settings(self._settings, folder)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
         if isinstance(self.recipe.model, PretrainedReaderSettings):
             self._settings = kept_settings(folder)
 

@@ -18,7 +18,7 @@ from regard.data.image_batches import CaptionBatches, Captions, Sight
 from regard.data.image_prepare import form_of
 from regard.data.image_store import PictureStore
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import RegardError
 from regard.look import AttentionRecord
@@ -47,7 +47,6 @@ from regard.tasks.task import Alignment, Output, Picture, Prediction, Scores
 
 QUICK = 200  # validation pictures that are captioned, greedily, while training goes on
 PICTURES = 4  # filmstrips in the report
-TOKENIZER = "tokenizer.json"
 
 
 class Caption:
@@ -164,10 +163,7 @@ class Caption:
         self.tokenizer.save(folder / TOKENIZER)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
 
     # ---------------------------------------------------------------------------------------------------- prediction
     def inputs(self, words: Sequence[str]) -> list[str]:

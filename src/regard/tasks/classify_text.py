@@ -19,7 +19,7 @@ from regard.data.labelled_check import check_labelled, class_counts
 from regard.data.labelled_prepare import PreparedTexts, prepare_labelled
 from regard.data.labels import Labels
 from regard.data.pairs import Pair
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
 from regard.look.records import Head
@@ -122,16 +122,13 @@ class TextReader:
 
     # ----------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / "tokenizer.json")
+        self.tokenizer.save(folder / TOKENIZER)
         if isinstance(self.recipe.model, PretrainedClassifierSettings):
             assert self._settings is not None, "prepare or restore comes first"
             keep_settings(self._settings, folder)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
         self._labels = Labels.load(folder / "labels.json")
         if isinstance(self.recipe.model, PretrainedClassifierSettings):
             self._settings = kept_settings(folder)

@@ -22,7 +22,7 @@ from regard.data.image_prepare import form_of
 from regard.data.image_store import PictureStore
 from regard.data.kinds import END, UNK
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
 from regard.look.records import Head
@@ -39,8 +39,6 @@ from regard.tasks.drawing import Drawn, candidates, codes_of, device_of, painted
 from regard.tasks.looking import evaluating
 from regard.tasks.pictures import read_inputs
 from regard.tasks.task import Output, Picture, Prediction, Scores
-
-TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -146,10 +144,7 @@ class Draw:
         self.tokenizer.save(folder / TOKENIZER)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
 
     # ---------------------------------------------------------------------------------------------------- prediction
     def inputs(self, words: Sequence[str]) -> list[str]:

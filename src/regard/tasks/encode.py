@@ -19,8 +19,8 @@ from regard.data.check import CheckReport, check
 from regard.data.contrast import ContrastBatches
 from regard.data.prepare import PreparedPairs, prepare
 from regard.data.splits import pair_source
-from regard.data.tokens import Tokenizer
-from regard.errors import CallError, RegardError
+from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.errors import CallError
 from regard.look import AttentionRecord, Axis, Token, record
 from regard.look.methods.rollout import rollout
 from regard.look.records import Head
@@ -124,16 +124,13 @@ class Encode:
 
     # ----------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / "tokenizer.json")
+        self.tokenizer.save(folder / TOKENIZER)
         if isinstance(self.recipe.model, PretrainedSettings):
             assert self._settings is not None
             keep_settings(self._settings, folder)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
         self._settings = kept_settings(folder)
 
     # ----------------------------------------------------------------------------------------------------- prediction

@@ -16,9 +16,9 @@ from regard.data.check import CheckReport
 from regard.data.text_batches import TextWindows
 from regard.data.text_prepare import PreparedText, TextPart, prepare_text, refuse_if_useless, store_text
 from regard.data.text_store import TextStore
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.continuing import Drawing, Written, continued
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
@@ -32,7 +32,6 @@ from regard.tasks.text_scoring import TextLoss, check_report, text_loss
 from regard.tasks.text_writing import Continuation
 
 SAMPLE, SHOWN = 160, 40  # tokens of the sample while training, and of the picture in the report
-TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -112,10 +111,7 @@ class Generate:
         self.tokenizer.save(folder / TOKENIZER)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
 
     # ---------------------------------------------------------------------------------------------------- prediction
     def inputs(self, words: Sequence[str]) -> list[str]:

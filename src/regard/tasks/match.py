@@ -20,7 +20,7 @@ from regard.data.image_match import MatchBatches
 from regard.data.image_prepare import form_of
 from regard.data.image_store import PictureStore
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
@@ -44,7 +44,7 @@ from regard.tasks.task import Output, Picture, Prediction, Scores
 QUICK = 500  # validation pictures that are told apart while training goes on
 PICTURES = 4  # in the report
 KEPT = 1000  # captions of training that a run keeps, for whoever asks without labels
-TOKENIZER, CAPTIONS = "tokenizer.json", "captions.json"
+CAPTIONS = "captions.json"
 
 
 class Match:
@@ -167,11 +167,11 @@ class Match:
             keep_settings(self._settings, folder)
 
     def restore(self, folder: Path) -> None:
+        self._tokenizer = Tokenizer.of_run(folder)
         try:
-            self._tokenizer = Tokenizer.load(folder / TOKENIZER)
             self._captions = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
         except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser or its captions ({error})") from None
+            raise RegardError(f"{folder}: the run has lost its captions ({error})") from None
         if isinstance(self.recipe.model.text, PretrainedTextSettings):
             self._settings = kept_settings(folder)
 

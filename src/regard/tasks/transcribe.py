@@ -24,9 +24,9 @@ from regard.data.audio_prepare import PreparedSpeech, prepare_speech, stored
 from regard.data.audio_store import SpeechStore, Utterance
 from regard.data.check import CheckReport
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
@@ -139,13 +139,10 @@ class Transcribe:
 
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / "tokenizer.json")
+        self.tokenizer.save(folder / TOKENIZER)
 
     def restore(self, folder: Path) -> None:
-        try:
-            self._tokenizer = Tokenizer.load(folder / "tokenizer.json")
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        self._tokenizer = Tokenizer.of_run(folder)
 
     # ---------------------------------------------------------------------------------------------------- prediction
     def inputs(self, words: Sequence[str]) -> list[Path]:

@@ -19,9 +19,9 @@ from regard.data.check import CheckReport, check
 from regard.data.kinds import UNK
 from regard.data.prepare import PreparedPairs, prepare
 from regard.data.splits import pair_source
-from regard.data.tokens import Tokenizer
+from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.protocol import Hypothesis
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
@@ -117,18 +117,15 @@ class Translate:
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
         if self.source is self.target:
-            return self.source.save(folder / "tokenizer.json")
+            return self.source.save(folder / TOKENIZER)
         self.source.save(folder / "tokenizer.source.json")
         self.target.save(folder / "tokenizer.target.json")
 
     def restore(self, folder: Path) -> None:
         """One file for both sides; or two, which may share a vocabulary and yet cut text in their own ways."""
-        one = (folder / "tokenizer.json").is_file()
-        names = ["tokenizer.json"] if one else ["tokenizer.source.json", "tokenizer.target.json"]
-        try:
-            found = [Tokenizer.load(folder / name) for name in names]
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+        one = (folder / TOKENIZER).is_file()
+        names = [TOKENIZER] if one else ["tokenizer.source.json", "tokenizer.target.json"]
+        found = [Tokenizer.of_run(folder, name) for name in names]
         self._tokenizers = (found[0], found[-1])
 
     # ---------------------------------------------------------------------------------------------------- prediction
