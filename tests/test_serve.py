@@ -324,6 +324,8 @@ def test_a_full_queue_and_a_slow_model(run, lock):
         ({"inputs": ["one"] * 8}, 422, "inputs", "7 at most"),
         ({"inputs": ["one", "x" * 201]}, 422, "inputs.1", "200 at most"),
         ({"inputs": ["one"], "prefix": "x" * 201}, 422, "prefix", "200 at most"),
+        ({"inputs": ["one"], "labels": ["one", "x" * 201]}, 422, "labels.1", "200 at most"),
+        ({"inputs": ["one"], "templates": ["x" * 201]}, 422, "templates.0", "200 at most"),
         ({"inputs": "one"}, 422, "inputs", "list"),
         ({"inputs": [1]}, 422, "inputs.0", "string"),
         ({"inputs": ["one"], "beam": "3"}, 422, "beam", "integer"),

@@ -61,10 +61,9 @@ class Questions:
         name, run = self.find(body.model)
         if len(body.inputs) > self._limits.max_inputs:
             raise RefusedError(422, f"{len(body.inputs)} inputs: send {self._limits.max_inputs} at most", "inputs")
-        for number, text in enumerate(body.inputs):
-            self.require_short(text, f"inputs.{number}")
-        for number, text in enumerate(body.labels or ()):
-            self.require_short(text, f"labels.{number}")
+        for field in ("inputs", "labels", "templates"):
+            for number, text in enumerate(getattr(body, field) or ()):
+                self.require_short(text, f"{field}.{number}")
         self.require_short(body.prefix, "prefix")
         decoding = body.decoding()
 
