@@ -13,6 +13,7 @@ from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.translate import TranslateRecipe
 from regard.tasks import gradients, looking
 from regard.tasks.build import build_seq2seq
+from regard.tasks.task import Wish
 from regard.tasks.translate import Translate
 
 TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
@@ -50,7 +51,7 @@ def test_looking_changes_neither_output_nor_model(attending):
     for method in METHODS:
         if method == "rollout" and "decoder.attention" in dict(model.named_modules()):
             continue  # told below
-        seen = task.look(model, TEXT, method=method)
+        seen = task.look(model, TEXT, Wish(method=method))
         assert [seen.output, *(beam.output for beam in seen.beams)] == before
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -88,7 +89,7 @@ def test_a_record_has_all_kinds_at_their_own_depths():
 @pytest.mark.parametrize("kind", ["bpe", "byte", "character", "word", "unigram"])
 def test_words_come_out_whole_with_every_tokeniser(kind):
     task, model = job("previous", kind)
-    seen = task.look(model, TEXT, output="two blue dogs").words()
+    seen = task.look(model, TEXT, Wish(output="two blue dogs")).words()
     assert seen.axes["source"].labels == [*TEXT.split(), "</s>"]
     assert seen.axes["target"].labels == ["two", "blue", "dogs", "</s>"]
     np.testing.assert_allclose(seen.matrix().weights.sum(-1), 1, rtol=1e-5)
@@ -97,7 +98,7 @@ def test_words_come_out_whole_with_every_tokeniser(kind):
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "raw"])
 def test_every_method_has_rows_that_sum_to_one_or_to_nothing(method):
     task, model = job("transformer")
-    seen = task.look(model, TEXT, output="one red cat", method=method)
+    seen = task.look(model, TEXT, Wish(output="one red cat", method=method))
     assert seen.method == method
     for attention in seen.attentions:
         sums = attention.weights.sum(-1)
@@ -166,8 +167,8 @@ def test_gradients_in_groups_of_steps_are_the_same(monkeypatch):
 def test_norms_of_a_head_by_the_equation():
     task, model = job("transformer")
     model.eval()
-    seen = task.look(model, TEXT, output="one red cat", method="norm")
-    raw = task.look(model, TEXT, output="one red cat").of_kind("cross")[0]
+    seen = task.look(model, TEXT, Wish(output="one red cat", method="norm"))
+    raw = task.look(model, TEXT, Wish(output="one red cat")).of_kind("cross")[0]
     part = model.decoder.layers[0].cross
     with torch.no_grad():
         memory = model.encode(torch.tensor([[*task.source.encode(TEXT), 3]])).vectors[0]
@@ -185,15 +186,15 @@ def test_models_that_do_not_attend_are_told_so_and_can_still_be_asked():
     with pytest.raises(CallError, match="has no attention"):
         task.look(model, TEXT)
     for method in ("input-gradient", "leave-one-out"):
-        assert task.look(model, TEXT, method=method, output="one").matrix().weights.shape[1] > 1
+        assert task.look(model, TEXT, Wish(method=method, output="one")).matrix().weights.shape[1] > 1
 
 
 def test_wrong_wishes_are_named():
     task, model = job("previous")
     with pytest.raises(CallError, match="takes a Transformer"):
-        task.look(model, TEXT, method="rollout")
+        task.look(model, TEXT, Wish(method="rollout"))
     with pytest.raises(CallError, match="did you mean 'rollout'"):
-        task.look(model, TEXT, method="rolout")
+        task.look(model, TEXT, Wish(method="rolout"))
     with pytest.raises(CallError, match="has no token"):
         task.look(model, "")
 
@@ -202,6 +203,6 @@ def test_gold_reaches_the_card():
     from regard.look import card
 
     task, model = job("transformer")
-    seen = task.look(model, TEXT, output="one red cat", gold=Gold(frozenset({(0, 0), (1, 1)})))
+    seen = task.look(model, TEXT, Wish("one red cat", gold=Gold(frozenset({(0, 0), (1, 1)}))))
     assert "alignment error" in [figure.name for figure in card(seen.words().matrix(), seen)]
     assert "alignment error" not in [figure.name for figure in card(seen.matrix("decoder"), seen)]

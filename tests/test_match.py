@@ -189,6 +189,8 @@ def test_where_it_looks_in_picture_and_text(run, listed):
     assert covered.sum() == pytest.approx(1, abs=1e-5)
     with pytest.raises(CallError, match="method='norm' is not known"):
         run.look(path, method="norm")
+    with pytest.raises(CallError, match="'match' cannot be made to begin with a prefix"):
+        run.look(path, prefix="green")
     assert b"data:image/png" in (run.folder / "report.html").read_bytes()
 
 

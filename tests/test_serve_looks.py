@@ -13,7 +13,7 @@ from PIL import Image
 
 from regard import api, look
 from regard.errors import CallError
-from regard.tasks.task import Output, Prediction
+from regard.tasks.task import PLAIN, Output, Prediction
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 
 from regard.serve.limits import Limits  # isort: skip
@@ -46,7 +46,7 @@ class Spots:
     def predict(self, model, inputs, *, prefix, attention):
         return [Prediction(str(path), [Output(f"{self.bright(path).argmax()}", 0.0, 0.0)]) for path in inputs]
 
-    def look(self, model, path, *, output, method, gold, layer, head, name):
+    def look(self, model, path, wish=PLAIN):
         image = np.array(Image.open(path).convert("RGB"))
         weights = self.bright(path)[None, None]
         return look.record(weights, ["it"], look.axis(grid=(2, 3), image=image), input=str(path), output="it")

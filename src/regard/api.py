@@ -35,7 +35,7 @@ from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
 from regard.tasks.silencing import heads_called
-from regard.tasks.task import Looks, Prediction, Scores, Streams, Task, Watches
+from regard.tasks.task import Looks, Prediction, Scores, Streams, Task, Watches, Wish
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
@@ -269,12 +269,11 @@ class Run:
             raise CallError(f"the job {self.recipe.task!r} cannot be looked at yet")
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        begins = {"prefix": prefix} if prefix else {}  # jobs that write no text have none
+        if prefix and not getattr(task, "takes_prefix", False):
+            raise CallError(f"the job {self.recipe.task!r} cannot be made to begin with a prefix: leave it out")
+        wish = Wish(output, method, gold, layer, head, self.folder.name, prefix)
         with self._silence(task, [text], without):
-            record = task.look(
-                self.model, text, output=output, method=method, gold=gold, layer=layer, head=head,
-                name=self.folder.name, **begins,
-            )  # fmt: skip
+            record = task.look(self.model, text, wish)
         return replace(record, without=tuple(without))
 
     def _silence(self, task: Task, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
@@ -285,10 +284,7 @@ class Run:
             raise CallError(f"the job {self.recipe.task!r} has no heads that could be left out")
         if not inputs:
             return nullcontext()
-        record = task.look(
-            self.model, inputs[0], output=None, method="raw", gold=None, layer=None, head="mean", name=""
-        )  # fmt: skip
-        return Silence(heads_called(without, self.model, record))
+        return Silence(heads_called(without, self.model, task.look(self.model, inputs[0])))
 
     def history_of_looks(self, number: int = 0) -> History:
         """Attention on validation input `number`, at every validation of the training (`training.looks`)."""

@@ -24,8 +24,6 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.data.windows import WindowBatches
 from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.models.reader import Reader
 from regard.pretrained import encoder, keep_settings, kept_settings
 from regard.settings.answer import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
@@ -34,7 +32,7 @@ from regard.settings.recipe import Recipe
 from regard.tasks import answer_looking, answer_scores
 from regard.tasks.answer_build import build_reader
 from regard.tasks.reading import Ask, Found, Texts, find
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 
 QUICK = 500  # validation questions that are answered while training goes on
 PICTURES, WIDEST = 4, 120  # in the report, and the most columns one may have
@@ -240,31 +238,20 @@ class AnswerQuestions:
             )
         ]
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Any,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
-        """Which words of the document those of the question look at, when this answer, or `output`, is pointed to."""
+    def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord:
+        """Which words of the document the question's look at, when this answer, or the given one, is pointed to."""
         assert isinstance(model, Reader)
-        if gold is not None:
+        if wish.gold is not None:
             raise CallError("gold links are for translations; a question's words have none with its document")
         ask = self._ask(text, 1)
-        if output is not None:
-            score, chars = answer_scores.given(model, self.texts, [ask], [output], self.recipe)[0]
+        if wish.output is not None:
+            score, chars = answer_scores.given(model, self.texts, [ask], [wish.output], self.recipe)[0]
         else:
             best = self._answers(self._find(model, [ask])[0])[0]
             assert isinstance(best, Answer)
             score, chars = best.score, None if best.start is None or best.end is None else (best.start, best.end)
-        record = answer_looking.look(model, self.texts, ask, chars, method=method)
-        return replace(record, score=score, model=name)
+        record = answer_looking.look(model, self.texts, ask, chars, method=wish.method)
+        return replace(record, score=score, model=wish.name)
 
     # ----------------------------------------------------------------------------------------------------- evaluation
     def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:

@@ -22,8 +22,6 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import RegardError
 from regard.look import AttentionRecord
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
 from regard.metrics.text import exact_match
 from regard.models.vision import Captioner
@@ -43,7 +41,7 @@ from regard.tasks.captioned import (
 )
 from regard.tasks.pictures import name_of, read_inputs, regions_of
 from regard.tasks.search import from_memory
-from regard.tasks.task import Alignment, Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Alignment, Output, Picture, Prediction, Scores, Wish
 
 QUICK = 200  # validation pictures that are captioned, greedily, while training goes on
 PICTURES = 4  # filmstrips in the report
@@ -146,7 +144,7 @@ class Caption:
         store = self._stores["valid"]
         rows = range(0, len(store), max(1, len(store) // most))[:most]
         return [
-            self.look(model, store.pixels[row].transpose(1, 2, 0), output=store.entries[row].texts[0]) for row in rows
+            self.look(model, store.pixels[row].transpose(1, 2, 0), Wish(store.entries[row].texts[0])) for row in rows
         ]
 
     def pictures(self, model: nn.Module) -> list[Picture]:
@@ -212,35 +210,26 @@ class Caption:
             found.append(Prediction(name_of(one), [Output(said, total, total)]))
         return found
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Any,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord:
         """Where the model looks when it writes its own caption of a picture, or the given one."""
         assert isinstance(model, Captioner)
         pixels = read_inputs([text], form_of(self.recipe.data))
         score, others = None, []
-        if output is None:
+        if wish.output is None:
             best, *others = self._search(model, pixels)[0]
             tokens, score = best.tokens, best.score
         else:
-            tokens = self.tokenizer.encode(output)
+            tokens = self.tokenizer.encode(wish.output)
         seen = name_of(text)
 
         def record(ids: Sequence[int], worth: float | None) -> AttentionRecord:
-            made = caption_looking.look(model, self.tokenizer, pixels[0], ids, method=method, name=name, input=seen)
+            made = caption_looking.look(
+                model, self.tokenizer, pixels[0], ids, method=wish.method, name=wish.name, input=seen
+            )
             return replace(made, score=worth)
 
         return replace(
-            record(tokens, score), gold=gold, beams=tuple(record(other.tokens, other.score) for other in others)
+            record(tokens, score), gold=wish.gold, beams=tuple(record(other.tokens, other.score) for other in others)
         )
 
     # ---------------------------------------------------------------------------------------------------- evaluation

@@ -22,12 +22,11 @@ from regard.data.labels import UNKNOWN, Labels
 from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.models.classifier import Classifier, class_loss
 from regard.settings.classify import ClassifyRecipe
 from regard.settings.recipe import Recipe
 from regard.tasks import classes
-from regard.tasks.task import Output, Picture, Prediction, Scores, Takes
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Takes, Wish
 
 PICTURES = 6  # examples in the report
 
@@ -158,7 +157,7 @@ class Classify:
         records = []
         for example in self.reader.some(most):
             with suppress(CallError):
-                records.append(self.look(model, example.input, output=next(iter(example.labels), None)))
+                records.append(self.look(model, example.input, Wish(next(iter(example.labels), None))))
         return records
 
     def pictures(self, model: nn.Module) -> list[Picture]:
@@ -244,30 +243,19 @@ class Classify:
             scores.notes["skipped"] = skipped
         return scores
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Any,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord:
         """Where the model looks when it gives its label, or the given one."""
         assert isinstance(model, Classifier)
-        if gold is not None:
+        if wish.gold is not None:
             raise CallError("labels are not aligned to words: leave gold out")
         logits = self.reader.logits(model, [text])
         table = classes.probabilities(logits, self.labels)[0]
         order = [int(number) for number in np.argsort(-table, kind="stable")]
-        chosen = [self.labels.require(output)] if output else order[: self.recipe.decoding.n_best]
+        chosen = [self.labels.require(wish.output)] if wish.output else order[: self.recipe.decoding.n_best]
         records = [
             replace(
-                self.reader.look(model, text, number, method=method, layer=layer, head=head),
-                score=float(table[number]), model=name,
+                self.reader.look(model, text, number, method=wish.method, layer=wish.layer, head=wish.head),
+                score=float(table[number]), model=wish.name,
             )
             for number in chosen
         ]  # fmt: skip

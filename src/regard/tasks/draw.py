@@ -25,8 +25,6 @@ from regard.data.tables import Role
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.models.drawer import DrawBatch, Drawer
 from regard.settings.draw import DrawRecipe
 from regard.settings.recipe import Recipe
@@ -38,7 +36,7 @@ from regard.tasks.draw_result import Drawing
 from regard.tasks.drawing import Drawn, candidates, codes_of, device_of, painted, rebuilt, similarity
 from regard.tasks.looking import evaluating
 from regard.tasks.pictures import read_inputs
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 
 
 @dataclass(frozen=True)
@@ -212,26 +210,15 @@ class Draw:
             found.append(Prediction(text, [Output(_as_text(one), total, total)]))
         return found
 
-    def look(
-        self,
-        model: nn.Module,
-        text: str,
-        *,
-        output: Any = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: str, wish: Wish = PLAIN) -> AttentionRecord:
         """Which words each region was drawn from: of the model's own drawing, or of a given picture."""
         assert isinstance(model, Drawer)
-        if gold is not None:
+        if wish.gold is not None:
             raise CallError("gold links are between words, and a drawing has none")
-        draw_looking.require_raw(method)
-        if output is None:
-            return self._looked(model, text, self._ranked(model, [text])[0][0][1].codes, name)
-        return self._looked(model, text, codes_of(model, self._given([output]))[0], name)
+        draw_looking.require_raw(wish.method)
+        if wish.output is None:
+            return self._looked(model, text, self._ranked(model, [text])[0][0][1].codes, wish.name)
+        return self._looked(model, text, codes_of(model, self._given([wish.output]))[0], wish.name)
 
     def outputs(self, words: Sequence[str]) -> list[Path]:
         return [Path(word) for word in words]

@@ -23,8 +23,6 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.look import AttentionRecord, Axis, Token, record
 from regard.look.methods.rollout import rollout
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.metrics.retrieval import retrieval
 from regard.models.embedder import Embedder
 from regard.pretrained import encoder, keep_settings, kept_settings
@@ -35,7 +33,7 @@ from regard.tasks import scoring
 from regard.tasks.build import build_encoder
 from regard.tasks.looking import evaluating
 from regard.tasks.search import in_groups
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 
 QUICK = 1000  # validation pairs that are told apart while training goes on
 METHODS = ("raw", "rollout")
@@ -156,33 +154,22 @@ class Encode:
             for text, other, cosine in zip(inputs, outputs, cosines, strict=True)
         ]
 
-    def look(
-        self,
-        model: nn.Module,
-        text: str,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
-        """Where each token of the text looks, in every layer and head; with `output`, of the two as one pair."""
+    def look(self, model: nn.Module, text: str, wish: Wish = PLAIN) -> AttentionRecord:
+        """Where each token of the text looks, in every layer and head; with an output, of the two as one pair."""
         assert isinstance(model, Embedder)
-        if method not in METHODS:
-            raise CallError(f"method={method!r} is not for encoders; {' and '.join(METHODS)} are")
-        tokens, types = self._framed(text, output)
+        if wish.method not in METHODS:
+            raise CallError(f"method={wish.method!r} is not for encoders; {' and '.join(METHODS)} are")
+        tokens, types = self._framed(text, wish.output)
         where = next(model.parameters()).device
-        segments = None if output is None else torch.tensor([types], device=where)
+        segments = None if wish.output is None else torch.tensor([types], device=where)
         with evaluating(model), torch.no_grad(), Trace(model) as seen:
             model.encoder(torch.tensor([tokens], device=where), segments)
         weights = {name: seen[name][0].float().cpu().numpy() for name in seen.names}
-        if method == "rollout":
-            weights = {method: rollout(list(weights.values()))}
+        if wish.method == "rollout":
+            weights = {wish.method: rollout(list(weights.values()))}
         return record(
-            weights, self._axis(tokens, text, output), kind="encoder", method=method, model=name,
-            input=text if output is None else f"{text} {output}",
+            weights, self._axis(tokens, text, wish.output), kind="encoder", method=wish.method, model=wish.name,
+            input=text if wish.output is None else f"{text} {wish.output}",
         )  # fmt: skip
 
     # ----------------------------------------------------------------------------------------------------- evaluation

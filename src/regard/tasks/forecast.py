@@ -23,8 +23,6 @@ from regard.data.series_times import labels
 from regard.data.series_windows import Layout, WindowBatches, Windows
 from regard.errors import CallError, RegardError, nearest
 from regard.look import AttentionRecord, heat_map
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.models.forecaster import Forecaster
 from regard.settings.forecast import ForecastRecipe
 from regard.settings.recipe import Recipe
@@ -35,7 +33,7 @@ from regard.tasks.forecast_drawing import draw, svg
 from regard.tasks.forecast_inputs import Asked, asked_windows
 from regard.tasks.forecast_result import Forecast, SeriesForecast, as_csv
 from regard.tasks.forecast_scoring import errors, scores
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 
 FITTED, LINEAR = "series.json", "linear.safetensors"
 PICTURES, WIDEST = 2, 60  # of validation windows in the report; most columns of a picture of attention there
@@ -159,27 +157,16 @@ class ForecastTask:
             raise CallError("a forecast is looked at by `regard look` or `run.look`")
         return [self._predict(model, table) for table in inputs]
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Any,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord:
         """Which past times each step attended to: of decoding.series, or the first; at decoding.at, or the end."""
         assert isinstance(model, Forecaster)
-        if method != "raw" or output is not None or gold is not None:
+        if wish.method != "raw" or wish.output is not None or wish.gold is not None:
             raise CallError("a forecast is looked at as it is: method, target and gold are for text")
         asked = self._asked(text)[0]
         row = self._seen(model, asked.windows, len(asked.windows) - 1)
         title = f"{asked.series.name} {row.past[0]} to {row.past[-1]}".strip()
         return forecast_looking.look(
-            model, self.layout, row, name=name, input=title, output=f"{row.ahead[0]} to {row.ahead[-1]}"
+            model, self.layout, row, name=wish.name, input=title, output=f"{row.ahead[0]} to {row.ahead[-1]}"
         )
 
     def score(self, model: nn.Module, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:

@@ -20,14 +20,12 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.continuing import Drawing, Written, continued
 from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel, TextBatch
 from regard.settings.generate import GenerateRecipe, LanguageModelSettings
 from regard.settings.recipe import Recipe
 from regard.tasks import text_looking
 from regard.tasks.looking import evaluating
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.tasks.text_scoring import TextLoss, check_report, text_loss
 from regard.tasks.text_writing import Continuation
 
@@ -189,35 +187,18 @@ class Generate:
             found.append(Prediction(text, [Output(said, total, total)]))
         return found
 
-    def look(
-        self,
-        model: nn.Module,
-        text: str,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: str, wish: Wish = PLAIN) -> AttentionRecord:
         """What the model looked back at when it told each token of a text, and the one that it thinks comes next."""
         assert isinstance(model, LanguageModel)
-        if gold is not None:
+        if wish.gold is not None:
             raise CallError("gold links are between a source and an output, and a language model has no source")
         prompt = self._begun(self.tokenizer.encode(text))
-        forced = self.tokenizer.encode(text + output)[len(self.tokenizer.encode(text)) :] if output else []
+        forced = self.tokenizer.encode(text + wish.output)[len(self.tokenizer.encode(text)) :] if wish.output else []
         with evaluating(model):
             return text_looking.look(
-                model,
-                self.tokenizer,
-                [*prompt, *forced],
-                self.context,
-                method=method,
-                name=name,
-                text=text,
-                output=output or "",
-            )
+                model, self.tokenizer, [*prompt, *forced], self.context,
+                method=wish.method, name=wish.name, text=text, output=wish.output or "",
+            )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------------- evaluation
     def evaluate(self, model: nn.Module, *, alignments: bool = False) -> Scores:

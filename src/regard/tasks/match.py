@@ -24,8 +24,6 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, RegardError
 from regard.look import AttentionRecord
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.models.two_towers import TwoTowers
 from regard.pretrained import encoder, keep_settings, kept_settings
 from regard.settings.encoder import EncoderSettings
@@ -39,7 +37,7 @@ from regard.tasks.classify import Classified
 from regard.tasks.match_build import build_two_towers, tower_encoder
 from regard.tasks.match_vectors import Vectors
 from regard.tasks.pictures import name_of, read_inputs
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 
 QUICK = 500  # validation pictures that are told apart while training goes on
 PICTURES = 4  # in the report
@@ -155,7 +153,7 @@ class Match:
         store = self._stores["valid"]
         rows = range(0, len(store), max(1, len(store) // most))[:most]
         return [
-            self.look(model, store.pixels[row].transpose(1, 2, 0), output=store.entries[row].texts[0]) for row in rows
+            self.look(model, store.pixels[row].transpose(1, 2, 0), Wish(store.entries[row].texts[0])) for row in rows
         ]
 
     # ---------------------------------------------------------------------------------------------------- the folder
@@ -222,27 +220,16 @@ class Match:
         assert isinstance(model, TwoTowers)
         return self.vectors.pictures(model, pictures) @ self.vectors.texts(model, texts).T
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Any,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord:
         """Where the model looks in a picture, and which words of a text it heeds: the given one, or the best."""
         assert isinstance(model, TwoTowers)
-        said = self.predict(model, [text])[0].text if output is None else output
+        said = self.predict(model, [text])[0].text if wish.output is None else wish.output
         pixels = read_inputs([text], form_of(self.recipe.data))[0]
         record = match_looking.look(
             model, self.tokenizer, self.vectors.frame, pixels, said, self.vectors.ids(said),
-            method=method, name=name, input=name_of(text),
+            method=wish.method, name=wish.name, input=name_of(text),
         )  # fmt: skip
-        record.matrix(None, layer, head)  # says what is wrong with a layer or head that is not there
+        record.matrix(None, wish.layer, wish.head)  # says what is wrong with a layer or head that is not there
         return record
 
     # ---------------------------------------------------------------------------------------------------- evaluation

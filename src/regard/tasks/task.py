@@ -175,26 +175,31 @@ class Task(Protocol):
     def evaluate(self, model: nn.Module, *, alignments: bool) -> Scores: ...
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants to look at. Jobs refuse what they do not have."""
+
+    output: Any = None  # the output that is looked at; None: the model's own
+    method: str = "raw"  # one of regard.look.methods.METHODS
+    gold: Gold | None = None
+    layer: int | None = None  # evidence is about this layer and this head
+    head: Head = "mean"
+    name: str = ""  # of the model
+    prefix: str = ""  # what the model's own output begins with
+
+
+PLAIN = Wish()
+
+
 @runtime_checkable
 class Looks(Protocol):
     """A job whose model can be asked where it looked.
 
     `text` is one of what `inputs` gives. The record's columns carry the image or the signal, where there is one
-    (`regard.look.axis`). A job that writes text also takes `prefix`, which its output then begins with.
+    (`regard.look.axis`).
     """
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Any,
-        *,
-        output: str | None,
-        method: str,
-        gold: Gold | None,
-        layer: int | None,
-        head: Head,
-        name: str,
-    ) -> AttentionRecord: ...
+    def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord: ...
 
 
 @runtime_checkable

@@ -28,8 +28,6 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.settings.recipe import Recipe
@@ -37,7 +35,7 @@ from regard.settings.transcribe import TranscribeRecipe
 from regard.tasks import looking, transcribe_looking
 from regard.tasks.build_speech import build_speech
 from regard.tasks.listening import Clock, Features, listen, log_probabilities
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.tasks.transcribe_language import voice
 from regard.tasks.transcribe_scores import measure
 from regard.tasks.transcribing import Input, Transcriber, features_of
@@ -50,6 +48,8 @@ SEEDS: dict[Role, int] = {"train": 0, "valid": 1, "test": 2}  # of sequences tha
 
 class Transcribe:
     """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokeniser."""
+
+    takes_prefix = True  # of what is looked at, too
 
     takes: Literal["audio"] = "audio"
 
@@ -121,7 +121,7 @@ class Transcribe:
         for row in range(min(most, len(utterances))):
             one = utterances[row]
             with suppress(CallError):
-                record = self.look(model, Sound(one.samples, self.recipe.data.sound.rate), output=one.text)
+                record = self.look(model, Sound(one.samples, self.recipe.data.sound.rate), Wish(one.text))
                 records.append(replace(record, input=f"validation recording {row + 1}"))
         return records
 
@@ -169,22 +169,10 @@ class Transcribe:
         )  # fmt: skip
         return list(transcriber.transcripts(inputs))
 
-    def look(
-        self,
-        model: nn.Module,
-        text: Input,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-        prefix: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: Input, wish: Wish = PLAIN) -> AttentionRecord:
         """When the model listened to what, as it wrote its own text for a recording or the given one."""
         assert isinstance(model, SpeechToText)
-        if gold is not None:
+        if wish.gold is not None:
             raise CallError("gold links are between words; of sound, `regard evaluate` holds times against gold ones")
         features, how = self._features(text), self.recipe.decoding
         seconds = len(features) * self.recipe.data.sound.hop
@@ -195,12 +183,12 @@ class Transcribe:
             )
         show = partial(
             transcribe_looking.look, model, self.tokenizer, features,
-            sound=self.recipe.data.sound, clock=self.clock, method=method, name=name, input=str(text),
+            sound=self.recipe.data.sound, clock=self.clock, method=wish.method, name=wish.name, input=str(text),
         )  # fmt: skip
-        if output is not None:
-            return show(tokens=self.tokenizer.encode(output))
+        if wish.output is not None:
+            return show(tokens=self.tokenizer.encode(wish.output))
         with looking.evaluating(model):
-            begin = self.tokenizer.encode(prefix)
+            begin = self.tokenizer.encode(wish.prefix)
             best, *others = listen(model, [features], how, prefix=begin, language=self._language(model))[0]
         record = replace(show(tokens=best.tokens), score=best.score)
         return replace(record, beams=tuple(replace(show(tokens=o.tokens), score=o.score) for o in others))

@@ -23,8 +23,6 @@ from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map
-from regard.look.records import Head
-from regard.metrics.alignment import Gold
 from regard.metrics.text import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.recipe import Recipe
@@ -32,7 +30,7 @@ from regard.settings.translate import TranslateRecipe
 from regard.tasks import aligning, looking, scoring
 from regard.tasks.build import build_seq2seq
 from regard.tasks.search import log_probabilities, search
-from regard.tasks.task import Output, Picture, Prediction, Scores
+from regard.tasks.task import PLAIN, Output, Picture, Prediction, Scores, Wish
 
 PICTURES, WIDEST = 6, 40  # alignments in the report, and the most columns one may have
 MEAN = "Attention of the decoder over the source, the mean of all its heads. Rows: written; columns: read."
@@ -41,6 +39,8 @@ QUICK = 200  # validation sentences that are translated, greedily, while trainin
 
 class Translate:
     """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokenisers."""
+
+    takes_prefix = True  # of what is looked at, too
 
     def __init__(self, recipe: Recipe, tokenizers: tuple[Tokenizer, Tokenizer] | None = None) -> None:
         assert isinstance(recipe, TranslateRecipe)
@@ -154,30 +154,18 @@ class Translate:
             predictions.append(Prediction(text, outputs, alignment if attention else None))
         return predictions
 
-    def look(
-        self,
-        model: nn.Module,
-        text: str,
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        name: str = "",
-        prefix: str = "",
-    ) -> AttentionRecord:
+    def look(self, model: nn.Module, text: str, wish: Wish = PLAIN) -> AttentionRecord:
         """Where the model looks when it writes its own output, or the given one; n-best alternatives with it."""
         assert isinstance(model, Seq2Seq)
-        look = partial(looking.look, model, self.source, self.target, text, method=method, name=name)
-        if output is not None:
-            tokens, score, others = self.target.encode(output), None, []
+        look = partial(looking.look, model, self.source, self.target, text, method=wish.method, name=wish.name)
+        if wish.output is not None:
+            tokens, score, others = self.target.encode(wish.output), None, []
         else:
             with looking.evaluating(model):
-                best, *others = self._search(model, [text], prefix=prefix)[0]
+                best, *others = self._search(model, [text], prefix=wish.prefix)[0]
             tokens, score = best.tokens, best.score
-        record = replace(look(tokens), score=score, gold=gold)
-        record = looking.evidence(model, self.source, tokens, record, layer, head)
+        record = replace(look(tokens), score=score, gold=wish.gold)
+        record = looking.evidence(model, self.source, tokens, record, wish.layer, wish.head)
         return replace(record, beams=tuple(replace(look(other.tokens), score=other.score) for other in others))
 
     def _search(
