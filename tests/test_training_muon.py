@@ -61,6 +61,14 @@ def test_a_skipped_step_changes_nothing_even_if_the_gradient_is_nan():
     assert all(torch.equal(value, state[name]) for name, value in optimiser.tensors().items())
 
 
+def test_what_took_no_part_stays_as_it_is_and_does_not_decay():
+    idle, busy = nn.Parameter(torch.ones(4, 3)), nn.Parameter(torch.ones(2, 5))
+    busy.grad = torch.ones_like(busy)
+    Muon([idle, busy], momentum=0.9, weight_decay=0.1).step(0.01, ONE, ZERO)
+    assert torch.equal(idle, torch.ones(4, 3))
+    assert not torch.equal(busy, torch.ones(2, 5))
+
+
 def test_hidden_matrices_are_those_of_repeated_layers():
     model = new_model()
     names = {name for name, weight in model.named_parameters() if any(weight is w for w in hidden_matrices(model))}

@@ -49,6 +49,8 @@ class Muon:
     def step(self, rate: float, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
         """Update with gradient / divisor, or leave all as it is where skip is 1. The gradients are used up."""
         for shape, group in self.groups.items():
+            if all(weight.grad is None for weight in group):
+                continue  # like AdamW: what took no part stays as it is, and does not decay
             memory = self.memory[shape]
             gradient = torch.stack([_gradient(weight) for weight in group]) / divisor.to(memory.dtype)
             gradient = gradient.masked_fill(skip.bool(), 0.0)  # also where it is NaN
