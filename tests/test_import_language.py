@@ -241,3 +241,21 @@ def test_a_gguf_file_that_is_not_understood_says_why(tmp_path):
     (tmp_path / "broken.gguf").write_bytes(b"GGUF and then nothing")
     with pytest.raises(RegardError, match=r"broken\.gguf cannot be read"):
         import_model(str(tmp_path / "broken.gguf"), tmp_path / "run")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("how", [{}, {"lora": {"rank": 2}}])
+def test_training_goes_on_from_what_was_imported(family, how, tmp_path):
+    FAMILIES[family](tmp_path / "hf")
+    import_model(str(tmp_path / "hf"), tmp_path / "run")
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    few = {"max_steps": 20, "max_epochs": None, "max_tokens": 120, "learning_rate": 3e-2, "warmup": 0, **how}
+    before = regard.load(tmp_path / "run")
+    after = regard.train(
+        "language-model", data=str(tmp_path / "text.txt"), output=tmp_path / "tuned",
+        start=str(tmp_path / "run"), model=None, training=few,
+    )  # fmt: skip
+    assert after.task.tokenizer.to_json() == before.task.tokenizer.to_json()
+    assert after.model.output.weight.shape == before.model.output.weight.shape
+    scores = [run.evaluate(test=str(tmp_path / "text.txt")).values["loss"] for run in (before, after)]
+    assert scores[1] < scores[0] - 0.1
