@@ -64,6 +64,7 @@ class LanguageModel(nn.Module):
         bias: bool = True,
         kv_heads: int | None = None,
         dropout: float = 0.0,
+        attention_dropout: float | None = None,
         tied: bool = True,
         label_smoothing: float = 0.0,
         pad: int | None = 0,
@@ -73,6 +74,7 @@ class LanguageModel(nn.Module):
         max_length   longest text that learned positions know
         positions    by name, or a table of its own that is added to the vectors
         rotary_base  of the angles by which rotary positions turn (theta); features turn in halves
+        attention_dropout   of attention's weights; by default `dropout`, as in GPT-2; 0 keeps the fused kernel in use
         pad          the id of padding, which is never a target; None where a vocabulary has none
         bias         whether linear maps and layer norms have one; swiglu never has
         tied         share the output layer's matrix with the embedding
@@ -101,7 +103,7 @@ class LanguageModel(nn.Module):
                 activation="gelu" if activation == "swiglu" else activation,
                 gated=gated,
                 dropout=dropout,
-                attention_dropout=dropout,
+                attention_dropout=dropout if attention_dropout is None else attention_dropout,
                 kv_heads=kv_heads,
                 rotary=rotary,
                 relative=relative,

@@ -27,7 +27,7 @@ def build_drawer(recipe: DrawRecipe, words: int, train: PictureStore | None = No
     writer = LanguageModel(
         words + t.codes, s.width, s.heads, s.layers,
         hidden=s.hidden, positions=LearnedTextAndGrid(s.width, text, grid),
-        dropout=s.dropout, label_smoothing=s.label_smoothing,
+        dropout=s.dropout, attention_dropout=0.0, label_smoothing=s.label_smoothing,
     )  # fmt: skip
     return Drawer(
         tokeniser, writer,
