@@ -1,11 +1,15 @@
 """tiny Shakespeare, characters: the recipe `shakespeare` beside a plain loop with nanoGPT's documented settings.
 
-    python benchmarks/language_model.py [--steps 2000] [--threads 1] [--json FILE]
+    python benchmarks/language_model.py [--steps 2000] [--plain-steps 2400] [--threads 1] [--json FILE]
 
-Both have 4 layers, 4 heads, width 128, context 64, and 1.54 M training tokens: first 90% of the text for training, the
-whole last 10% for validation. They take turns, a 25th part of their tokens each, in one process, so that whatever else
-the machine does falls on both; only training is timed, batches included. Promised: the plain loop reaches about 1.88,
-which nanoGPT documents; the recipe reaches 1.80 at most, and comes to 1.886 in half of the plain loop's time at most.
+Both have 4 layers, 4 heads, width 128, context 64; the first 90% of the text are for training, the last for validation.
+They take turns, a 25th part of their tokens each, in one process, so that whatever else the machine does falls on both;
+only training is timed, batches included. Promised: the recipe, with 1.54 M training tokens, reaches 1.80 at most, and
+comes to 1.886 in half of the plain loop's time at most.
+
+nanoGPT documents 1.88 for 2,000 steps of 12 windows (1.54 M tokens). That is its estimate by 240 random windows, which
+differs from draw to draw by 0.016; on the whole last 10% the same loop has 1.906 to 1.915 (two seeds). So that it
+does reach 1.88 there, the plain loop has 2,400 steps here; `--plain-steps 2000` is nanoGPT's number.
 """
 
 import argparse
@@ -30,7 +34,7 @@ from regard.training.schedule import schedule
 from regard.training.update import Update
 
 TEXT = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "tinyshakespeare" / "input.txt"
-LAYERS, HEADS, WIDTH, CONTEXT, BATCH, STEPS = 4, 4, 128, 64, 12, 2000
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH, STEPS, PLAIN_STEPS = 4, 4, 128, 64, 12, 2000, 2400
 TURNS = 25
 DOCUMENTED, PROMISED, SHARE = 1.886, 1.80, 0.5
 
@@ -109,7 +113,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
     sizes, batch = settings.model, settings.training.max_tokens
     assert (sizes.layers, sizes.heads, sizes.width, sizes.context) == (LAYERS, HEADS, WIDTH, CONTEXT)
     last = steps * BATCH * CONTEXT // batch
-    assert settings.training.max_steps == last or steps != STEPS, "as many tokens as the plain loop has"
+    assert settings.training.max_steps == last or steps != STEPS, "1.54 M tokens"
     task = Generate(settings)
     task.prepare(cache)
     model, batches = task.build(), task.batches()
@@ -145,8 +149,11 @@ def take_turns(systems: dict[str, Iterator[tuple[int, float]]]) -> dict[str, lis
             tokens, loss = next(system)
             curves[name].append({"tokens": tokens, "seconds": seconds[name], "loss": loss})
         if (turn + 1) % 5 == 0:
-            said = (f"{name} {curve[-1]['loss']:.4f} in {curve[-1]['seconds']:.0f} s" for name, curve in curves.items())
-            print(f"{curves['plain'][-1]['tokens'] / 1e6:.2f} M tokens: " + ", ".join(said), flush=True)
+            said = (
+                f"{name} {at['loss']:.4f} after {at['tokens'] / 1e6:.2f} M tokens, {at['seconds']:.0f} s"
+                for name, at in ((name, curve[-1]) for name, curve in curves.items())
+            )
+            print("; ".join(said), flush=True)
     return curves
 
 
@@ -157,7 +164,8 @@ def reached(curve: list[dict[str, float]], loss: float) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=STEPS, help="of the plain loop; a multiple of 100")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of 12 windows that the recipe gets (of 100)")
+    parser.add_argument("--plain-steps", type=int, default=PLAIN_STEPS, help="of the plain loop; a multiple of 100")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -173,26 +181,26 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as cache:
         curves = take_turns(
             {
-                "plain": plain(given.steps, ids[:cut], ids[cut:], len(letters)),
+                "plain": plain(given.plain_steps, ids[:cut], ids[cut:], len(letters)),
                 "recipe": recipe(given.steps, Path(cache)),
             }
         )
     ours, theirs = curves["recipe"], curves["plain"]
-    # The plain loop is held to what it reaches itself, if that is a little above what is documented.
-    mark = max(DOCUMENTED, theirs[-1]["loss"])
-    one, other = reached(ours, mark), reached(theirs, mark)
+    one, other = reached(ours, DOCUMENTED), reached(theirs, DOCUMENTED)
     share = one["seconds"] / other["seconds"]
-    print(f"plain loop: {theirs[-1]['loss']:.4f} after {theirs[-1]['tokens'] / 1e6:.2f} M tokens (documented: 1.88)")
+    print(
+        f"plain loop: {theirs[-1]['loss']:.4f} after {theirs[-1]['tokens'] / 1e6:.2f} M tokens (promised: {DOCUMENTED})"
+    )
     print(f"recipe:     {ours[-1]['loss']:.4f} after {ours[-1]['tokens'] / 1e6:.2f} M tokens (promised: {PROMISED})")
     print(
-        f"to {mark:.3f}: {one['seconds']:.1f} s and {one['tokens'] / 1e6:.2f} M tokens, the plain loop "
+        f"to {DOCUMENTED}: {one['seconds']:.1f} s and {one['tokens'] / 1e6:.2f} M tokens, the plain loop "
         f"{other['seconds']:.1f} s and {other['tokens'] / 1e6:.2f} M: {share:.2f} of its time (promised: {SHARE})"
     )
     if given.json:
-        given.json.write_text(json.dumps({"curves": curves, "share": share, "mark": mark}, indent=1))
-    if given.steps < STEPS:
+        given.json.write_text(json.dumps({"curves": curves, "share": share}, indent=1))
+    if given.steps < STEPS or given.plain_steps < PLAIN_STEPS:
         return 0
-    met = theirs[-1]["loss"] <= 1.90 and ours[-1]["loss"] <= PROMISED and share <= SHARE
+    met = theirs[-1]["loss"] <= DOCUMENTED and ours[-1]["loss"] <= PROMISED and share <= SHARE
     print("met" if met else "MISSED")
     return 0 if met else 1
 
