@@ -1,10 +1,12 @@
 """compare and verify, on a small file, through the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from regard.commands.compare import grid
+from regard.commands.compare import Comparison, Row, grid
 from regard.errors import CallError
 from test_translate import cli, recipe
 
@@ -20,6 +22,24 @@ def test_a_grid_is_every_combination():
 def test_a_wrong_grid_is_named(text):
     with pytest.raises(CallError, match=text):
         grid((text,))
+
+
+def test_a_comparison_fits_into_a_terminal_and_shows_what_differs(capsys):
+    scores = [
+        {"bleu": 10.0 * n, "chrf2": 20.0 * n, "sentences": 1000.0, "aer": n / 10, "aer_uniform": 0.9} for n in (1, 2)
+    ]
+    rows = [Row(f"variant {n}", {}, "", one, 1234567, 60.0, 2**29, [], []) for n, one in enumerate(scores)]
+    comparison = Comparison("ladder", rows, Path("compare.html"))
+    assert comparison.columns() == ["bleu", "chrf2", "aer"]
+    Console(width=80).print(comparison.table())
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert "variant 1" in said
+    assert "20.00" in said
+    assert "0.20" in said
+    same = Comparison("ladder", [rows[0], rows[0]], Path("compare.html"))
+    Console(width=80).print(same.table())
+    assert "1,234,567" in capsys.readouterr().out
 
 
 @pytest.mark.slow

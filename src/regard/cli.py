@@ -316,7 +316,10 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
     from regard.commands.compare import compare as run_compare
 
     result = run_compare(recipe, overrides, vary, output)
-    emit(result.as_dict()) if as_json else show_table(result.table())
+    if as_json:
+        return emit(result.as_dict())
+    show_table(result.table())
+    say(f"all scores, curves and a sample of each: {result.page}")
 
 
 @cli.command()

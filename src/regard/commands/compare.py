@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -24,6 +25,8 @@ from regard.training.charts import Line, line_chart
 from regard.training.report import Section, page, table
 
 COLOURS = 10  # that the page's style sheet has for lines
+COSTS = ("parameters", "seconds", "memory MB")
+WITH_IT = ("exact_match", "aer")  # what a terminal shows beside the first score
 
 
 @dataclass(frozen=True)
@@ -53,21 +56,30 @@ class Comparison:
         return {"recipe": self.recipe, "page": str(self.page), "variants": [vars(row) for row in self.rows]}
 
     def columns(self) -> list[str]:
+        """Scores that tell variants apart: not the number of test sentences, and no baseline that all share."""
         names = dict.fromkeys(name for row in self.rows for name in row.scores)
-        return [name for name in names if name != "loss"]
+        told = {name: {_number(row.scores[name]) for row in self.rows if name in row.scores} for name in names}
+        return [name for name in names if name != "loss" and (len(told[name]) > 1 or len(self.rows) == 1)]
 
     def table(self) -> Table:
+        """For a terminal, which has no room for more than a few columns; the page has them all."""
+        names = self.columns()
+        shown = [*names[:1], *(name for name in names[1:] if name in WITH_IT)]
         table = Table(title=f"{self.recipe}: {len(self.rows)} variants, one budget and seed")
         table.add_column("variant")
-        for name in [*self.columns(), "parameters", "seconds", "memory MB"]:
+        for name in [*shown, *COSTS]:
             table.add_column(name, justify="right")
         for row in self.rows:
-            table.add_row(row.name, *self.cells(row))
+            table.add_row(row.name, *self.cells(row, shown))
         return table
 
-    def cells(self, row: Row) -> list[str]:
-        scores = [f"{row.scores[name]:.2f}" if name in row.scores else "–" for name in self.columns()]
+    def cells(self, row: Row, names: Sequence[str]) -> list[str]:
+        scores = [_number(row.scores[name]) if name in row.scores else "–" for name in names]
         return [*scores, f"{row.parameters:,}", f"{row.seconds:.0f}", f"{row.peak_memory / 2**20:.0f}"]
+
+
+def _number(score: float) -> str:
+    return f"{score:.2f}"
 
 
 def grid(vary: tuple[str, ...]) -> list[Variant]:
@@ -127,8 +139,9 @@ def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
 
 
 def _page(comparison: Comparison) -> str:
-    heads = ["variant", *comparison.columns(), "parameters", "seconds", "memory MB"]
-    rows = [[row.name, *comparison.cells(row)] for row in comparison.rows]
+    names = comparison.columns()
+    heads = ["variant", *names, *COSTS]
+    rows = [[row.name, *comparison.cells(row, names)] for row in comparison.rows]
     named = list(enumerate(comparison.rows))
     key = "".join(f'<li><span class="swatch s{n % COLOURS}"></span>{escape(row.name)}</li>' for n, row in named)
     charts = []
