@@ -212,7 +212,7 @@ def test_scores_of_the_users_own_pictures(run):
 
 
 def test_candidates_are_drawn_by_seed_and_ranked(run):
-    how = {"temperature": 1.5, "candidates": 4, "n_best": 3}
+    how = {"temperature": 8.0, "candidates": 4, "n_best": 3}
     one = run.predict("red before blue", **how)
     assert len(one.pictures) == len(one.n_best) == 3
     assert [output.score for output in one.n_best] == sorted((output.score for output in one.n_best), reverse=True)
