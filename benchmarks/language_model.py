@@ -8,7 +8,7 @@ only training is timed, batches included. Promised: the recipe, with 1.54 M trai
 comes to 1.886 in half of the plain loop's time at most.
 
 nanoGPT documents 1.88 for 2,000 steps of 12 windows (1.54 M tokens). That is its estimate by 240 random windows, which
-differs from draw to draw by 0.016; on the whole last 10% the same loop has 1.906 to 1.915 (two seeds). So that it
+differs from draw to draw by 0.016; on the whole last 10% the same loop has 1.906 to 1.915 (three seeds). So that it
 does reach 1.88 there, the plain loop has 2,400 steps here; `--plain-steps 2000` is nanoGPT's number.
 """
 
