@@ -177,7 +177,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Wish:
-    """What somebody wants to look at. Jobs refuse what they do not have."""
+    """What somebody wants to look at. Jobs refuse methods and gold links that they do not have."""
 
     output: Any = None  # the output that is looked at; None: the model's own
     method: str = "raw"  # one of regard.look.methods.METHODS
@@ -196,7 +196,7 @@ class Looks(Protocol):
     """A job whose model can be asked where it looked.
 
     `text` is one of what `inputs` gives. The record's columns carry the image or the signal, where there is one
-    (`regard.look.axis`).
+    (`regard.look.axis`). A job that can begin its own output with `wish.prefix` says so by `takes_prefix = True`.
     """
 
     def look(self, model: nn.Module, text: Any, wish: Wish = PLAIN) -> AttentionRecord: ...

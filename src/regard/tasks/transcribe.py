@@ -49,7 +49,7 @@ SEEDS: dict[Role, int] = {"train": 0, "valid": 1, "test": 2}  # of sequences tha
 class Transcribe:
     """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokeniser."""
 
-    takes_prefix = True  # of what is looked at, too
+    takes_prefix = True  # see Looks
 
     takes: Literal["audio"] = "audio"
 

@@ -40,7 +40,7 @@ QUICK = 200  # validation sentences that are translated, greedily, while trainin
 class Translate:
     """The job, under one recipe. `prepare` (training) or `restore` (prediction) brings the tokenisers."""
 
-    takes_prefix = True  # of what is looked at, too
+    takes_prefix = True  # see Looks
 
     def __init__(self, recipe: Recipe, tokenizers: tuple[Tokenizer, Tokenizer] | None = None) -> None:
         assert isinstance(recipe, TranslateRecipe)
