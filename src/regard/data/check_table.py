@@ -16,7 +16,7 @@ def check_table(report: CheckReport) -> RenderableType:
     parts: list[RenderableType] = []
     if report.splits:  # tables of numbers have no tokens
         sizes = ", ".join(f"{size:,} ({side})" for side, size in report.vocabulary.items())
-        about = f"50% of the sentences have at most as many tokens, and so on; vocabulary: {sizes}"
+        about = f"50% of the rows have at most as many tokens, and so on; vocabulary: {sizes}"
         parts += [_figures(report), Text(about, "dim")]
     parts += [_rows(title, rows) for title, rows in report.tables.items() if rows]
     if report.estimates:

@@ -88,15 +88,15 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 rows = slice(start, start + block_rows)
                 x, y = features[rows].to(work), targets[rows].unsqueeze(1)
                 table = F.linear(x, matrix, offset).to(exact)
-                highest, right, mean = table.amax(1, keepdim=True), table.gather(1, y), table.mean(1, keepdim=True)
+                highest, right = table.amax(1, keepdim=True), table.gather(1, y)
                 correct += (right >= highest).sum()
-                table.sub_(highest).exp_()
-                norm = table.sum(1, keepdim=True)
-                total += (highest + norm.log() - (1.0 - smoothing) * right - smoothing * mean).sum()
+                torch.softmax(table, 1, out=table)
+                log_norm = -table.amax(1, keepdim=True).log()  # the highest has exp(0) / norm
+                total += (highest + log_norm - (1.0 - smoothing) * right).sum()
                 if grad_features is None or grad_weight is None:
                     continue
                 # From here on the table is the gradient of the logits, but for the −ε/V that all of them share.
-                table.div_(norm).scatter_add_(1, y, table.new_full((1, 1), smoothing - 1.0).expand_as(y))
+                table.scatter_add_(1, y, table.new_full((1, 1), smoothing - 1.0).expand_as(y))
                 if grad_bias is not None:
                     grad_bias += table.sum(0)
                 table = table.to(work)
@@ -105,10 +105,16 @@ class _FusedCrossEntropy(torch.autograd.Function):
                     grad_weight.addmm_(table.T, x)
                 else:
                     grad_weight += table.T @ x
-            if smoothing > 0.0 and grad_features is not None and grad_weight is not None:
+            if smoothing > 0.0:
+                # The share that all words have, ε/V Σ_v logit_v: the sum of the logits is a product with sums.
                 share = smoothing / vocabulary
-                grad_features -= (share * matrix.sum(0, dtype=exact)).to(grad_features.dtype)
-                grad_weight -= share * features.sum(0, dtype=exact)
+                words, texts = matrix.sum(0, dtype=exact), features.sum(0, dtype=exact)
+                total -= share * (words @ texts)
+                if offset is not None:
+                    total -= share * len(targets) * offset.sum(dtype=exact)
+                if grad_features is not None and grad_weight is not None:
+                    grad_features -= (share * words).to(grad_features.dtype)
+                    grad_weight -= share * texts
                 if grad_bias is not None:
                     grad_bias -= share * len(targets)
         if learning:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.progress import track
 from torch import Tensor
 
 from regard.data.cache import built_once
@@ -97,9 +98,9 @@ def frozen_features(store: PictureStore, encoder: PictureEncoder, name: str, cac
     shape = (len(store), encoder.grid[0] * encoder.grid[1], encoder.body.memory_width)
 
     def build(folder: Path) -> None:
-        Console(stderr=True).print(f"computing the features of {len(store):,} pictures once, by {name}")
+        what = f"computing the features of {len(store):,} pictures once, by {name}"
         table = np.memmap(folder / "features", np.float16, mode="w+", shape=shape)
-        for start in range(0, len(store), AT_ONCE):
+        for start in track(range(0, len(store), AT_ONCE), what, console=Console(stderr=True)):
             pixels = torch.from_numpy(np.array(store.pixels[start : start + AT_ONCE]))  # the file is not writable
             table[start : start + AT_ONCE] = _features(encoder, pixels).half().cpu().numpy()
         table.flush()
