@@ -14,7 +14,7 @@ from rich.console import Console
 import regard
 from regard import config
 from regard.data.check_table import check_table
-from regard.data.image_batches import Pixels
+from regard.data.image_batches import Features, Pixels
 from regard.data.image_labels import PictureBatches
 from regard.data.image_prepare import form_of, store_of
 from regard.encoders.cnn import ConvNet, PositionAttention
@@ -27,6 +27,7 @@ from regard.metrics.captions import caption_bleu, cider
 from regard.models.vision import PictureClassifier
 from regard.settings.images import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.tasks.classify_image import ImageReader
+from regard.tasks.pictures import frozen_features
 from regard.tasks.task import takes
 
 
@@ -119,6 +120,28 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
     assert encoder.project[0].weight.grad is not None
     seen = (pixels / 255 - 0.4) / 0.3
     torch.testing.assert_close(features, body(seen).vectors)
+
+
+def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
+    recipe = config.build(tree(folder, CNN), "recipe")
+    store = store_of(ImageReader(recipe)._sources()["train"], form_of(recipe.data), tmp_path)
+    encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colours=Colours([0.4], [0.3]), frozen=True)
+    mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
+    table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
+    assert table.shape == (3, len(store), 24, 8)
+    rows = np.arange(len(store))
+    for view, pixels in enumerate([torch.from_numpy(np.array(store.pixels)), *(mirrored(rows, rows, e) for e in (1, 2))]):
+        np.testing.assert_allclose(table[view], encoder.features(pixels).vectors.detach().numpy(), atol=2e-2)
+    sight = Features(table, seed=5)
+    drawn = []
+    for epoch in range(6):
+        seen = sight(rows, rows, epoch).numpy()
+        np.testing.assert_array_equal(seen, sight(rows, rows, epoch).numpy())
+        alike = (seen[None] == table).all((2, 3))
+        assert alike.any(0).all()  # each is one of the views of its own picture
+        drawn.append(alike.argmax(0))
+    assert set(np.unique(drawn)) == {0, 1, 2}
+    np.testing.assert_array_equal(Features(table[:1])(rows[:4], rows[:4], 7), table[0, :4])
 
 
 # ------------------------------------------------------------------------------------------------------- classification

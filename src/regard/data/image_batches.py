@@ -89,12 +89,18 @@ class Pixels:
 
 @dataclass(frozen=True)
 class Features:
-    """The same for features that were computed once: regions × width for each picture, on disk."""
+    """The same for features that were computed once: views × pictures × regions × width, on disk.
+
+    Where there are several views of a picture, each epoch draws one of them.
+    """
 
     table: NDArray[Any]
+    seed: int = 0
 
     def __call__(self, rows: NDArray[np.int64], keys: NDArray[np.int64], epoch: int) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(self.table[rows]))
+        views = len(self.table)
+        drawn = [int(chance_of(self.seed, epoch, int(key)).integers(views)) if views > 1 else 0 for key in keys]
+        return torch.from_numpy(np.ascontiguousarray(self.table[drawn, rows]))
 
 
 Sight = Callable[[NDArray[np.int64], NDArray[np.int64], int], Tensor]

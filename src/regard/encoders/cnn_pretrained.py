@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.attention import Memory
 from regard.errors import CallError
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as the weights were trained
+MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # what the Lite weights were trained with
 WIDTH, STRIDE, EPS = 1280, 32, 1e-3
 
 

@@ -117,6 +117,9 @@ class EfficientNetSettings(Settings):
 
     kind: Literal["efficientnet"] = Field("efficientnet", description="cnn, vit or efficientnet")
     frozen: bool = Field(True, description="leave its weights as they are: features are then computed once and kept")
+    views: int = Field(
+        1, ge=1, description="frozen: ways in which each training picture is kept; all but the first have data.augment"
+    )
 
 
 def fits(encoder: Settings, data: PictureSettings) -> Iterator[tuple[str, str]]:
@@ -128,5 +131,9 @@ def fits(encoder: Settings, data: PictureSettings) -> Iterator[tuple[str, str]]:
     if isinstance(encoder, EfficientNetSettings):
         if data.channels != 3:
             yield "kind", "reads colours: data.channels must be 3"
-        if encoder.frozen and data.augment.any:
-            yield "frozen", "keeps the features of each picture: data.augment would change nothing; leave it out"
+        if encoder.frozen and data.augment.mixup:
+            yield "frozen", "keeps the features of each picture: data.augment.mixup, which mixes pixels, must be 0"
+        elif encoder.frozen and data.augment.any and encoder.views == 1:
+            yield "views", "must be 2 or more, or data.augment would change nothing: features are computed only once"
+        if encoder.views > 1 and not (encoder.frozen and data.augment.any):
+            yield "views", "is for frozen features of pictures that data.augment changes"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regard.data.image_batches import Features, Pixels, Sight
+from regard.data.image_batches import Pixels, Sight
 from regard.data.image_prepare import picture_columns, prepare_pictures, sources_of
 from regard.data.image_sources import PictureSource
 from regard.data.image_store import PictureStore
@@ -19,7 +19,7 @@ from regard.errors import CallError
 from regard.settings.base import Settings
 from regard.settings.caption import CaptionDataSettings
 from regard.settings.images import EfficientNetSettings
-from regard.tasks.pictures import frozen_features
+from regard.tasks.pictures import frozen_sights
 
 
 def caption_sources(data: CaptionDataSettings) -> dict[Role, PictureSource]:
@@ -82,10 +82,6 @@ def sights_of(
     seed: int,
 ) -> dict[Role, Sight]:
     """How batches see the pictures of each split. `reads`: settings of the encoder; `build`: it, with its weights."""
-    if frozen(reads):
-        encoder = build()
-        return {
-            role: Features(frozen_features(store, encoder, "EfficientNet-Lite0", cache))
-            for role, store in stores.items()
-        }
+    if isinstance(reads, EfficientNetSettings) and reads.frozen:
+        return frozen_sights(stores, data, reads, build(), cache, seed)
     return {role: Pixels(store, data.augment if role == "train" else None, seed) for role, store in stores.items()}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.cost.units import count
 from regard.data.check import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
-from regard.data.image_batches import Features, Pixels, Sight
+from regard.data.image_batches import Pixels, Sight
 from regard.data.image_check import picture_findings
 from regard.data.image_labels import PictureBatches, classes_of
 from regard.data.image_prepare import form_of, picture_columns, prepare_pictures, sources_of
@@ -35,7 +35,7 @@ from regard.tasks import classify_image_looking
 from regard.tasks.classify import Example
 from regard.tasks.classify_build import class_weights
 from regard.tasks.looking import evaluating
-from regard.tasks.pictures import build_body, colours, frozen_features, name_of, read_inputs, regions_of
+from regard.tasks.pictures import build_body, colours, frozen_sights, name_of, read_inputs, regions_of
 
 FEW = 10  # training pictures of a class that are hardly enough
 
@@ -67,8 +67,8 @@ class ImageReader:
         model = self.recipe.model
         if isinstance(model, EfficientNetClassifierSettings) and model.frozen:
             encoder = self._encoder(pretrained=True)
-            for role, store in self._stores.items():
-                self._sights[role] = Features(frozen_features(store, encoder, "EfficientNet-Lite0", cache))
+            seed = self.recipe.training.seed
+            self._sights |= frozen_sights(self._stores, self.data, model, encoder, cache, seed)
 
     def _sources(self) -> dict[Role, PictureSource]:
         data = self.data

@@ -1,6 +1,6 @@
 """What the jobs on pictures share: encoders from settings, pictures from what the user names, features kept on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ from rich.progress import track
 from torch import Tensor
 
 from regard.data.cache import built_once
+from regard.data.image_batches import Features, Pixels, Sight
 from regard.data.image_sources import find_input
 from regard.data.image_store import PictureStore
 from regard.data.image_worker import Bytes
 from regard.data.images import BadPictureError, Decoded, Form, decode, from_array, from_picture
+from regard.data.tables import Role
 from regard.encoders.cnn import ConvNet
 from regard.encoders.cnn_pretrained import DEVIATION, MEAN, EfficientNetLite0
 from regard.encoders.image import VisionTransformer
@@ -90,22 +92,47 @@ def _read(one: Any, form: Form) -> Decoded:
 
 
 # ------------------------------------------------------------------------------------------------------------ features
-def frozen_features(store: PictureStore, encoder: PictureEncoder, name: str, cache: Path) -> NDArray[np.float16]:
+def frozen_sights(
+    stores: Mapping[Role, PictureStore],
+    data: PictureSettings,
+    reads: EfficientNetSettings,
+    encoder: PictureEncoder,
+    cache: Path,
+    seed: int,
+) -> dict[Role, Sight]:
+    """How batches see the pictures of each split through a frozen network; training may have several views of each."""
+    changed = [Pixels(stores["train"], data.augment, seed)] * (reads.views - 1) if "train" in stores else []
+    return {
+        role: Features(
+            frozen_features(store, encoder, "EfficientNet-Lite0", cache, changed if role == "train" else []), seed
+        )
+        for role, store in stores.items()
+    }
+
+
+def frozen_features(
+    store: PictureStore, encoder: PictureEncoder, name: str, cache: Path, changed: Sequence[Pixels] = ()
+) -> NDArray[np.float16]:
     """What a frozen network makes of every picture of a store: computed once, kept on disk, mapped into memory.
 
-    `name` stands for the network and its weights. Half precision is enough for activations of a few units.
+    `name` stands for the network and its weights; `changed` are further views of the pictures, after the one as they
+    are. Half precision is enough for activations of a few units.
     """
-    shape = (len(store), encoder.grid[0] * encoder.grid[1], encoder.body.memory_width)
+    views = [Pixels(store), *changed]
+    shape = (len(views), len(store), encoder.grid[0] * encoder.grid[1], encoder.body.memory_width)
 
     def build(folder: Path) -> None:
-        what = f"computing the features of {len(store):,} pictures once, by {name}"
+        what = f"computing the features of {len(views) * len(store):,} pictures once, by {name}"
         table = np.memmap(folder / "features", np.float16, mode="w+", shape=shape)
-        for start in track(range(0, len(store), AT_ONCE), what, console=Console(stderr=True)):
-            pixels = torch.from_numpy(np.array(store.pixels[start : start + AT_ONCE]))  # the file is not writable
-            table[start : start + AT_ONCE] = _features(encoder, pixels).half().cpu().numpy()
+        rows = np.arange(len(store))
+        groups = [(view, rows[start : start + AT_ONCE]) for view in range(len(views)) for start in rows[::AT_ONCE]]
+        for view, group in track(groups, what, console=Console(stderr=True)):
+            table[view, group] = _features(encoder, views[view](group, group, view)).half().cpu().numpy()
         table.flush()
 
-    folder = built_once(cache, "features", [name, encoder.grid, store.digest()], build)
+    colours = [encoder.mean.flatten().tolist(), encoder.deviation.flatten().tolist()]
+    ways = [[one.seed, one.augment.model_dump() if one.augment else None] for one in changed]
+    folder = built_once(cache, "features", [name, encoder.grid, store.digest(), colours, ways], build)
     return np.memmap(folder / "features", np.float16, mode="r", shape=shape)
 
 
