@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from regard.errors import CallError
-from regard.tasks.task import Scores
+from regard.tasks.task import Scores, readable
 from regard.training.report import Section, page, table, tiles
 
 
@@ -18,7 +18,7 @@ def require_page(file: Path) -> None:
 
 def write_page(scores: Scores, title: str, file: Path) -> None:
     """Whole or not at all."""
-    figures = [(name, f"{value:.4g}") for name, value in scores.values.items()]
+    figures = [(name, readable(value)) for name, value in scores.values.items()]
     sections = [Section("Scores", tiles(figures), "; ".join(f"{name}: {text}" for name, text in scores.notes.items()))]
     sections += [Section(*picture) for picture in scores.pictures]
     sections += [

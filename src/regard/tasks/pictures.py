@@ -122,11 +122,12 @@ def frozen_features(
     shape = (len(views), len(store), encoder.grid[0] * encoder.grid[1], encoder.body.memory_width)
 
     def build(folder: Path) -> None:
-        what = f"computing the features of {len(views) * len(store):,} pictures once, by {name}"
+        console = Console(stderr=True)
+        console.print(f"computing the features of {len(views) * len(store):,} pictures once, by {name}")
         table = np.memmap(folder / "features", np.float16, mode="w+", shape=shape)
         rows = np.arange(len(store))
         groups = [(view, rows[start : start + AT_ONCE]) for view in range(len(views)) for start in rows[::AT_ONCE]]
-        for view, group in track(groups, what, console=Console(stderr=True)):
+        for view, group in track(groups, "", console=console, transient=True):
             table[view, group] = _features(encoder, views[view](group, group, view)).half().cpu().numpy()
         table.flush()
 

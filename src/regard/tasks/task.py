@@ -99,10 +99,17 @@ class Scores:
         main.add_column()
         main.add_column(overflow="fold")
         for name, value in self.values.items():
-            main.add_row(name, f"{value:.4g}" if abs(value) < 1 or value == int(value) else f"{value:.2f}")
+            main.add_row(name, readable(value))
         for name, text in self.notes.items():
             main.add_row(name, text)
         return Group(main, *(_rows(name, rows) for name, rows in self.details.items() if rows))
+
+
+def readable(value: float) -> str:
+    """10,000 of a count, 92.75 of a percentage, 0.02756 of a small number."""
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) < 1 else f"{value:.2f}"
 
 
 def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
