@@ -130,7 +130,8 @@ def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
     assert table.shape == (3, len(store), 24, 8)
     rows = np.arange(len(store))
-    for view, pixels in enumerate([torch.from_numpy(np.array(store.pixels)), *(mirrored(rows, rows, e) for e in (1, 2))]):
+    plain = torch.from_numpy(np.array(store.pixels))
+    for view, pixels in enumerate([plain, mirrored(rows, rows, 1), mirrored(rows, rows, 2)]):
         np.testing.assert_allclose(table[view], encoder.features(pixels).vectors.detach().numpy(), atol=2e-2)
     sight = Features(table, seed=5)
     drawn = []
