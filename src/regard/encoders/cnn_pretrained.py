@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.attention import Memory
 from regard.errors import CallError
 
-MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # what the Lite weights were trained with
+MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # surer on photos than with ImageNet's own; see docs/results.md
 WIDTH, STRIDE, EPS = 1280, 32, 1e-3
 
 
