@@ -27,8 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import config
-from regard.settings.generate import GenerateRecipe
-from regard.tasks.generate import Generate
+from regard.outputs.text.generate import Generate
+from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.training.parallel import Parallel
 from regard.training.schedule import schedule
 from regard.training.update import Update
@@ -80,7 +80,7 @@ def plain(steps: int, train: Tensor, valid: Tensor, vocabulary: int) -> Iterator
     model = PlainGPT(vocabulary)
     decaying = [weight for weight in model.parameters() if weight.ndim > 1]
     rest = [weight for weight in model.parameters() if weight.ndim < 2]
-    optimiser = torch.optim.AdamW([{"params": decaying, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
+    optimizer = torch.optim.AdamW([{"params": decaying, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
                                   lr=1e-3, betas=(0.9, 0.99))  # fmt: skip
     windows = valid[: (len(valid) - 1) // CONTEXT * CONTEXT + 1].unfold(0, CONTEXT + 1, CONTEXT)
 
@@ -91,14 +91,14 @@ def plain(steps: int, train: Tensor, valid: Tensor, vocabulary: int) -> Iterator
     for step in range(1, steps + 1):
         done = (step - 100) / max(1, steps - 100)
         rate = 1e-3 * step / 100 if step < 100 else 1e-4 + 9e-4 * (1 + math.cos(math.pi * done)) / 2
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate
         starts = torch.randint(len(train) - CONTEXT, (BATCH,))
         found = loss(torch.stack([train[start : start + CONTEXT + 1] for start in starts.tolist()]))
         found.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         if step % (steps // TURNS) == 0:
             yield step * BATCH * CONTEXT, math.nan
             with torch.inference_mode():
@@ -114,9 +114,9 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
     assert (sizes.layers, sizes.heads, sizes.width, sizes.context) == (LAYERS, HEADS, WIDTH, CONTEXT)
     last = steps * BATCH * CONTEXT // batch
     assert settings.training.max_steps == last or steps != STEPS, "1.54 M tokens"
-    task = Generate(settings)
-    task.prepare(cache)
-    model, batches = task.build(), task.batches()
+    job = Generate(settings)
+    job.prepare(cache)
+    model, batches = job.build(), job.batches()
     rate = schedule(settings.training, lambda: last)
     update = Update(model, settings.training, Parallel(device=torch.device("cpu")), rate, lambda: None)
     stream = (batch for epoch in range(10**6) for batch in batches.epoch(epoch))
@@ -130,7 +130,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
         if step % (last // TURNS) == 0:
             yield tokens, math.nan
             model.eval()
-            loss = task.validate(model)["loss"]
+            loss = job.validate(model)["loss"]
             model.train()
             yield tokens, loss
 

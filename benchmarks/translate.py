@@ -32,8 +32,8 @@ from peers.decoding import benchmark_decoding
 from peers.messages import say
 from peers.models import WORDS
 from peers.training import benchmark_training
-from regard.data.prepare import PreparedPairs, prepare
-from regard.settings.data import PairDataSettings
+from regard.inputs.text.pair_prepare import PreparedPairs, prepare
+from regard.inputs.text.settings import PairDataSettings
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -15,37 +15,37 @@ from regard import config
 from regard.cli import cli as commands
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
+from regard.inputs.text.encoder_settings import EncoderSettings
+from regard.outputs.span.answer import AnswerQuestions
+from regard.outputs.text.build import build_encoder
 from regard.pretrained import keep_settings
-from regard.settings.encoder import EncoderSettings
-from regard.tasks.answer import AnswerQuestions
-from regard.tasks.build import build_encoder
 
 ANIMALS = ["cat", "dog", "owl", "fox", "hen"]
-COLOURS = ["red", "blue", "green", "dark brown", "white"]
+COLORS = ["red", "blue", "green", "dark brown", "white"]
 TINY = {
     "recurrent": {
         "kind": "recurrent", "cell": "gru", "width": 32, "embedding": 16, "reading_layers": 1, "dropout": 0.0,
     },
     "transformer": {
-        "kind": "transformer", "width": 64, "heads": 4, "hidden": 64, "layers": 2, "dropout": 0.0,
+        "kind": "transformer", "width": 64, "heads": 4, "feed_forward": 64, "layers": 2, "dropout": 0.0,
         "positions": "rotary",
     },
 }  # fmt: skip
 STEPS, RATE = {"recurrent": 120, "transformer": 360}, {"recurrent": 8e-3, "transformer": 4e-3}
 
 
-ASKED = {"question": "What colour is the owl?", "document": "The owl is dark brown. The cat is red. The fox is white."}
+ASKED = {"question": "What color is the owl?", "document": "The owl is dark brown. The cat is red. The fox is white."}
 
 
 def write_questions(file, count=150):
     chance = np.random.default_rng(0)
     document = ASKED["document"]
-    lines = [f"What colour is the {a}?\t{document}\t{c}\n" for a, c in (("owl", "dark brown"), ("fox", "white"))] * 4
+    lines = [f"What color is the {a}?\t{document}\t{c}\n" for a, c in (("owl", "dark brown"), ("fox", "white"))] * 4
     for _ in range(count):
-        animals, colours = chance.permutation(ANIMALS)[:3], chance.permutation(COLOURS)[:3]
-        document = " ".join(f"The {a} is {c}." for a, c in zip(animals, colours, strict=True))
+        animals, colors = chance.permutation(ANIMALS)[:3], chance.permutation(COLORS)[:3]
+        document = " ".join(f"The {a} is {c}." for a, c in zip(animals, colors, strict=True))
         which = chance.integers(3)
-        lines.append(f"What colour is the {animals[which]}?\t{document}\t{colours[which]}\n")
+        lines.append(f"What color is the {animals[which]}?\t{document}\t{colors[which]}\n")
     file.write_text("".join(lines), encoding="utf-8")
     return file
 
@@ -54,7 +54,7 @@ def recipe(folder, kind, **training):
     """A recipe for the file of questions that overfits it in seconds."""
     questions = write_questions(folder / "questions.tsv")
     tree = {
-        "task": "answer",
+        "job": "answer",
         "data": {
             "train": str(questions), "valid": str(questions), "test": str(questions), "tokenizer": {"kind": "word"},
             "max_length": 40, "max_question": 10, "overlap": 8,
@@ -77,7 +77,7 @@ def run(request, tmp_path_factory):
 
 
 def test_answer_learns_its_tiny_data(run):
-    assert isinstance(run.task, AnswerQuestions)
+    assert isinstance(run.job, AnswerQuestions)
     scores = run.evaluate()
     assert scores.values["exact_match"] > 80
     assert scores.values["f1"] >= scores.values["exact_match"]
@@ -92,7 +92,7 @@ def test_an_answer_is_a_span_of_its_document(run):
     assert all(ASKED["document"][one.start : one.end] == one.text for one in found.n_best)
     assert [one.score for one in found.n_best] == sorted((one.score for one in found.n_best), reverse=True)
     assert sum(np.exp([one.score for one in run.predict(ASKED, n_best=1000).n_best])) == pytest.approx(1, abs=1e-4)
-    pairs = [tuple(ASKED.values()), "What colour is the fox?\t" + ASKED["document"], ASKED]
+    pairs = [tuple(ASKED.values()), "What color is the fox?\t" + ASKED["document"], ASKED]
     assert [one.text for one in run.predict(pairs)] == ["dark brown", "white", "dark brown"]
     assert run.predict([]) == []
     assert run.predict({"question": "", "document": ""}).text == ""
@@ -102,8 +102,8 @@ def test_an_answer_is_a_span_of_its_document(run):
 def test_batching_and_windows_do_not_change_what_is_in_reach(run):
     asks = [
         tuple(ASKED.values()),
-        ("What colour is the cat?", "The cat is blue."),
-        ("What colour is the hen?", "The hen is white. The dog is red."),
+        ("What color is the cat?", "The cat is blue."),
+        ("What color is the hen?", "The hen is white. The dog is red."),
     ]
     together = run.predict(asks)
     for ask, one in zip(asks, together, strict=True):
@@ -113,7 +113,7 @@ def test_batching_and_windows_do_not_change_what_is_in_reach(run):
     if run.recipe.model.kind == "transformer":
         return  # so small a one knows its own documents only
     long = "The fox is white. " * 12 + "The owl is red. " + "The cat is blue. " * 12  # many windows
-    found = run.predict([("What colour is the owl?", long)])[0]
+    found = run.predict([("What color is the owl?", long)])[0]
     assert found.text == "red"
     assert found.start == long.index("red")
 
@@ -129,7 +129,7 @@ def test_given_answers_are_scored_as_they_are_found(run):
 
 def test_what_is_no_question_with_a_document_is_refused(run):
     with pytest.raises(CallError, match="input 2 is not a question and a document"):
-        run.predict([tuple(ASKED.values()), "What colour is the owl?"])
+        run.predict([tuple(ASKED.values()), "What color is the owl?"])
     with pytest.raises(CallError, match="cannot be made to begin so"):
         run.predict(ASKED, prefix="dark")
 
@@ -145,7 +145,7 @@ def test_predict_on_the_command_line(run, tmp_path):
     moved = tmp_path / "moved"  # a run's folder holds all it needs
     shutil.copytree(run.folder, moved)
     (tmp_path / "owl.txt").write_text(ASKED["document"] + "\n", encoding="utf-8")
-    done = cli("predict", moved, ASKED["question"], "What colour is the fox?", "--document", tmp_path / "owl.txt")
+    done = cli("predict", moved, ASKED["question"], "What color is the fox?", "--document", tmp_path / "owl.txt")
     assert done.stdout.splitlines() == ["dark brown", "white"], done.stderr
     piped = cli("predict", moved, ASKED["question"], "--document", "-", "--json", input=ASKED["document"])
     document = json.loads(piped.stdout)[0]
@@ -184,7 +184,7 @@ def test_a_model_learns_to_say_that_there_is_no_answer(tmp_path):
     file = recipe(tmp_path, "recurrent")
     with (tmp_path / "questions.tsv").open("a", encoding="utf-8") as more:
         for animal in ("dog", "hen") * 30:  # of which this document says nothing
-            more.write(f"What colour is the {animal}?\t{ASKED['document']}\t\n")
+            more.write(f"What color is the {animal}?\t{ASKED['document']}\t\n")
     tree = yaml.safe_load(file.read_text())
     tree["data"] |= {"no_answer": True, "max_question": 6}
     file.write_text(yaml.safe_dump(tree))
@@ -193,7 +193,7 @@ def test_a_model_learns_to_say_that_there_is_no_answer(tmp_path):
     assert scores["no_answer_f1"] > 80
     assert scores["has_answer_f1"] > 60
     assert scores["best_f1"] >= scores["f1"] > 60
-    asked = {**ASKED, "question": "What colour is the hen?"}
+    asked = {**ASKED, "question": "What color is the hen?"}
     silent = run.predict(asked, n_best=2)
     assert (silent.text, silent.start) == ("", None)
     assert silent.n_best[1].text
@@ -204,7 +204,7 @@ def test_a_model_learns_to_say_that_there_is_no_answer(tmp_path):
 
 def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     tokenizer = Tokenizer.train([ASKED["document"], ASKED["question"]], "word")
-    sizes = EncoderSettings(width=24, heads=2, hidden=36, layers=2, token_types=2, dropout=0.0)
+    sizes = EncoderSettings(width=24, heads=2, feed_forward=36, layers=2, token_types=2, dropout=0.0)
     first = build_encoder(sizes, tokenizer.size)
     trained = tmp_path / "encoder"
     trained.mkdir()
@@ -215,9 +215,9 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     tree = yaml.safe_load(file.read_text()) | {"model": {"kind": "pretrained", "path": str(trained), "frozen": 1}}
     file.write_text(yaml.safe_dump(tree))
 
-    task = AnswerQuestions(config.read(file))
-    task.prepare(tmp_path / "cache")
-    for name, weight in task.build().encoder.state_dict().items():
+    job = AnswerQuestions(config.read(file))
+    job.prepare(tmp_path / "cache")
+    for name, weight in job.build().encoder.state_dict().items():
         assert torch.equal(weight, first.state_dict()[name])
     run = regard.train(file, output=tmp_path / "run")
     found = run.predict(ASKED)
@@ -246,7 +246,7 @@ def test_looking_shows_question_and_document_and_changes_nothing(run, method):
     assert (record.input, record.output, record.score) == (ASKED["question"], plain.text, plain.score)
     matrix = record.matrix()
     assert [label for label in matrix.columns.labels if "⟦" in label or "⟧" in label] == ["⟦dark", "brown⟧"]
-    asked, read = ["What", "colour", "is", "the", "owl", "?"], ASKED["document"].replace(".", " .").split()
+    asked, read = ["What", "color", "is", "the", "owl", "?"], ASKED["document"].replace(".", " .").split()
     if method in ("input-gradient", "leave-one-out"):
         assert matrix.rows.labels == ["dark brown"]
         assert [label.strip("⟦⟧") for label in matrix.columns.labels] == asked + read

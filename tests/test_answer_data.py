@@ -8,15 +8,15 @@ import torch
 
 from regard.corpora import stories
 from regard.data.pairs import Bad
-from regard.data.question_check import check_questions
-from regard.data.question_prepare import prepare_questions
-from regard.data.question_source import QuestionSource
-from regard.data.question_store import encode_document
-from regard.data.questions import QuestionColumns
 from regard.data.tokens import Tokenizer
-from regard.data.windows import WindowBatches, windows
 from regard.errors import CallError, RegardError
-from regard.settings.answer import QuestionDataSettings
+from regard.inputs.question.check import check_questions
+from regard.inputs.question.files import QuestionColumns
+from regard.inputs.question.prepare import prepare_questions
+from regard.inputs.question.source import QuestionSource
+from regard.inputs.question.store import encode_document
+from regard.inputs.question.windows import WindowBatches, windows
+from regard.outputs.span.settings import QuestionDataSettings
 
 DOCUMENT = "Ada met Ben in Bern. Ben left Bern at noon."
 

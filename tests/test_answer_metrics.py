@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.metrics.answers import AnswerScore, answer_score, best_threshold, mean_score, normalise
+from regard.metrics.answers import AnswerScore, answer_score, best_threshold, mean_score, normalize
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from regard.metrics.answers import AnswerScore, answer_score, best_threshold, me
         ("$1,000", "1000"),
     ],
 )
-def test_normalise(text, normal):
-    assert normalise(text) == normal
+def test_normalize(text, normal):
+    assert normalize(text) == normal
 
 
 def test_the_best_right_answer_counts_for_each_score_by_itself():

@@ -6,13 +6,13 @@ from torch.nn import functional as F
 
 from regard.attention import Trace
 from regard.attention.trilinear import Trilinear
-from regard.data.windows import ReaderBatch
+from regard.inputs.question.windows import ReaderBatch
+from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
 from regard.models.attention_flow import Looking, MostAlike, RecurrentReader
 from regard.models.reader import PairReader, join
-from regard.settings.encoder import EncoderSettings
-from regard.tasks.build import build_encoder
-from regard.tasks.reading import span_scores
+from regard.outputs.span.reading import span_scores
+from regard.outputs.text.build import build_encoder
 
 CLS, SEP, PAD = 2, 3, 0
 QUESTION = torch.tensor([[5, 6, 7], [8, 0, 0]])
@@ -52,7 +52,9 @@ def test_spans_are_valid_and_within_the_longest():
 
 def pair_reader():
     torch.manual_seed(0)
-    sizes = EncoderSettings(width=12, heads=3, hidden=20, layers=2, token_types=2, positions="rotary", dropout=0.0)
+    sizes = EncoderSettings(
+        width=12, heads=3, feed_forward=20, layers=2, token_types=2, positions="rotary", dropout=0.0
+    )
     return PairReader(build_encoder(sizes, 23), 12, cls=CLS, sep=SEP, pad=PAD, types=True).eval()
 
 

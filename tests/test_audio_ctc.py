@@ -8,15 +8,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.data.audio_batches import Frames, SpeechBatch, collate
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
 from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
 from regard.decoding.protocol import END
 from regard.encoders.audio import memory_lengths, together
-from regard.settings.transcribe import ListenerSettings, SpeechTransformerSettings
-from regard.tasks.build_speech import build_speech
+from regard.inputs.sound.batches import Frames, SpeechBatch, collate
+from regard.outputs.text.build_speech import build_speech
+from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings
 
 K, V = 5, 7  # tokens 4, 5, 6 are text
 TEXT = (4, 5, 6)
@@ -24,7 +24,7 @@ BANDS = 9
 MODELS = {
     "pyramid": ListenerSettings(width=12, embedding=6, pyramid=2, stack=3, ctc=0.4, dropout=0.0),
     "convolution": SpeechTransformerSettings(
-        width=12, heads=3, hidden=17, encoder_layers=2, decoder_layers=1, channels=5, ctc=0.4, dropout=0.0
+        width=12, heads=3, feed_forward=17, encoder_layers=2, decoder_layers=1, channels=5, ctc=0.4, dropout=0.0
     ),
 }
 
@@ -131,7 +131,7 @@ def test_reduction_is_what_the_settings_say():
         assert size == -(-61 // settings.reduction), name
 
 
-def test_neighbours_are_put_together_in_order():
+def test_neighbors_are_put_together_in_order():
     x = torch.arange(1.0, 11).view(1, 5, 2)
     joined, mask = together(x, torch.tensor([[True, True, True, False, False]]), 2)
     assert joined.tolist() == [[[1, 2, 3, 4], [5, 6, 0, 0], [0, 0, 0, 0]]]
@@ -217,6 +217,6 @@ def test_the_joint_search_finds_the_best_sum_of_all_opinions(ctc, weight):
         voice.start(1) if weight else None,
     )
     joint = Joint(model, ctc=ctc, language=voice if weight else None)
-    ((best,),) = beam(joint, state, Constraints(3), size=64, penalty=LengthPenalty(0.0), normalise=False)
+    ((best,),) = beam(joint, state, Constraints(3), size=64, penalty=LengthPenalty(0.0), normalize=False)
     assert tuple(best.tokens) == wanted
     assert best.score == pytest.approx(opinion(wanted), abs=1e-4)

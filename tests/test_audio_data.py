@@ -9,14 +9,14 @@ import soundfile
 import torch
 
 from regard.corpora.tones import call, write
-from regard.data.audio_batches import Joined, SpeechBatches, plain_batches
-from regard.data.audio_check import check_speech
-from regard.data.audio_files import Recording, speech_splits
-from regard.data.audio_prepare import prepare_speech, stored
 from regard.data.kinds import END
 from regard.data.pairs import Bad
 from regard.errors import CallError, RegardError
-from regard.settings.transcribe import AugmentSettings, JoinSettings, SpeechDataSettings
+from regard.inputs.sound.batches import Joined, SpeechBatches, plain_batches
+from regard.inputs.sound.check import check_speech
+from regard.inputs.sound.files import Recording, speech_splits
+from regard.inputs.sound.prepare import prepare_speech, stored
+from regard.outputs.text.transcribe_settings import AugmentSettings, JoinSettings, SpeechDataSettings
 
 SOUND = {"rate": 4000, "bands": 7}
 

@@ -14,16 +14,16 @@ from picture_example import write_pictures
 from regard import config
 from regard.cli import cli
 from regard.corpora.shapes import SHAPES, paint, shapes, stream
-from regard.data.image_batches import CaptionBatches, Captions, Pixels
-from regard.data.image_store import PictureStore
 from regard.errors import CallError, RegardError
-from regard.tasks.caption import Caption
-from regard.tasks.caption_build import build_captioner
+from regard.inputs.image.batches import CaptionBatches, Captions, Pixels
+from regard.inputs.image.store import PictureStore
+from regard.outputs.text.caption import Caption
+from regard.outputs.text.caption_build import build_captioner
 
 
 def tree(listed, **model):
     return {
-        "task": "caption",
+        "job": "caption",
         "data": {
             "train": str(listed), "image": "image", "caption": "caption", "split": "split", "height": 12, "width": 20,
             "max_length": 8,
@@ -53,7 +53,7 @@ def run(listed):
 
 
 def test_a_captioner_learns_its_tiny_data(run):
-    assert isinstance(run.task, Caption)
+    assert isinstance(run.job, Caption)
     scores = run.evaluate().values
     assert scores["exact_match"] > 80
     assert scores["bleu1"] >= scores["bleu2"] > 60  # there are two ways to say it, one of them in three words
@@ -172,7 +172,7 @@ def test_every_encoder_meets_every_decoder(listed, model):
 def test_a_transformer_over_regions(listed):
     settings = tree(listed)
     settings["model"] = {
-        "kind": "transformer", "width": 32, "heads": 4, "hidden": 48, "encoder_layers": 1, "decoder_layers": 2,
+        "kind": "transformer", "width": 32, "heads": 4, "feed_forward": 48, "encoder_layers": 1, "decoder_layers": 2,
         "encoder": {"kind": "cnn", "stages": [16, 24]},
     }  # fmt: skip
     captioner = build_captioner(config.build(settings, ""), 11).eval()
@@ -205,7 +205,7 @@ def test_doubly_stochastic_attention_is_the_papers_penalty(listed):
 def test_batches_follow_from_seed_and_epoch_alone(run, listed):
     settings = config.build(config.override(tree(listed), {"data.augment": {"flip": True, "shift": 2}}), "")
     store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
-    captions = Captions(store, run.task.tokenizer, 8)
+    captions = Captions(store, run.job.tokenizer, 8)
 
     def batches():
         return CaptionBatches(captions, Pixels(store, settings.data.augment, seed=3), 15, 200, seed=3)

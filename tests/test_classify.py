@@ -13,15 +13,15 @@ from safetensors.torch import load_file
 import regard
 from regard.cli import cli
 from regard.errors import CallError
-from regard.tasks.classify import Classified, Classify
-from regard.tasks.classify_text import TextReader
+from regard.outputs.labels.classify import Classified, Classify
+from regard.outputs.labels.classify_text import TextReader
 
 GOOD, BAD = ["fine", "great", "lovely"], ["dull", "awful", "weak"]
 PLAIN = ["the", "film", "is", "a", "story", "of", "men"]
 MODELS = {
     "recurrent": {"kind": "recurrent", "width": 24, "embedding": 16, "dropout": 0.0, "head_dropout": 0.0},
     "transformer": {
-        "kind": "transformer", "width": 24, "heads": 2, "hidden": 48, "layers": 2,
+        "kind": "transformer", "width": 24, "heads": 2, "feed_forward": 48, "layers": 2,
         "positions": "learned", "embedding_norm": True,
         "dropout": 0.0, "head_dropout": 0.0,
     },
@@ -43,7 +43,7 @@ def write_texts(file, count=90):
 def recipe(folder, model, **training):
     texts = str(write_texts(folder / "texts.tsv"))
     tree = {
-        "task": "classify",
+        "job": "classify",
         "data": {"train": texts, "valid": texts, "test": texts},
         "model": model,
         "training": {
@@ -64,8 +64,8 @@ def run(request, tmp_path_factory):
 
 def test_classify_learns_its_tiny_data(run):
     scores = run.evaluate()
-    assert isinstance(run.task, Classify)
-    assert isinstance(run.task.reader, TextReader)
+    assert isinstance(run.job, Classify)
+    assert isinstance(run.job.reader, TextReader)
     assert scores.values["accuracy"] == scores.values["macro_f1"] == 100
     assert scores.details["confusion (rows: right, columns: predicted)"] == [
         {"": "bad", "bad": 45, "good": 0}, {"": "good", "bad": 0, "good": 45}
@@ -152,7 +152,7 @@ def test_a_model_without_attention_says_what_can_still_be_asked(tmp_path):
 def test_the_lectures_classifier_attends_over_its_states_and_has_their_size():
     from regard import config
     from regard.data.specials import OURS
-    from regard.tasks.classify_build import build_text_classifier
+    from regard.outputs.labels.classify_build import build_text_classifier
 
     settings = config.read("classify-recurrent")
     model = build_text_classifier(settings.model, 5000, OURS, 2)  # pyright: ignore

@@ -13,14 +13,13 @@ from regard import config
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
-from regard.data.labelled import labelled_source
-from regard.data.labelled_batches import Frame, LabelledBatches
-from regard.data.labelled_check import check_labelled
-from regard.data.labelled_prepare import prepare_labelled
-from regard.data.labels import Labels, Writing
 from regard.data.pairs import Bad, Pair
 from regard.data.specials import OURS
 from regard.errors import CallError, RegardError
+from regard.inputs.text.labeled import labeled_source
+from regard.inputs.text.labeled_batches import Frame, LabeledBatches
+from regard.inputs.text.labeled_check import check_labeled
+from regard.inputs.text.labeled_prepare import prepare_labeled
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.metrics.classes import (
     class_scores,
@@ -32,10 +31,11 @@ from regard.metrics.classes import (
     reliability,
 )  # fmt: skip
 from regard.models.classifier import Classifier, WordDropout, class_loss
-from regard.settings.classify import TextSettings
+from regard.outputs.labels.classify_build import class_weights
+from regard.outputs.labels.classify_settings import TextSettings
+from regard.outputs.labels.labels import Labels, Writing
 from regard.settings.training import TrainingSettings
-from regard.tasks.classify_build import class_weights
-from regard.training.optimiser import Optimiser
+from regard.training.optimizer import Optimizer
 
 
 # ------------------------------------------------------------------------------------------------------------ scores
@@ -97,7 +97,7 @@ ROWS = [("a fine day", "good"), ("rain, again", "bad"), ("sun", "good")]
 
 
 def read(settings: TextSettings) -> list:
-    source = labelled_source(settings, "train")
+    source = labeled_source(settings, "train")
     assert source is not None
     return list(source.read())
 
@@ -125,7 +125,7 @@ def test_every_format_gives_the_same_texts(tmp_path, form):
     assert sorted((pair.source, pair.target) for pair in found) == sorted(ROWS)
 
 
-def test_what_is_no_labelled_text_says_where_and_why(tmp_path):
+def test_what_is_no_labeled_text_says_where_and_why(tmp_path):
     file = tmp_path / "data.jsonl"
     file.write_text(
         '{"text": "a", "label": 1}\n{"text": "b"}\n{"text": "", "label": "x"}\n{"text": "c", "label": null}\n'
@@ -147,7 +147,7 @@ def test_the_check_finds_what_is_wrong_with_labels(tmp_path):
     settings = TextSettings(
         train=str(tmp_path / "train.tsv"), valid=str(tmp_path / "test.tsv"), test=str(tmp_path / "test.tsv")
     )
-    report = check_labelled(settings, prepare_labelled(settings, tmp_path / "cache", strict=False))
+    report = check_labeled(settings, prepare_labeled(settings, tmp_path / "cache", strict=False))
     said = [(finding.severity, finding.split, finding.what, finding.lines) for finding in report.findings]
 
     def found(severity: str, role: str, words: str, lines: list[int]) -> bool:
@@ -162,14 +162,14 @@ def test_the_check_finds_what_is_wrong_with_labels(tmp_path):
     counts = {row["class"]: row["train"] for row in report.tables["texts of each class"]}
     assert counts == {"a": 20, "b": 21, "c": 1}
     with pytest.raises(RegardError, match=r"train\.tsv:43: the label is empty"):
-        prepare_labelled(settings, tmp_path / "cache")
+        prepare_labeled(settings, tmp_path / "cache")
 
 
 def test_one_class_cannot_be_learned(tmp_path):
     (tmp_path / "train.tsv").write_text("a b\tx\nc d\tx\ne f\tx\n")
     file = str(tmp_path / "train.tsv")
     with pytest.raises(RegardError, match="two classes at least; there is 'x'"):
-        prepare_labelled(TextSettings(train=file, valid=file), tmp_path / "cache")
+        prepare_labeled(TextSettings(train=file, valid=file), tmp_path / "cache")
 
 
 # ----------------------------------------------------------------------------------------------------------- batches
@@ -183,11 +183,11 @@ def prepared(tmp_path_factory):
     ]
     (folder / "train.tsv").write_text("".join(lines))
     file = str(folder / "train.tsv")
-    return prepare_labelled(TextSettings(train=file, valid=file), folder / "cache")
+    return prepare_labeled(TextSettings(train=file, valid=file), folder / "cache")
 
 
 def test_batches_go_on_where_they_stopped_and_share_out_every_text(prepared):
-    batches = LabelledBatches(prepared.stores["train"], prepared.labels, Frame.of(OURS, first=True), 60, seed=3)
+    batches = LabeledBatches(prepared.stores["train"], prepared.labels, Frame.of(OURS, first=True), 60, seed=3)
     whole = list(batches.epoch(2))
     assert len(whole) == batches.len_epoch(2) > 3
     for one, other in zip(whole[2:], batches.epoch(2, start=2), strict=True):
@@ -201,7 +201,7 @@ def test_batches_go_on_where_they_stopped_and_share_out_every_text(prepared):
 
 
 def test_a_process_without_a_share_counts_nothing(prepared):
-    batches = LabelledBatches(prepared.stores["train"], prepared.labels, Frame.of(OURS, first=False), 60)
+    batches = LabeledBatches(prepared.stores["train"], prepared.labels, Frame.of(OURS, first=False), 60)
     batch = batches.batch(np.array([], np.int64))
     loss = class_loss(torch.randn(1, 3), batch.labels)
     assert (float(loss.total), int(loss.count)) == (0.0, 0)
@@ -312,11 +312,11 @@ class _Stack(nn.Module):
 def test_lower_layers_learn_more_slowly():
     model = Classifier(_Stack(), Pooling("mean"), 3, 2, layer_decay=0.5)
     settings = TrainingSettings(learning_rate=0.1, weight_decay=0.0)
-    optimiser = Optimiser(model, settings, lambda step: 0.1)
+    optimizer = Optimizer(model, settings, lambda step: 0.1)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     for value in model.parameters():
         value.grad = torch.ones_like(value)
-    optimiser.step(1, torch.tensor(1.0), torch.tensor(0.0))
+    optimizer.step(1, torch.tensor(1.0), torch.tensor(0.0))
     moved = {name: float((before[name] - value.detach()).mean()) for name, value in model.named_parameters()}
     # Adam's first step is as long as the rate
     assert moved["output.weight"] == pytest.approx(0.1, rel=1e-4)
@@ -327,7 +327,7 @@ def test_lower_layers_learn_more_slowly():
 
 # ---------------------------------------------------------------------------------------------------------- settings
 def test_mistakes_are_told_where_they_are_though_a_column_is_called_text():
-    tree = {"task": "classify", "data": {"text": "question", "trian": "x"}, "model": {"kind": "recurrent", "width": 7}}
+    tree = {"job": "classify", "data": {"text": "question", "trian": "x"}, "model": {"kind": "recurrent", "width": 7}}
     with pytest.raises(CallError) as told:
         config.build(tree)
     assert "data.train: has to be given" in str(told.value)

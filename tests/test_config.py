@@ -9,7 +9,7 @@ import yaml
 from regard import config
 from regard.errors import CallError
 
-MINIMAL = {"task": "translate", "data": {"train": "pairs.tsv"}, "model": {"kind": "transformer"}}
+MINIMAL = {"job": "translate", "data": {"train": "pairs.tsv"}, "model": {"kind": "transformer"}}
 
 
 def mistakes(*overrides, tree=MINIMAL):
@@ -57,7 +57,7 @@ def test_equals_signs_in_values_are_kept():
         ("model.kind=transfomer", "model.kind='transfomer': not known; did you mean 'transformer'?"),
         ("data.train=none", "data.train"),
         ("model=3", "model"),
-        ("task=translat", "task='translat' is not a job that regard knows; did you mean 'translate'?"),
+        ("job=translat", "job='translat' is not a job that regard knows; did you mean 'translate'?"),
         ("model.tied=all", "needs data.tokenizer.joint=true"),
     ],
 )
@@ -93,7 +93,7 @@ def test_settings_are_frozen():
 def test_a_named_size_is_filled_in_and_can_be_changed():
     recipe = config.build(config.override(MINIMAL, ["model.size=base", "model.heads=16"]))
     model = recipe.model
-    assert (model.width, model.hidden, model.heads, model.encoder_layers) == (512, 2048, 16, 6)
+    assert (model.width, model.feed_forward, model.heads, model.encoder_layers) == (512, 2048, 16, 6)
     resized = config.read("translate-transformer", ["model.heads=16", "model.size=base"]).model
     assert (resized.width, resized.heads) == (512, 16), "a size given on top replaces the recipe's own widths"
 
@@ -118,23 +118,23 @@ def test_variables_of_the_environment(tmp_path, monkeypatch):
 
 def test_yaml_mistakes_name_file_and_line(tmp_path):
     bad = tmp_path / "bad.yaml"
-    bad.write_text("task: translate\nmodel: {width: 3\n")
+    bad.write_text("job: translate\nmodel: {width: 3\n")
     with pytest.raises(CallError, match=r"bad\.yaml, line 3"):
         config.read(bad)
-    bad.write_text("task: translate\ntask: translate\n")
-    with pytest.raises(CallError, match=r"line 2: the key 'task' is given twice"):
+    bad.write_text("job: translate\ntask: translate\n")
+    with pytest.raises(CallError, match=r"line 2: the key 'job' is given twice"):
         config.read(bad)
-    bad.write_text("- task\n")
+    bad.write_text("- job\n")
     with pytest.raises(CallError, match="a recipe is a mapping of sections"):
         config.read(bad)
-    bad.write_bytes(b"task: \xff\n")
+    bad.write_bytes(b"job: \xff\n")
     with pytest.raises(CallError, match="not UTF-8"):
         config.read(bad)
 
 
 def test_yaml_cannot_execute(tmp_path):
     bad = tmp_path / "bad.yaml"
-    bad.write_text("task: !!python/object/apply:os.system ['true']\n")
+    bad.write_text("job: !!python/object/apply:os.system ['true']\n")
     with pytest.raises(CallError, match="could not determine a constructor"):
         config.read(bad)
 

@@ -71,7 +71,7 @@ def splits():
 
 
 def adjective(english):
-    every = [*lex.COLOURS, *lex.OF_THINGS, *lex.OF_PEOPLE, *lex.OF_FOOD, *lex.MOODS, lex.GOOD, lex.GREAT, lex.FIRST]
+    every = [*lex.COLORS, *lex.OF_THINGS, *lex.OF_PEOPLE, *lex.OF_FOOD, *lex.MOODS, lex.GOOD, lex.GREAT, lex.FIRST]
     return next(a for a in every if a.english == english)
 
 

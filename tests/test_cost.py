@@ -25,7 +25,7 @@ from regard.layers.embedding import Embedding
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
 
-SLOW_MACHINE = Hardware("slow", {"float32": 1e9}, memory=1e6, bandwidth=1e6, source="made up", utilisation=0.5)
+SLOW_MACHINE = Hardware("slow", {"float32": 1e9}, memory=1e6, bandwidth=1e6, source="made up", utilization=0.5)
 
 
 def on_meta(make):
@@ -168,7 +168,7 @@ def test_activations_are_no_fewer_than_autograd_keeps_on_this_machine():
 def test_training_memory_is_sixteen_bytes_a_parameter_and_activations():
     cost = cost_of("gpt2")
     m = cost.memory
-    assert m.weights + m.gradients + m.optimiser == 16 * cost.parameters
+    assert m.weights + m.gradients + m.optimizer == 16 * cost.parameters
     assert m.training == 16 * cost.parameters + m.activations
 
 
@@ -212,9 +212,9 @@ def test_time_by_hand():
     assert cost.time.decoding_tokens_per_second == pytest.approx(4 / 400e-6)
 
 
-def test_utilisation_and_type_can_be_changed():
+def test_utilization_and_type_can_be_changed():
     usual = cost_of("vit-ti16", "h100").time
-    other = published_cost("vit-ti16", hardware=find("h100"), dtype="float32", utilisation=0.2).time
+    other = published_cost("vit-ti16", hardware=find("h100"), dtype="float32", utilization=0.2).time
     assert usual is not None
     assert other is not None
     assert usual.training_tokens_per_second / other.training_tokens_per_second == pytest.approx(2 * 989 / 67)
@@ -283,9 +283,9 @@ def test_a_type_that_the_hardware_has_no_figure_for_is_explained():
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5])
-def test_impossible_utilisation_is_refused(share):
-    with pytest.raises(CallError, match="utilisation="):
-        published_cost("vit-ti16", hardware=find("p100"), utilisation=share)
+def test_impossible_utilization_is_refused(share):
+    with pytest.raises(CallError, match="utilization="):
+        published_cost("vit-ti16", hardware=find("p100"), utilization=share)
 
 
 @pytest.mark.parametrize("attends", [False, True])

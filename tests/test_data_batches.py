@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batches import PairBatch, TokenBatches, pad_sentences
+from regard.data.batches import pad_sentences
 from regard.data.pairs import Pair
-from regard.data.store import PairStore, write_store
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
+from regard.inputs.text.pair_batches import PairBatch, TokenBatches
+from regard.inputs.text.pair_store import PairStore, write_store
 
 BUDGET = 600
 

@@ -6,11 +6,12 @@ import json
 import pytest
 from rich.console import Console
 
-from regard.data.check import CheckReport, check
+from regard.data.check_report import CheckReport
 from regard.data.check_table import check_table
-from regard.data.prepare import prepare
 from regard.errors import RegardError
-from regard.settings.data import PairDataSettings
+from regard.inputs.text.pair_check import check
+from regard.inputs.text.pair_prepare import prepare
+from regard.inputs.text.settings import PairDataSettings
 
 SOURCES = [f"n{number} is a number of value {number} today" for number in range(200)]
 TARGETS = [f"n{number} ist eine Zahl vom Wert {number} heute" for number in range(200)]

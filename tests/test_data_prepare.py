@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from regard.data.pairs import Bad, Pair
-from regard.data.prepare import prepare
-from regard.data.splits import Split, find_splits, text_hash
-from regard.data.store import PairStore, write_store
-from regard.data.tally import Tally
+from regard.data.read_report import Tally
+from regard.data.settings import TokenizerSettings
 from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
-from regard.settings.data import PairDataSettings, TokenizerSettings
+from regard.inputs.text.pair_prepare import prepare
+from regard.inputs.text.pair_store import PairStore, write_store
+from regard.inputs.text.settings import PairDataSettings
+from regard.inputs.text.splits import Split, find_splits, text_hash
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -63,12 +64,12 @@ def test_what_is_read_comes_back(made, tmp_path):
 def test_nothing_is_built_twice_while_nothing_changes(made, tmp_path):
     steps = []
     prepare(made, tmp_path / "cache", tell=steps.append)
-    assert [step.split()[0] for step in steps] == ["counting", "learning", "tokenising", "tokenising"]
+    assert [step.split()[0] for step in steps] == ["counting", "learning", "tokenizing", "tokenizing"]
     steps.clear()
     prepare(made, tmp_path / "cache", tell=steps.append)
     assert steps == []
     prepare(changed(made, max_length=5), tmp_path / "cache", tell=steps.append)
-    assert [step.split()[0] for step in steps] == ["tokenising", "tokenising"]
+    assert [step.split()[0] for step in steps] == ["tokenizing", "tokenizing"]
 
 
 @pytest.mark.parametrize("how", ["size", "time"])
@@ -101,7 +102,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.data.prepare.write_store", killed)
+    monkeypatch.setattr("regard.inputs.text.pair_prepare.write_store", killed)
     with pytest.raises(KeyboardInterrupt):
         prepare(made, tmp_path / "cache")
     assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary"}

@@ -1,4 +1,4 @@
-"""Tokenisers: text comes back as it was written, special tokens cannot be forged, places are right."""
+"""Tokenizers: text comes back as it was written, special tokens cannot be forged, places are right."""
 
 import re
 import subprocess
@@ -179,9 +179,9 @@ print(hashlib.sha256(Tokenizer.train(texts, {kind!r}, size=150).to_json().encode
     assert runs[0].stdout == runs[1].stdout
 
 
-def test_a_run_without_its_tokeniser_says_so(tmp_path):
+def test_a_run_without_its_tokenizer_says_so(tmp_path):
     Tokenizer.train(["a b"], "word").save(tmp_path / "tokenizer.json")
     assert Tokenizer.of_run(tmp_path).encode("a b")
     (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(RegardError, match=r"has lost its tokeniser"):
+    with pytest.raises(RegardError, match=r"has lost its tokenizer"):
         Tokenizer.of_run(tmp_path)

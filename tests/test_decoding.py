@@ -12,7 +12,7 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.decoding.protocol import END, PAD, START
 from regard.decoding.sample import draw, sample
-from regard.decoding.top import normaliser, top
+from regard.decoding.top import normalizer, top
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
 
@@ -244,6 +244,6 @@ def test_top_finds_what_sorting_finds(words, count):
     assert torch.equal(place[real], expected.indices[:, :count][real])
 
 
-def test_normaliser_is_the_logarithm_of_the_sum():
+def test_normalizer_is_the_logarithm_of_the_sum():
     logits = 50 * torch.randn(301, 1003, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(normaliser(logits), logits.logsumexp(1))
+    torch.testing.assert_close(normalizer(logits), logits.logsumexp(1))

@@ -13,7 +13,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import regard
-from picture_example import COLOURS, write_pictures
+from picture_example import COLORS, write_pictures
 from regard import config
 from regard.attention.positions import LearnedTextAndGrid
 from regard.cli import cli
@@ -22,16 +22,16 @@ from regard.corpora.shapes_seen import judged, said, seen
 from regard.errors import CallError
 from regard.layers.codebook import DECAY, Codebook, use
 from regard.models.drawer import DrawBatch
-from regard.tasks.draw import Draw
-from regard.tasks.draw_build import build_drawer
+from regard.outputs.picture.build import build_drawer
+from regard.outputs.picture.draw import Draw
 
 
 def tree(listed, **training):
     return {
-        "task": "draw",
+        "job": "draw",
         "data": {"train": str(listed), "split": "split", "height": 8, "width": 12, "max_length": 6, "workers": 1},
         "model": {
-            "tokeniser": {"stages": [16, 24], "codes": 24, "width": 4, "epochs": 40},
+            "tokenizer": {"stages": [16, 24], "codes": 24, "width": 4, "epochs": 40},
             "layers": 2, "width": 32, "heads": 2, "dropout": 0.0,
         },
         "training": {
@@ -121,37 +121,37 @@ def test_use_is_the_perplexity_of_codes():
 
 
 # --------------------------------------------------------------------------------------------------------- the model
-def model_and_batch(listed, tokenising):
+def model_and_batch(listed, tokenizing):
     torch.manual_seed(1)
     drawer = build_drawer(config.build(tree(listed), ""), words=11)
     pixels = torch.randint(0, 256, (3, 3, 8, 12), dtype=torch.uint8)
     text = torch.tensor([[4, 5, 3], [6, 3, 0], [7, 8, 3]])
-    return drawer, DrawBatch(pixels, text, tokenising)
+    return drawer, DrawBatch(pixels, text, tokenizing)
 
 
-@pytest.mark.parametrize("tokenising", [True, False])
-def test_each_stage_trains_its_own_part(listed, tokenising):
-    drawer, batch = model_and_batch(listed, tokenising)
+@pytest.mark.parametrize("tokenizing", [True, False])
+def test_each_stage_trains_its_own_part(listed, tokenizing):
+    drawer, batch = model_and_batch(listed, tokenizing)
     loss = drawer(batch)
     loss.total.backward()
     assert loss.count == 3 * 6
-    got, none = (drawer.tokeniser, drawer.writer) if tokenising else (drawer.writer, drawer.tokeniser)
+    got, none = (drawer.tokenizer, drawer.writer) if tokenizing else (drawer.writer, drawer.tokenizer)
     assert all(weight.grad is not None for weight in got.parameters())
     assert all(weight.grad is None for weight in none.parameters())
 
 
-def test_the_tokeniser_has_a_rate_of_its_own(listed):
-    settings = config.build(config.override(tree(listed), {"model.tokeniser.rate": 0.3}), "")
+def test_the_tokenizer_has_a_rate_of_its_own(listed):
+    settings = config.build(config.override(tree(listed), {"model.tokenizer.rate": 0.3}), "")
     drawer = build_drawer(settings, words=11)
     slower = {name for name, weight in drawer.named_parameters() if drawer.rates().get(weight, 1.0) == 0.3}
-    assert slower == {name for name, _ in drawer.named_parameters() if name.startswith("tokeniser.")}
+    assert slower == {name for name, _ in drawer.named_parameters() if name.startswith("tokenizer.")}
 
 
-@pytest.mark.parametrize("tokenising", [True, False])
-def test_a_row_without_text_counts_nothing(listed, tokenising):
-    drawer, batch = model_and_batch(listed, tokenising)
+@pytest.mark.parametrize("tokenizing", [True, False])
+def test_a_row_without_text_counts_nothing(listed, tokenizing):
+    drawer, batch = model_and_batch(listed, tokenizing)
     drawer.eval()
-    whole = [drawer(DrawBatch(batch.pixels[n : n + 1], batch.text[n : n + 1], tokenising)) for n in (0, 2)]
+    whole = [drawer(DrawBatch(batch.pixels[n : n + 1], batch.text[n : n + 1], tokenizing)) for n in (0, 2)]
     batch.text[1] = 0
     some = drawer(batch)
     assert some.count == sum(one.count for one in whole)
@@ -159,10 +159,10 @@ def test_a_row_without_text_counts_nothing(listed, tokenising):
 
 
 def test_scores_are_the_loss_and_know_the_text_and_the_past_alone(listed):
-    drawer, batch = model_and_batch(listed, tokenising=False)
+    drawer, batch = model_and_batch(listed, tokenizing=False)
     drawer.eval()
     drawer.text_weight = 0.0
-    codes = drawer.tokeniser.codes(batch.pixels)
+    codes = drawer.tokenizer.codes(batch.pixels)
     scores = drawer.scores(batch.text, codes)
     torch.testing.assert_close(-scores.sum(), drawer(batch).total)
     padded = torch.nn.functional.pad(batch.text, (0, 2))
@@ -186,16 +186,16 @@ def test_positions_of_a_text_and_then_of_rows_and_columns():
 
 # ------------------------------------------------------------------------------------------------------------ the job
 def test_it_draws_what_was_said(run):
-    assert isinstance(run.task, Draw)
+    assert isinstance(run.job, Draw)
     errors = []
     for left in ("red", "green", "blue"):
-        for right in COLOURS.keys() - {left}:
+        for right in COLORS.keys() - {left}:
             drawn = run.predict(f"{left} before {right}")
             assert drawn.picture.shape == (8, 12, 3)
             assert drawn.picture.dtype == np.uint8
             sides = drawn.picture[:, :4].mean((0, 1)), drawn.picture[:, -4:].mean((0, 1))
-            wanted = np.array(COLOURS[left]), np.array(COLOURS[right])
-            errors += [np.abs(side - colour).mean() for side, colour in zip(sides, wanted, strict=True)]
+            wanted = np.array(COLORS[left]), np.array(COLORS[right])
+            errors += [np.abs(side - color).mean() for side, color in zip(sides, wanted, strict=True)]
     assert np.median(errors) < 15
     assert max(errors) < 60
     assert run.predict("red before blue").image.size == (12, 8)
@@ -308,7 +308,7 @@ def test_what_a_drawing_has_not(run, listed):
 
 def test_a_run_of_match_says_which_candidate_fits_best(run, listed):
     recipe = {
-        "task": "match",
+        "job": "match",
         "data": {"train": str(listed), "split": "split", "height": 8, "width": 12, "max_length": 6, "workers": 1},
         "model": {
             "width": 8, "image": {"encoder": {"kind": "cnn", "stages": [16]}, "width": 8},
@@ -321,7 +321,7 @@ def test_a_run_of_match_says_which_candidate_fits_best(run, listed):
     judge = regard.train(file, output=listed.parent / "match")
     how = {"temperature": 2.0, "n_best": 4, "rerank": str(judge.folder)}
     drawn = run.predict("red before blue", **how)
-    cosines = judge.task.similarity(judge.model, list(drawn.pictures), ["red before blue"])[:, 0].tolist()
+    cosines = judge.job.similarity(judge.model, list(drawn.pictures), ["red before blue"])[:, 0].tolist()
     assert [one.score for one in drawn.n_best] == pytest.approx(cosines, abs=1e-5)
     assert cosines == sorted(cosines, reverse=True)
     values = run.evaluate(["decoding.rerank=" + str(judge.folder)]).values
@@ -331,7 +331,7 @@ def test_a_run_of_match_says_which_candidate_fits_best(run, listed):
 
 def test_a_stopped_run_goes_on_exactly_in_both_stages(listed, tmp_path):
     settings = tree(listed, max_epochs=4, schedule="constant", validate_every=100, save_every=100)
-    settings["model"]["tokeniser"]["epochs"] = 2
+    settings["model"]["tokenizer"]["epochs"] = 2
     file = tmp_path / "recipe.yaml"
     file.write_text(yaml.safe_dump(settings))
     whole = regard.train(file, output=tmp_path / "whole")
@@ -345,10 +345,10 @@ def test_a_stopped_run_goes_on_exactly_in_both_stages(listed, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data.height": 10}, r"model\.tokeniser\.stages.* regions of 4×4 pixels, which must divide data\.height=10"),
-        ({"training.max_epochs": 40}, r"training\.max_epochs=40 must be more than model\.tokeniser\.epochs=40"),
+        ({"data.height": 10}, r"model\.tokenizer\.stages.* regions of 4×4 pixels, which must divide data\.height=10"),
+        ({"training.max_epochs": 40}, r"training\.max_epochs=40 must be more than model\.tokenizer\.epochs=40"),
         ({"model.heads": 5}, r"model\.heads=5 must divide width=32"),
-        ({"model.tokeniser.stages": [12, 0]}, r"model\.tokeniser\.stages"),
+        ({"model.tokenizer.stages": [12, 0]}, r"model\.tokenizer\.stages"),
         ({"training.shard": True}, "cannot be shared out"),
     ],
 )

@@ -15,17 +15,17 @@ from regard import config
 from regard.cli import cli
 from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
-from regard.tasks.forecast import ForecastTask
+from regard.outputs.values.forecast import Forecasting
 
 MODELS = {
     "recurrent": {"kind": "recurrent", "width": 12, "dropout": 0.0},
     "previous": {"kind": "recurrent", "width": 12, "query": "previous", "score": "bilinear", "dropout": 0.0},
     "initial": {"kind": "recurrent", "width": 12, "context": "initial", "dropout": 0.0},
     "transformer": {
-        "kind": "transformer", "width": 12, "heads": 3, "hidden": 20, "encoder_layers": 1, "decoder_layers": 1,
+        "kind": "transformer", "width": 12, "heads": 3, "feed_forward": 20, "encoder_layers": 1, "decoder_layers": 1,
         "dropout": 0.0,
     },
-    "patch": {"kind": "patch", "patch": 5, "stride": 3, "width": 12, "heads": 3, "hidden": 20, "layers": 1},
+    "patch": {"kind": "patch", "patch": 5, "stride": 3, "width": 12, "heads": 3, "feed_forward": 20, "layers": 1},
 }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def recipe(folder, model, *, data=None, **training):
 
     table = write_table(folder / "table.csv", waves())
     tree = {
-        "task": "forecast",
+        "job": "forecast",
         "data": {"train": str(table), "look_back": 13, "horizon": 4, **(data or {})},
         "model": model,
         "training": {
@@ -80,7 +80,7 @@ def run(tmp_path_factory):
 def test_every_model_learns_a_wave(name, tmp_path):
     run = regard.train(recipe(tmp_path, MODELS[name]), output=tmp_path / "run")
     scores = run.evaluate().values
-    assert isinstance(run.task, ForecastTask)
+    assert isinstance(run.job, Forecasting)
     assert scores["mse"] < 0.3  # "as it was" is off by far more on a wave
     assert scores["mse"] < scores["mse_last"] / 4
     assert scores["mse_seasonal"] < 0.01

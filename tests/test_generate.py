@@ -12,15 +12,15 @@ import regard
 import regard.api
 from regard.commands.cost import cost
 from regard.commands.predict import predict
-from regard.data.text_store import TextCounts, TextStore
 from regard.decoding.continuing import Drawing, continued
 from regard.errors import CallError
 from regard.models.language_model import LanguageModel
+from regard.outputs.text.generate import Generate, build_language_model
+from regard.outputs.text.generate_settings import LanguageModelSettings
+from regard.outputs.text.plain_store import TextCounts, TextStore
+from regard.outputs.text.text_scoring import sliding, text_loss
+from regard.outputs.text.text_writing import Continuation
 from regard.serve.streaming import stream
-from regard.settings.generate import LanguageModelSettings
-from regard.tasks.generate import Generate, build_language_model
-from regard.tasks.text_scoring import sliding, text_loss
-from regard.tasks.text_writing import Continuation
 
 TEXT = "abcdefghij klmno.\n" * 40
 SMALL = {"layers": 1, "width": 32, "heads": 4, "context": 24}
@@ -31,8 +31,8 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generate")
     (folder / "text.txt").write_text(TEXT)
     recipe = folder / "recipe.yaml"
-    recipe.write_text("task: generate\ndata: {train: text.txt, tokenizer: {kind: character}}\n")
-    training = {"max_steps": 60, "max_tokens": 240, "learning_rate": 0.02, "optimiser": "muon", "warmup": 5}
+    recipe.write_text("job: generate\ndata: {train: text.txt, tokenizer: {kind: character}}\n")
+    training = {"max_steps": 60, "max_tokens": 240, "learning_rate": 0.02, "optimizer": "muon", "warmup": 5}
     return regard.train(
         recipe, data={"train": str(folder / "text.txt")}, output=folder / "run", model=SMALL,
         training={**training, "max_epochs": None, "schedule": "linear", "validate_every": 30},
@@ -40,7 +40,7 @@ def run(tmp_path_factory):
 
 
 def test_a_text_is_learnt_by_heart_and_continued(run):
-    assert isinstance(run.task, Generate)
+    assert isinstance(run.job, Generate)
     found = run.predict("abcd", temperature=0, max_length=40)
     assert (found.input + found.text).startswith("abcdefghij klmno.\nabcdefghij klmno.\n")
     assert found.score < 0
@@ -70,7 +70,7 @@ def test_several_prompts_of_unequal_length_come_out_as_they_do_alone(run):
 def test_evaluation_is_the_mean_of_log_probabilities_by_hand(run):
     scores = run.evaluate(["decoding.stride=1"]).values
     text = TEXT[int(0.9 * len(TEXT)) :]
-    tokens = [2, *run.task.tokenizer.encode(text), 3]
+    tokens = [2, *run.job.tokenizer.encode(text), 3]
     model, context, total = run.model.eval(), run.recipe.model.context, 0.0
     with torch.no_grad():
         for place in range(1, len(tokens)):
@@ -245,10 +245,10 @@ def test_repetition_penalty_by_hand_and_forbidden_tokens():
 
 
 def test_text_that_may_be_part_of_a_stop_text_is_held_back(run):
-    one = Continuation(run.task.tokenizer, "ab", stop=["ghi"])
+    one = Continuation(run.job.tokenizer, "ab", stop=["ghi"])
     news = []
     for letter in "cdefgjghij":
-        one.add(run.task.tokenizer.encode(letter)[0], -1.0)
+        one.add(run.job.tokenizer.encode(letter)[0], -1.0)
         news.append(one.news())
         if one.stopped:
             break

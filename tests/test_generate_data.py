@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import zstandard
 
-from regard.data import text_files as files
 from regard.data.kinds import END, START
 from regard.data.pairs import Bad
-from regard.data.text_batches import TextWindows
-from regard.data.text_files import Piece, read_pieces, text_files
-from regard.data.text_prepare import TextPart, prepare_text
-from regard.data.text_store import TextCounts, TextStore
 from regard.errors import CallError, RegardError
-from regard.settings.generate import TextDataSettings
+from regard.outputs.text import plain_files as files
+from regard.outputs.text.generate_settings import TextDataSettings
+from regard.outputs.text.plain_batches import TextWindows
+from regard.outputs.text.plain_files import Piece, read_pieces, text_files
+from regard.outputs.text.plain_prepare import TextPart, prepare_text
+from regard.outputs.text.plain_store import TextCounts, TextStore
 
 TEXT = "Ay, marry, sir.\n\nWho goes there?\nñandú — 日本語\n" * 3
 

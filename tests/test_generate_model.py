@@ -21,7 +21,7 @@ def test_gpt2_is_expressed_exactly():
             vocab_size=V, n_positions=13, n_embd=D, n_layer=L, n_head=H, n_inner=HIDDEN, initializer_range=0.3
         )
     ).eval()
-    ours = LanguageModel(V, D, H, L, max_length=13, hidden=HIDDEN, activation="gelu_tanh", norm_eps=1e-5).eval()
+    ours = LanguageModel(V, D, H, L, max_length=13, feed_forward=HIDDEN, activation="gelu_tanh", norm_eps=1e-5).eval()
     state = theirs.transformer
     with torch.no_grad():
         ours.decoder.embedding.table.weight.copy_(state.wte.weight)
@@ -53,7 +53,7 @@ def test_llama_is_expressed_exactly(tied):
     )  # fmt: skip
     theirs = transformers.LlamaForCausalLM(config).eval()
     ours = LanguageModel(
-        V, D, H, L, hidden=HIDDEN, positions="rotary", rotary_base=100.0, norm_kind="rms", norm_eps=1e-3,
+        V, D, H, L, feed_forward=HIDDEN, positions="rotary", rotary_base=100.0, norm_kind="rms", norm_eps=1e-3,
         activation="swiglu", bias=False, kv_heads=1, tied=tied,
     ).eval()  # fmt: skip
     state = theirs.model
@@ -85,7 +85,7 @@ KINDS = {
 @torch.no_grad()
 def test_a_prompt_read_at_once_and_steps_after_it_equal_the_whole(kind):
     torch.manual_seed(3)
-    model = LanguageModel(V, D, H, L, max_length=13, hidden=HIDDEN, **KINDS[kind]).double().eval()
+    model = LanguageModel(V, D, H, L, max_length=13, feed_forward=HIDDEN, **KINDS[kind]).double().eval()
     x = tokens(rows=3)
     whole = model.features(x)
     features, state = model.read(x[:, :5], model.start(3, places=7))  # smaller than the text: it has to grow

@@ -13,17 +13,17 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data import image_worker
-from regard.data.image_augment import OPERATIONS, augmented, chance_of, mixed_with
-from regard.data.image_batches import ahead
-from regard.data.image_prepare import sources_of
-from regard.data.image_sources import PictureSource, find_input, open_tar
-from regard.data.image_store import PictureStore, write_pictures
-from regard.data.image_worker import Bytes, decode_all
-from regard.data.images import BadPictureError, Form, decode, from_array
 from regard.data.pairs import Bad, Columns
 from regard.errors import CallError, RegardError
-from regard.settings.images import PictureAugmentSettings, PictureSettings
+from regard.inputs.image import worker as image_worker
+from regard.inputs.image.augment import OPERATIONS, augmented, chance_of, mixed_with
+from regard.inputs.image.batches import ahead
+from regard.inputs.image.decode import BadPictureError, Form, decode, from_array
+from regard.inputs.image.prepare import sources_of
+from regard.inputs.image.settings import PictureAugmentSettings, PictureSettings
+from regard.inputs.image.sources import PictureSource, find_input, open_tar
+from regard.inputs.image.store import PictureStore, write_pictures
+from regard.inputs.image.worker import Bytes, decode_all
 
 FORM = Form(6, 10)
 
@@ -34,12 +34,12 @@ def saved(image, format="PNG", **options):
     return file.getvalue()
 
 
-def plain(colour=(200, 40, 90), size=(10, 6)):
-    return Image.new("RGB", size, colour)
+def plain(color=(200, 40, 90), size=(10, 6)):
+    return Image.new("RGB", size, color)
 
 
 @pytest.mark.parametrize(
-    ("image", "colour"),
+    ("image", "color"),
     [
         (plain(), (200, 40, 90)),
         (plain().convert("RGBA"), (200, 40, 90)),
@@ -51,20 +51,20 @@ def plain(colour=(200, 40, 90), size=(10, 6)):
         (Image.fromarray(np.full((6, 10), 65535, np.uint16)), (255, 255, 255)),
         (Image.fromarray(np.full((6, 10), 257 * 100, np.uint16)), (100, 100, 100)),
     ],
-    ids=["RGB", "RGBA", "clear", "LA", "P", "L", "1", "white 16", "grey 16"],
+    ids=["RGB", "RGBA", "clear", "LA", "P", "L", "1", "white 16", "gray 16"],
 )
-def test_every_mode_becomes_what_one_sees(image, colour):
+def test_every_mode_becomes_what_one_sees(image, color):
     pixels = decode(saved(image), FORM).pixels
     assert pixels.shape == (3, 6, 10)
     assert pixels.dtype == np.uint8
-    if colour is not None:
-        np.testing.assert_allclose(pixels.reshape(3, -1).mean(1), colour, atol=1)
+    if color is not None:
+        np.testing.assert_allclose(pixels.reshape(3, -1).mean(1), color, atol=1)
 
 
 def test_odd_files_are_used_and_noted():
     cmyk = decode(saved(plain().convert("CMYK"), "JPEG"), FORM, "a.jpg")
     assert abs(int(cmyk.pixels[0].mean()) - 200) < 12
-    assert cmyk.notes == ("CMYK: converted to RGB without a colour profile", "fewer than 8 pixels a side")
+    assert cmyk.notes == ("CMYK: converted to RGB without a color profile", "fewer than 8 pixels a side")
     large = Image.new("RGB", (20, 12), "red")
     animated = decode(saved(large, "GIF", save_all=True, append_images=[Image.new("RGB", (20, 12), "blue")]), FORM)
     assert "animated" in animated.notes[0]
@@ -184,8 +184,8 @@ def test_class_folders(tmp_path):
 
 
 def test_members_of_a_tar_are_read_in_place(tmp_path):
-    for name, colour in (("a", (9, 9, 9)), ("b", (80, 90, 100))):
-        plain(colour).save(tmp_path / f"{name}.png")
+    for name, color in (("a", (9, 9, 9)), ("b", (80, 90, 100))):
+        plain(color).save(tmp_path / f"{name}.png")
     with tarfile.open(tmp_path / "all.tar", "w") as archive:
         archive.add(tmp_path / "a.png", "images/a.png")
         archive.add(tmp_path / "b.png", "images/b.png")

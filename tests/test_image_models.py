@@ -14,21 +14,21 @@ from rich.console import Console
 import regard
 from regard import config
 from regard.data.check_table import check_table
-from regard.data.image_batches import Features, Pixels
-from regard.data.image_labels import PictureBatches
-from regard.data.image_prepare import form_of, store_of
 from regard.encoders.cnn import ConvNet, PositionAttention
 from regard.encoders.cnn_pretrained import EfficientNetLite0, weights_file
 from regard.encoders.image import VisionTransformer
-from regard.encoders.image_input import Colours, PictureEncoder
+from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
+from regard.inputs.image.batches import Features, Pixels
+from regard.inputs.image.labeled import PictureBatches
+from regard.inputs.image.pictures import frozen_features
+from regard.inputs.image.prepare import form_of, store_of
+from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
+from regard.job import takes
 from regard.layers.pooling import Pooling
 from regard.metrics.captions import caption_bleu, cider
 from regard.models.vision import PictureClassifier
-from regard.settings.images import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
-from regard.tasks.classify_image import ImageReader
-from regard.tasks.pictures import frozen_features
-from regard.tasks.task import takes
+from regard.outputs.labels.classify_image import ImageReader
 
 
 def test_efficientnet_is_the_packages():
@@ -91,7 +91,7 @@ def test_vision_transformers_have_the_papers_sizes(preset, millions):
     s = VisionTransformerSettings.model_validate({"preset": preset})
     assert s.width == VIT_SIZES[preset]["width"]
     with torch.device("meta"):
-        encoder = VisionTransformer((224, 224), s.patch, s.width, s.heads, s.layers, hidden=s.hidden)
+        encoder = VisionTransformer((224, 224), s.patch, s.width, s.heads, s.layers, feed_forward=s.feed_forward)
         model = PictureClassifier(encoder, Pooling("last"), s.width, 1000)
     assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
 
@@ -109,7 +109,7 @@ def test_a_hybrid_has_the_same_grid_and_another_stem():
 def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
     body = ConvNet((12, 20), [8, 16])
     encoder = PictureEncoder(
-        body, colours=Colours([0.4] * 3, [0.3] * 3), frozen=True, width=10, positions=True, dropout=0.0
+        body, colors=Colors([0.4] * 3, [0.3] * 3), frozen=True, width=10, positions=True, dropout=0.0
     ).train()
     assert not any(part.training for part in body.modules())
     pixels = torch.randint(0, 256, (2, 3, 12, 20), dtype=torch.uint8)
@@ -125,7 +125,7 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
 def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     recipe = config.build(tree(folder, CNN), "recipe")
     store = store_of(ImageReader(recipe)._sources()["train"], form_of(recipe.data), tmp_path)
-    encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colours=Colours([0.4], [0.3]), frozen=True)
+    encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
     table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
     assert table.shape == (3, len(store), 24, 8)
@@ -161,7 +161,7 @@ def write_folder(root):
 
 def tree(root, model, **data):
     return {
-        "task": "classify",
+        "job": "classify",
         "data": {
             "kind": "image", "train": str(root), "valid": str(root), "test": str(root), "height": 8, "width": 12,
             "channels": 1, **data,
@@ -174,7 +174,7 @@ def tree(root, model, **data):
     }  # fmt: skip
 
 
-VIT = {"kind": "vit", "patch": 4, "width": 16, "heads": 2, "layers": 2, "hidden": 24}
+VIT = {"kind": "vit", "patch": 4, "width": 16, "heads": 2, "layers": 2, "feed_forward": 24}
 CNN = {"kind": "cnn", "stages": [8, 16], "attention": [0], "head_dropout": 0.0}
 
 
@@ -190,8 +190,8 @@ def run(request, folder, tmp_path_factory):
 
 
 def test_a_classifier_learns_its_folder(run, folder):
-    assert isinstance(run.task.reader, ImageReader)
-    assert takes(run.task) == "image"  # the service offers an upload
+    assert isinstance(run.job.reader, ImageReader)
+    assert takes(run.job) == "image"  # the service offers an upload
     assert run.evaluate().values["accuracy"] > 90
     found = run.predict([str(folder / "above" / "3.png"), str(folder / "below" / "3.png")])
     assert [one.text for one in found] == ["above", "below"]
@@ -217,7 +217,7 @@ def test_where_a_classifier_looks(run, folder):
 
 
 def test_mixed_pictures_and_labels(run):
-    reader = run.task.reader
+    reader = run.job.reader
     store = store_of(reader._sources()["train"], form_of(reader.data), run.folder / "cache")
     how = PictureAugmentSettings(mixup=0.5)
     batches = PictureBatches(store, reader.labels, Pixels(store), 6, 60, augment=how, seed=1)
@@ -251,7 +251,7 @@ def test_wrong_models_for_pictures_are_named(folder):
         config.build(tree(folder, {**VIT, "patch": 5}), "")
     with pytest.raises(CallError, match=r"model\.kind.*does not read data\.kind=image; cnn, vit, efficientnet would"):
         config.build(tree(folder, {"kind": "recurrent"}), "")
-    with pytest.raises(CallError, match="reads colours"):
+    with pytest.raises(CallError, match="reads colors"):
         config.build(tree(folder, {"kind": "efficientnet"}), "")
 
 

@@ -8,16 +8,16 @@ import torch
 
 import regard
 from regard.commands.import_ import import_model
-from regard.data.batches import TokenBatches
-from regard.data.contrast import ContrastBatches
 from regard.data.pairs import Pair
-from regard.data.store import PairStore, write_store
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.inputs.text.pair_batches import TokenBatches
+from regard.inputs.text.pair_store import PairStore, write_store
+from regard.outputs.text.build import build_encoder
+from regard.outputs.vector.contrast_batches import ContrastBatches
+from regard.outputs.vector.encode import Encode
 from regard.pretrained import encoder, keep_settings
 from regard.pretrained.sources import find
-from regard.tasks.build import build_encoder
-from regard.tasks.encode import Encode
 
 transformers = pytest.importorskip("transformers", reason="parity needs transformers: pip install 'regard[dev]'")
 
@@ -73,10 +73,10 @@ def test_states_and_pooled_vector_are_those_of_transformers(tmp_path, act):
 def test_an_imported_run_predicts_scores_and_looks(tiny, tmp_path):
     folder, theirs = tiny
     report = import_model(str(folder), tmp_path / "run")
-    assert report.task == "encode"
+    assert report.job == "encode"
     assert report.parameters == sum(p.numel() for p in theirs.parameters())
     run = regard.load(tmp_path / "run")
-    assert isinstance(run.task, Encode)
+    assert isinstance(run.job, Encode)
     # "dogs sleep" → dog ##s sleep, and "WHO ?" is lower-cased as BERT's are.
     tokens = torch.tensor([[2, 6, 7, 8, 3]])
     with torch.no_grad():
@@ -198,7 +198,7 @@ def test_training_begins_with_an_imported_encoder_and_its_run_stands_alone(tiny,
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         f"""
-task: encode
+job: encode
 data: {{train: {tmp_path}/pairs.tsv, valid: {tmp_path}/pairs.tsv, test: {tmp_path}/pairs.tsv, max_length: 9,
   tokenizer: {{joint: true}}}}
 model: {{kind: pretrained, path: {tmp_path}/first, dropout: 0.0}}

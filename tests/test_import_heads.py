@@ -32,7 +32,7 @@ def test_a_classifier_of_texts(tmp_path):
     names = {0: "quiet", 1: "loud", 2: "asleep"}
     settings = transformers.BertConfig(**SIZES, id2label=names, label2id={name: index for index, name in names.items()})
     theirs = randomise(transformers.BertForSequenceClassification(settings), tmp_path / "hf")
-    assert import_model(str(tmp_path / "hf"), tmp_path / "run").task == "classify"
+    assert import_model(str(tmp_path / "hf"), tmp_path / "run").job == "classify"
     run = regard.load(tmp_path / "run")
     tokens = torch.tensor([[2, 6, 7, 8, 3]])
     with torch.no_grad():
@@ -54,7 +54,7 @@ def test_a_head_for_every_token_is_not_taken_for_one_of_texts(tmp_path):
 
 def test_a_reader(tmp_path):
     theirs = randomise(transformers.BertForQuestionAnswering(transformers.BertConfig(**SIZES)), tmp_path / "hf")
-    assert import_model(str(tmp_path / "hf"), tmp_path / "run").task == "answer"
+    assert import_model(str(tmp_path / "hf"), tmp_path / "run").job == "answer"
     run = regard.load(tmp_path / "run")
     question, document = torch.tensor([[9, 12, 10]]), torch.tensor([[5, 6, 7, 11, 12, 8]])
     tokens = torch.tensor([[2, 9, 12, 10, 3, 5, 6, 7, 11, 12, 8, 3]])
@@ -69,25 +69,25 @@ def test_a_reader(tmp_path):
     first, last = divmod(int(table.argmax()), 6)
     words = ["a", "dog", "s", "was", "tired", "sleep"]
     said = " ".join(words[first : last + 1]).replace("dog s", "dogs")
-    found = run.predict(run.task.inputs(["who tired ?\ta dogs was tired sleep"]))[0].text
+    found = run.predict(run.job.inputs(["who tired ?\ta dogs was tired sleep"]))[0].text
     assert found == said
 
 
-@pytest.mark.parametrize("normalised", [True, False])
-def test_a_classifier_of_pictures(tmp_path, normalised):
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_classifier_of_pictures(tmp_path, normalized):
     settings = transformers.ViTConfig(
         hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20, image_size=[12, 18],
         patch_size=6, num_labels=5,
     )  # fmt: skip
     theirs = randomise(transformers.ViTForImageClassification(settings), tmp_path / "hf")
     mean, deviation = [0.4, 0.5, 0.6], [0.2, 0.3, 0.25]
-    told = {"image_mean": mean, "image_std": deviation, "do_normalize": normalised, "rescale_factor": 1 / 255}
+    told = {"image_mean": mean, "image_std": deviation, "do_normalize": normalized, "rescale_factor": 1 / 255}
     (tmp_path / "hf" / "preprocessor_config.json").write_text(json.dumps(told))
-    assert import_model(str(tmp_path / "hf"), tmp_path / "run").task == "classify"
+    assert import_model(str(tmp_path / "hf"), tmp_path / "run").job == "classify"
     run = regard.load(tmp_path / "run")
     pixels = torch.randint(0, 256, (2, 3, 12, 18), generator=torch.Generator().manual_seed(5), dtype=torch.uint8)
     shift, scale = (
-        torch.tensor(x).view(3, 1, 1) if normalised else unit for x, unit in ((mean, 0.0), (deviation, 1.0))
+        torch.tensor(x).view(3, 1, 1) if normalized else unit for x, unit in ((mean, 0.0), (deviation, 1.0))
     )
     with torch.no_grad():
         expected = theirs((pixels / 255 - shift) / scale).logits

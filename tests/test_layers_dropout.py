@@ -20,7 +20,7 @@ def test_keeps_the_right_share_and_the_mean(p):
 
 
 def test_places_are_independent():
-    """Four places share one random integer: neighbours must not be dropped together."""
+    """Four places share one random integer: neighbors must not be dropped together."""
     torch.manual_seed(1)
     dropped = (Dropout(0.5)(torch.ones(40_000, 4)) == 0).double()
     correlation = torch.corrcoef(dropped.T) - torch.eye(4)

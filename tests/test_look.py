@@ -42,7 +42,7 @@ def test_columns_are_written_downwards_above_their_cells():
     assert [letters[i][0] for i in range(2, 5)] == list("the")
 
 
-def test_colours_where_the_terminal_has_them():
+def test_colors_where_the_terminal_has_them():
     text = drawn(force_terminal=True, color_system="truecolor", width=80)
     assert "\x1b[48;2;" in text
 
@@ -100,9 +100,9 @@ def shown_in_terminal(record, width=100, **how):
 
 
 @pytest.mark.parametrize("view", ["matrix", "lines", "grid", "text"])
-@pytest.mark.parametrize("colours", [{"no_color": True}, {"force_terminal": True, "color_system": "truecolor"}])
-def test_every_view_says_its_method_and_shows_hostile_tokens_as_text(view, colours):
-    text = shown_in_terminal(seen(columns=TOKENS, method="rollout"), width=400, view=view, console=colours)
+@pytest.mark.parametrize("colors", [{"no_color": True}, {"force_terminal": True, "color_system": "truecolor"}])
+def test_every_view_says_its_method_and_shows_hostile_tokens_as_text(view, colors):
+    text = shown_in_terminal(seen(columns=TOKENS, method="rollout"), width=400, view=view, console=colors)
     assert "Method: rollout, attention followed back" in text
     if view in ("text", "lines"):
         assert HOSTILE in text
@@ -119,8 +119,8 @@ def test_the_grid_has_a_map_and_an_entropy_for_every_head():
 
 
 def test_maps_are_half_blocks_two_rows_to_a_line():
-    colours = {"force_terminal": True, "color_system": "truecolor"}
-    console = Console(file=StringIO(), **colours)
+    colors = {"force_terminal": True, "color_system": "truecolor"}
+    console = Console(file=StringIO(), **colors)
     drawn_map = small_map(np.random.default_rng(0).random((5, 7)), console)
     lines = drawn_map.plain.splitlines()
     assert [len(line) for line in lines] == [7, 7, 7]

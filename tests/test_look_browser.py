@@ -135,7 +135,7 @@ def test_layers_heads_words_and_special_tokens_can_be_chosen(visit):
     )
 
 
-def test_the_pointer_reads_cells_and_the_colours_are_painted(visit):
+def test_the_pointer_reads_cells_and_the_colors_are_painted(visit):
     record, tables = golden()
     page = visit(record)
     box = page.locator("canvas.over").bounding_box()
@@ -143,11 +143,11 @@ def test_the_pointer_reads_cells_and_the_colours_are_painted(visit):
     told = page.locator("output.readout").inner_text()
     value = float(told.rsplit(": ", 1)[1])
     assert np.isclose(tables.mean((0, 1)), value, atol=5.1e-5).any()
-    colours = page.evaluate(
+    colors = page.evaluate(
         "() => { const c = document.querySelector('.sheet canvas'); const d = c.getContext('2d')"
         ".getImageData(0, 0, c.width, c.height).data; return new Set(new Uint32Array(d.buffer)).size; }"
     )
-    assert colours > 20
+    assert colors > 20
 
 
 def test_every_other_view_draws_the_record(visit):
@@ -291,11 +291,11 @@ def test_sound_and_series_along_their_time(visit, signal):
     best = int(weights[1].argmax())
     told = page.locator("output.readout").first.inner_text()
     assert told == f"no looks most at {best * 0.25:g} s: {weights[1, best]:.4f}"
-    colours = page.evaluate(
+    colors = page.evaluate(
         "() => { const c = document.querySelector('canvas.signal'); const d = c.getContext('2d')"
         ".getImageData(0, 0, c.width, c.height).data; return new Set(new Uint32Array(d.buffer)).size; }"
     )
-    assert colours > 8
+    assert colors > 8
     np.testing.assert_allclose(numbers(page)[0], weights, atol=5.1e-5)
 
 

@@ -26,7 +26,7 @@ def run(tmp_path_factory):
     return regard.train(
         "translate-transformer",
         data={"train": str(pairs), "valid": str(pairs), "test": str(pairs), "tokenizer": {"kind": "bpe", "size": 60}},
-        model={"width": 16, "heads": 2, "hidden": 16, "encoder_layers": 3, "decoder_layers": 2},
+        model={"width": 16, "heads": 2, "feed_forward": 16, "encoder_layers": 3, "decoder_layers": 2},
         training={"max_steps": 2, "max_tokens": 200, "validate_every": 2},
         decoding={"max_length": 6, "beam": 3},
         output=folder / "run",

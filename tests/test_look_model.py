@@ -7,21 +7,28 @@ import torch
 from regard.attention import Trace
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
+from regard.job import Wish
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
-from regard.settings.model import RecurrentSettings, TransformerSettings
-from regard.settings.translate import TranslateRecipe
-from regard.tasks import gradients, looking
-from regard.tasks.build import build_seq2seq
-from regard.tasks.task import Wish
-from regard.tasks.translate import Translate
+from regard.outputs.text import gradients, looking
+from regard.outputs.text.build import build_seq2seq
+from regard.outputs.text.model_settings import RecurrentSettings, TransformerSettings
+from regard.outputs.text.translate import Translate
+from regard.outputs.text.translate_settings import TranslateRecipe
 
 TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 TEXT = "the red cat sees"
 SETTINGS = {
     # Different depths on the two sides, and heads that share keys and values.
     "transformer": TransformerSettings(
-        kind="transformer", width=24, heads=4, kv_heads=2, hidden=32, encoder_layers=3, decoder_layers=2, dropout=0.1
+        kind="transformer",
+        width=24,
+        heads=4,
+        kv_heads=2,
+        feed_forward=32,
+        encoder_layers=3,
+        decoder_layers=2,
+        dropout=0.1,
     ),
     "previous": RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive", query="previous"),
     "current": RecurrentSettings(kind="recurrent", width=20, embedding=12, score="bilinear", query="current"),
@@ -29,10 +36,10 @@ SETTINGS = {
 }
 
 
-def job(name, kind="bpe", **decoding):
+def make_job(name, kind="bpe", **decoding):
     tokenizer = Tokenizer.train(TEXTS, kind, size=40)
     recipe = TranslateRecipe.model_validate(
-        {"task": "translate", "data": {"train": "x.tsv"}, "model": SETTINGS[name].model_dump(), "decoding": decoding}
+        {"job": "translate", "data": {"train": "x.tsv"}, "model": SETTINGS[name].model_dump(), "decoding": decoding}
     )
     torch.manual_seed(1)
     return Translate(recipe, (tokenizer, tokenizer)), build_seq2seq(SETTINGS[name], tokenizer.size, tokenizer.size)
@@ -40,18 +47,18 @@ def job(name, kind="bpe", **decoding):
 
 @pytest.fixture(params=["transformer", "previous", "current"])
 def attending(request):
-    return job(request.param, beam=3, n_best=3, max_length=7)
+    return make_job(request.param, beam=3, n_best=3, max_length=7)
 
 
 def test_looking_changes_neither_output_nor_model(attending):
-    task, model = attending
-    before = [output.text for output in task.predict(model.eval(), [TEXT])[0].n_best]
+    job, model = attending
+    before = [output.text for output in job.predict(model.eval(), [TEXT])[0].n_best]
     model.train()  # somebody looks between two steps of training: dropout has no part in it
     state = {name: value.clone() for name, value in model.state_dict().items()}
     for method in METHODS:
         if method == "rollout" and "decoder.attention" in dict(model.named_modules()):
             continue  # told below
-        seen = task.look(model, TEXT, Wish(method=method))
+        seen = job.look(model, TEXT, Wish(method=method))
         assert [seen.output, *(beam.output for beam in seen.beams)] == before
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -59,11 +66,11 @@ def test_looking_changes_neither_output_nor_model(attending):
 
 
 def test_weights_are_those_of_decoding_the_winner_step_by_step(attending):
-    task, model = attending
+    job, model = attending
     model.eval()
-    seen = task.look(model, TEXT)
-    winner = task._search(model, [TEXT])[0][0].tokens
-    state = model.start(model.encode(torch.tensor([[*task.source.encode(TEXT), 3]])))
+    seen = job.look(model, TEXT)
+    winner = job._search(model, [TEXT])[0][0].tokens
+    state = model.start(model.encode(torch.tensor([[*job.source.encode(TEXT), 3]])))
     with Trace(model) as steps, torch.no_grad():
         for token in [2, *winner]:
             _, state = model.step(torch.tensor([token]), state)
@@ -73,8 +80,8 @@ def test_weights_are_those_of_decoding_the_winner_step_by_step(attending):
 
 
 def test_a_record_has_all_kinds_at_their_own_depths():
-    task, model = job("transformer", beam=1, max_length=7)
-    seen = task.look(model, TEXT)
+    job, model = make_job("transformer", beam=1, max_length=7)
+    seen = job.look(model, TEXT)
     depth = {kind: [one.layer for one in seen.of_kind(kind)] for kind in seen.kinds}
     assert depth == {"cross": [0, 1], "encoder": [0, 1, 2], "decoder": [0, 1]}
     for attention in seen.attentions:
@@ -87,9 +94,9 @@ def test_a_record_has_all_kinds_at_their_own_depths():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "byte", "character", "word", "unigram"])
-def test_words_come_out_whole_with_every_tokeniser(kind):
-    task, model = job("previous", kind)
-    seen = task.look(model, TEXT, Wish(output="two blue dogs")).words()
+def test_words_come_out_whole_with_every_tokenizer(kind):
+    job, model = make_job("previous", kind)
+    seen = job.look(model, TEXT, Wish(output="two blue dogs")).words()
     assert seen.axes["source"].labels == [*TEXT.split(), "</s>"]
     assert seen.axes["target"].labels == ["two", "blue", "dogs", "</s>"]
     np.testing.assert_allclose(seen.matrix().weights.sum(-1), 1, rtol=1e-5)
@@ -97,8 +104,8 @@ def test_words_come_out_whole_with_every_tokeniser(kind):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "raw"])
 def test_every_method_has_rows_that_sum_to_one_or_to_nothing(method):
-    task, model = job("transformer")
-    seen = task.look(model, TEXT, Wish(output="one red cat", method=method))
+    job, model = make_job("transformer")
+    seen = job.look(model, TEXT, Wish(output="one red cat", method=method))
     assert seen.method == method
     for attention in seen.attentions:
         sums = attention.weights.sum(-1)
@@ -112,9 +119,9 @@ def test_every_method_has_rows_that_sum_to_one_or_to_nothing(method):
 @pytest.mark.parametrize("name", ["transformer", "previous", "current"])
 def test_gradients_by_weights_are_those_of_a_small_step(name):
     """The gradient of each step, against log p with one weight of the softmax's output moved by hand."""
-    task, model = job(name)
+    job, model = make_job(name)
     model = model.double().eval()
-    ids, tokens = task.source.encode(TEXT), task.target.encode("one cat")
+    ids, tokens = job.source.encode(TEXT), job.target.encode("one cat")
     raw = {one.name: one for one in looking.raw(model, ids, tokens)}
     layer = next(name for name, one in raw.items() if one.kind == "cross")
     found = gradients.by_weights(model, ids, tokens, {n: one.kind == "encoder" for n, one in raw.items()})[layer]
@@ -156,22 +163,22 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
 
 
 def test_gradients_in_groups_of_steps_are_the_same(monkeypatch):
-    task, model = job("transformer")
+    job, model = make_job("transformer")
     model.eval()
-    ids, tokens = task.source.encode(TEXT), task.target.encode("two blue dogs")
+    ids, tokens = job.source.encode(TEXT), job.target.encode("two blue dogs")
     together = gradients.by_input(model, ids, tokens)[1]
     monkeypatch.setattr(gradients, "GROUP", 2 * (max(len(ids), len(tokens)) + 1))
     np.testing.assert_allclose(gradients.by_input(model, ids, tokens)[1], together, atol=1e-6)
 
 
 def test_norms_of_a_head_by_the_equation():
-    task, model = job("transformer")
+    job, model = make_job("transformer")
     model.eval()
-    seen = task.look(model, TEXT, Wish(output="one red cat", method="norm"))
-    raw = task.look(model, TEXT, Wish(output="one red cat")).of_kind("cross")[0]
+    seen = job.look(model, TEXT, Wish(output="one red cat", method="norm"))
+    raw = job.look(model, TEXT, Wish(output="one red cat")).of_kind("cross")[0]
     part = model.decoder.layers[0].cross
     with torch.no_grad():
-        memory = model.encode(torch.tensor([[*task.source.encode(TEXT), 3]])).vectors[0]
+        memory = model.encode(torch.tensor([[*job.source.encode(TEXT), 3]])).vectors[0]
         _, values = (memory @ part.project_kv.weight.T + part.project_kv.bias).split(part.sizes[1:], dim=-1)
         head, width = 3, 6  # head 3 has the second of the two sets of values
         brought = values[:, width : 2 * width] @ part.out.weight[:, head * width : (head + 1) * width].T
@@ -182,27 +189,27 @@ def test_norms_of_a_head_by_the_equation():
 
 
 def test_models_that_do_not_attend_are_told_so_and_can_still_be_asked():
-    task, model = job("no attention")
+    job, model = make_job("no attention")
     with pytest.raises(CallError, match="has no attention"):
-        task.look(model, TEXT)
+        job.look(model, TEXT)
     for method in ("input-gradient", "leave-one-out"):
-        assert task.look(model, TEXT, Wish(method=method, output="one")).matrix().weights.shape[1] > 1
+        assert job.look(model, TEXT, Wish(method=method, output="one")).matrix().weights.shape[1] > 1
 
 
 def test_wrong_wishes_are_named():
-    task, model = job("previous")
+    job, model = make_job("previous")
     with pytest.raises(CallError, match="takes a Transformer"):
-        task.look(model, TEXT, Wish(method="rollout"))
+        job.look(model, TEXT, Wish(method="rollout"))
     with pytest.raises(CallError, match="did you mean 'rollout'"):
-        task.look(model, TEXT, Wish(method="rolout"))
+        job.look(model, TEXT, Wish(method="rolout"))
     with pytest.raises(CallError, match="has no token"):
-        task.look(model, "")
+        job.look(model, "")
 
 
 def test_gold_reaches_the_card():
     from regard.look import card
 
-    task, model = job("transformer")
-    seen = task.look(model, TEXT, Wish("one red cat", gold=Gold(frozenset({(0, 0), (1, 1)}))))
+    job, model = make_job("transformer")
+    seen = job.look(model, TEXT, Wish("one red cat", gold=Gold(frozenset({(0, 0), (1, 1)}))))
     assert "alignment error" in [figure.name for figure in card(seen.words().matrix(), seen)]
     assert "alignment error" not in [figure.name for figure in card(seen.matrix("decoder"), seen)]

@@ -57,7 +57,7 @@ def test_images_of_any_library_are_the_same_image(given):
     np.testing.assert_array_equal(look.axis(grid=GRID, image=given).image, picture())
 
 
-def test_grey_images_and_large_ones():
+def test_gray_images_and_large_ones():
     np.testing.assert_array_equal(look.axis(grid=GRID, image=picture()[..., 0]).image, picture()[..., [0, 0, 0]])
     assert look.axis(grid=GRID, image=picture(300, 1200)).image.shape == (128, 512, 3)
     long = look.axis(times=range(4), signal=np.arange(9001.0))
@@ -106,7 +106,7 @@ def test_special_tokens_stand_beside_the_grid():
         (lambda: look.axis("ab", signal=[1.0]), "a signal needs the times"),
         (lambda: look.axis(times=[0, 2, 1]), "times go backwards"),
         (lambda: look.axis(grid=(2, 2), image=np.zeros((4, 4, 7))), "not of shape (4, 4, 7)"),
-        (lambda: look.axis(grid=(2, 2), image=np.full((4, 4), 3.0)), "undo the normalisation"),
+        (lambda: look.axis(grid=(2, 2), image=np.full((4, 4), 3.0)), "undo the normalization"),
         (lambda: look.axis(times=[0], signal=[np.nan]), "must be finite"),
         (lambda: look.axis(["[CLS]", "a"], grid=(1, 2)), "a grid of 1 × 2 does not fit 1 tokens"),
         (lambda: Shown(look.record(np.eye(2), ["a", "b"]), "overlay"), "an image or a time axis"),

@@ -14,21 +14,21 @@ from picture_example import write_pictures
 from regard import config
 from regard.cli import cli
 from regard.corpora.one_shape import one_shape
-from regard.data.image_batches import Captions, Pixels
-from regard.data.image_match import MatchBatches
-from regard.data.image_store import PictureStore
-from regard.data.labelled_batches import Frame
 from regard.errors import CallError, RegardError
+from regard.inputs.image.batches import Captions, Pixels
+from regard.inputs.image.store import PictureStore
+from regard.inputs.text.labeled_batches import Frame
 from regard.layers.contrast import contrast
 from regard.metrics.retrieval import blind_recall, ranks, recall
 from regard.models.two_towers import TwoTowers
-from regard.tasks.match import Match
-from regard.tasks.match_build import build_two_towers
+from regard.outputs.vector.match import Match
+from regard.outputs.vector.match_batches import MatchBatches
+from regard.outputs.vector.match_build import build_two_towers
 
 
 def tree(listed, **model):
     return {
-        "task": "match",
+        "job": "match",
         "data": {
             "train": str(listed), "image": "image", "caption": "caption", "split": "split", "height": 12, "width": 20,
             "max_length": 8,
@@ -106,8 +106,8 @@ def test_blind_recall_is_what_random_orders_give():
 # ---------------------------------------------------------------------------------------------------------- batches
 def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
     store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
-    captions = Captions(store, run.task.tokenizer, 8)
-    frame = Frame.of(run.task.tokenizer.specials, first=False)
+    captions = Captions(store, run.job.tokenizer, 8)
+    frame = Frame.of(run.job.tokenizer.specials, first=False)
     batches = MatchBatches(captions, Pixels(store), frame, 15, 10**4, seed=3)
     assert [len(rows) for rows in batches.plan(0)] == [13]
     texts = []
@@ -115,7 +115,7 @@ def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
         (batch,) = batches.epoch(epoch)
         (rows,) = batches.plan(epoch)
         assert sorted(rows) == list(range(13))
-        said = [run.task.tokenizer.decode(ids.tolist()) for ids in batch.text]
+        said = [run.job.tokenizer.decode(ids.tolist()) for ids in batch.text]
         texts.append(dict(zip(rows.tolist(), said, strict=True)))
         for i, j in itertools.product(range(13), repeat=2):
             assert bool(batch.right[i, j]) == (said[j] in store.entries[rows[i]].texts)
@@ -134,7 +134,7 @@ def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
 
 # -------------------------------------------------------------------------------------------------------- the job
 def test_pictures_and_captions_find_each_other(run):
-    assert isinstance(run.task, Match)
+    assert isinstance(run.job, Match)
     scores = run.evaluate()
     assert scores.values["image_to_text_at_1"] > 80
     assert scores.values["text_to_image_at_1"] > 80
@@ -149,7 +149,7 @@ def test_labels_that_were_never_trained_on(run, listed):
     found = run.predict(path, labels=["red before blue", "green before white"], n_best=2)
     assert found.text == "red before blue"
     assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-5)
-    cosines = run.task.similarity(run.model, [path], ["red before blue", "green before white"])[0]
+    cosines = run.job.similarity(run.model, [path], ["red before blue", "green before white"])[0]
     expected = (run.model.scale.item() * cosines).softmax(0).tolist()
     assert list(found.probabilities.values()) == pytest.approx(expected, abs=1e-5)
     mixed = run.predict(path, labels=["red", "white"], templates=["{} before blue", "{} and then blue"])
@@ -222,7 +222,7 @@ def test_an_index_of_ones_own_folder(run, listed, tmp_path):
     best = json.loads(found.stdout)
     assert best[0]["picture"] == "below/1.png"
     assert [one["score"] for one in best] == sorted((one["score"] for one in best), reverse=True)
-    expected = run.task.similarity(run.model, [photos / "below" / "1.png"], ["red before blue"])
+    expected = run.job.similarity(run.model, [photos / "below" / "1.png"], ["red before blue"])
     assert best[0]["score"] == pytest.approx(float(expected), abs=1e-4)
     index = regard.open_index(file)
     assert index.like(photos / "below" / "7.png", k=1)[0].name == "below/7.png"
@@ -277,7 +277,7 @@ def test_the_service_takes_a_picture_and_labels(run, listed):
 
 VIT = {"kind": "vit", "patch": 4, "width": 24, "heads": 2, "layers": 1}
 CNN = {"kind": "cnn", "stages": [16, 24]}
-BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "hidden": 32, "max_positions": 12}
+BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "feed_forward": 32, "max_positions": 12}
 
 
 @pytest.mark.parametrize(
@@ -292,11 +292,11 @@ BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "hidden": 3
 )
 def test_every_tower(run, listed, change):
     recipe = config.build(config.override(tree(listed), change), "")
-    model = build_two_towers(recipe, run.task.tokenizer)
-    task = Match(recipe, run.task.tokenizer, captions=["red before blue"])
+    model = build_two_towers(recipe, run.job.tokenizer)
+    job = Match(recipe, run.job.tokenizer, captions=["red before blue"])
     path = str(listed.parent / "1.png")
-    assert task.similarity(model, [path, path], ["red", "blue", "green"]).shape == (2, 3)
-    record = task.look(model, path)
+    assert job.similarity(model, [path, path], ["red", "blue", "green"]).shape == (2, 3)
+    record = job.look(model, path)
     assert record.matrix("cross").columns.grid == (3, 5)
     assert record.output == "red before blue"
 

@@ -49,7 +49,7 @@ def test_text_scores_are_those_of_sacrebleu(ours, theirs):
     assert score.signature in str(score)
 
 
-def test_bleu_signature_names_case_and_tokeniser():
+def test_bleu_signature_names_case_and_tokenizer():
     assert "case:mixed" in bleu(HYPOTHESES, REFERENCES).signature
     assert "tok:13a" in bleu(HYPOTHESES, REFERENCES).signature
     shout = [text.upper() for text in HYPOTHESES]

@@ -26,7 +26,7 @@ KINDS = {
 
 def language_model(kind: str = "gpt2") -> LanguageModel:
     torch.manual_seed(5)
-    model = LanguageModel(V, D, H, L, max_length=13, hidden=HIDDEN, **KINDS[kind]).double().eval()
+    model = LanguageModel(V, D, H, L, max_length=13, feed_forward=HIDDEN, **KINDS[kind]).double().eval()
     with torch.no_grad():  # fresh weights are so small that attention hardly matters; these are not
         for parameter in model.parameters():
             parameter.mul_(5.0)
@@ -164,12 +164,12 @@ def test_language_model_learns_a_text_by_heart():
     torch.manual_seed(3)
     model = LanguageModel(V, 32, 4, 2, max_length=24)
     text = torch.cat([torch.tensor([2]), torch.randint(4, V, (20,)), torch.tensor([3])])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
     for _ in range(60):
         loss = model(TextBatch(text[None]))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (loss.total / loss.count).backward()
-        optimiser.step()
+        optimizer.step()
     assert loss.total.item() / loss.count < 0.05
     [[best]] = greedy(model.eval(), model.start(), Constraints(max_length=30))
     assert best.tokens == text[1:-1].tolist()
@@ -180,7 +180,7 @@ SIZE, PATCH = (12, 20), 4  # three rows of five patches
 
 def vision(classes: int = 7) -> ImageClassifier:
     torch.manual_seed(11)
-    model = ImageClassifier(VisionTransformer(SIZE, PATCH, D, H, L, hidden=HIDDEN, channels=2), D, classes)
+    model = ImageClassifier(VisionTransformer(SIZE, PATCH, D, H, L, feed_forward=HIDDEN, channels=2), D, classes)
     nn.init.normal_(model.output.weight)
     nn.init.normal_(model.encoder.summary)
     return model.eval()
@@ -235,12 +235,12 @@ def test_classifier_loss_is_torchs():
 
 def test_classifier_learns_its_images_by_heart():
     model, labels = vision().train(), torch.tensor([3, 0, 6, 2])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(25):
         loss = model(ImageBatch(images(), labels))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (loss.total / loss.count).backward()
-        optimiser.step()
+        optimizer.step()
     assert loss.correct == 4
 
 

@@ -12,7 +12,6 @@ from regard.attention.memory import Memory
 from regard.attention.positions import Learned, Sinusoidal
 from regard.attention.rotary import Rotary
 from regard.attention.trace import Trace
-from regard.data.batches import PairBatch
 from regard.decoders.decoder import share
 from regard.decoders.recurrent import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -21,6 +20,7 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
+from regard.inputs.text.pair_batches import PairBatch
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
@@ -340,12 +340,12 @@ def test_each_model_learns_to_reverse(name):
     source = some_tokens(8, 4, TARGET_WORDS, seed=8)
     target = torch.cat([source.flip(1), torch.full((8, 1), 3)], dim=1)
     model = Seq2Seq(RecurrentEncoder(Embedding(TARGET_WORDS, EMBEDDED), MEMORY), DECODERS[name](), tie="none")
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(200):
         loss = model(pairs(source, target))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (loss.total / loss.count).backward()
-        optimiser.step()
+        optimizer.step()
         if loss.total.item() < 0.1 * loss.count and int(loss.correct) == loss.count:
             break
     model.eval()

@@ -8,16 +8,16 @@ import torch
 
 from regard import api
 from regard.corpora.lag import LAG, lag
-from regard.data.series_files import find_roles
-from regard.data.series_prepare import Fitted, load_panel, prepare_series
-from regard.data.series_times import Step, as_number, calendar, find_step, labels
-from regard.data.series_windows import Layout, Scaler, WindowBatches, cut_times
 from regard.errors import CallError, RegardError
+from regard.inputs.series.files import find_roles
+from regard.inputs.series.prepare import Fitted, load_panel, prepare_series
+from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
+from regard.inputs.series.windows import Layout, Scaler, WindowBatches, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
-from regard.settings.forecast import PatchForecasterSettings, RecurrentForecasterSettings, SeriesDataSettings
-from regard.tasks.forecast_baselines import Linear, baselines
-from regard.tasks.forecast_build import build_forecaster
+from regard.outputs.values.baselines import Linear, baselines
+from regard.outputs.values.build import build_forecaster
+from regard.outputs.values.settings import PatchForecasterSettings, RecurrentForecasterSettings, SeriesDataSettings
 
 
 def seconds(text):
@@ -301,7 +301,7 @@ def test_the_instance_norm_is_undone():
 def test_taking_the_last_value_makes_levels_alike():
     torch.manual_seed(0)
     lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
-    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, hidden=7, instance_norm="last")
+    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, feed_forward=7, instance_norm="last")
     model = build_forecaster(how, lay).eval()
     past, known, level = torch.randn(2, 11, 3), torch.empty(2, 5, 0), torch.tensor([-7.0, 0.0, 100.0])
     expected = model.predict(past, known).squeeze(-1) + level
@@ -311,7 +311,7 @@ def test_taking_the_last_value_makes_levels_alike():
 def test_patches_read_each_target_alone():
     torch.manual_seed(0)
     lay = Layout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)
-    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, hidden=7, layers=2, shortcut=True)
+    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, feed_forward=7, layers=2, shortcut=True)
     model = build_forecaster(how, lay).eval()
     past, known = torch.randn(2, 14, 3), torch.empty(2, 5, 0)
     said = model.predict(past, known)

@@ -180,7 +180,7 @@ def test_answers_are_sent_at_once(client):
 def test_health_models_and_description(client, run):
     assert client.get("/health").json() == {"status": "ok"}
     models = client.get("/api/models").json()["models"]
-    assert [(one["name"], one["task"], one["looks"]) for one in models] == [
+    assert [(one["name"], one["job"], one["looks"]) for one in models] == [
         ("pairs", "translate", True),
         ("other", "translate", True),
     ]

@@ -13,7 +13,7 @@ from PIL import Image
 
 from regard import api, look
 from regard.errors import CallError
-from regard.tasks.task import PLAIN, Output, Prediction
+from regard.job import PLAIN, Output, Prediction
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 
 from regard.serve.limits import Limits  # isort: skip
@@ -52,8 +52,8 @@ class Spots:
         return look.record(weights, ["it"], look.axis(grid=(2, 3), image=image), input=str(path), output="it")
 
     def bright(self, path):
-        grey = np.array(Image.open(path).convert("L").resize((3, 2), Image.Resampling.BOX), dtype=np.float64).ravel()
-        return grey / grey.sum()
+        gray = np.array(Image.open(path).convert("L").resize((3, 2), Image.Resampling.BOX), dtype=np.float64).ravel()
+        return gray / gray.sum()
 
 
 def png(values=(10, 20, 30, 40, 50, 100)):

@@ -199,7 +199,7 @@ def test_bad_step_is_skipped_and_reported(tmp_path: Path, value: float) -> None:
     assert "epoch 3, batch 1" in messages[0]
     assert read_metrics(tmp_path / "metrics.jsonl")[-1]["skipped"] == 1
     before, after = (load_file(tmp_path / "state" / f"step-000000{step}" / "tensors.safetensors") for step in (12, 14))
-    name = "optimiser/inner.norm.weight.step"
+    name = "optimizer/inner.norm.weight.step"
     assert (before[name], after[name]) == (12, 13)  # two steps, one of them not taken
 
 

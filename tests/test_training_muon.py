@@ -7,7 +7,7 @@ from torch import nn
 from regard.errors import CallError
 from regard.settings.training import TrainingSettings
 from regard.training.muon import SIZE, Muon, hidden_matrices, orthogonal
-from regard.training.optimiser import Optimiser
+from regard.training.optimizer import Optimizer
 from regard.training.schedule import linear, schedule
 from test_training_resume import assert_same_run
 from training_example import new_model, train
@@ -48,17 +48,17 @@ def test_a_step_by_hand():
 
 def test_a_skipped_step_changes_nothing_even_if_the_gradient_is_nan():
     model = new_model()
-    optimiser = Optimiser(model, TrainingSettings(optimiser="muon"), lambda step: 0.1)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="muon"), lambda step: 0.1)
     for weight in model.parameters():
         weight.grad = torch.ones_like(weight)
-    optimiser.step(1, ONE, ZERO)
+    optimizer.step(1, ONE, ZERO)
     before = [w.detach().clone() for w in model.parameters()]
-    state = {name: value.clone() for name, value in optimiser.tensors().items()}
+    state = {name: value.clone() for name, value in optimizer.tensors().items()}
     for weight in model.parameters():
         weight.grad = torch.full_like(weight, torch.nan)
-    optimiser.step(2, ONE, ONE)
+    optimizer.step(2, ONE, ONE)
     assert all(torch.equal(w, b) for w, b in zip(model.parameters(), before, strict=True))
-    assert all(torch.equal(value, state[name]) for name, value in optimiser.tensors().items())
+    assert all(torch.equal(value, state[name]) for name, value in optimizer.tensors().items())
 
 
 def test_what_took_no_part_stays_as_it_is_and_does_not_decay():
@@ -73,20 +73,20 @@ def test_hidden_matrices_are_those_of_repeated_layers():
     model = new_model()
     names = {name for name, weight in model.named_parameters() if any(weight is w for w in hidden_matrices(model))}
     assert names == {"layers.0.weight", "layers.1.weight"}
-    optimiser = Optimiser(model, TrainingSettings(optimiser="muon"), lambda step: 0.1)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="muon"), lambda step: 0.1)
     for weight in model.parameters():
         weight.grad = torch.ones_like(weight)
-    optimiser.step(1, ONE, ZERO)
-    with_momentum = {name for name in optimiser.tensors() if name.endswith(".momentum")}
+    optimizer.step(1, ONE, ZERO)
+    with_momentum = {name for name in optimizer.tensors() if name.endswith(".momentum")}
     assert with_momentum == {"layers.0.weight.momentum", "layers.1.weight.momentum"}
-    assert "gru.weight_ih_l0.exp_avg" in optimiser.tensors()
+    assert "gru.weight_ih_l0.exp_avg" in optimizer.tensors()
 
 
 def test_muon_resumes_exactly(tmp_path):
     """At step 6 there is a validation anyway, so ending there leaves no trace in the history."""
-    train(tmp_path / "whole", optimiser="muon", max_epochs=2)
-    train(tmp_path / "parts", optimiser="muon", max_epochs=2, max_steps=6)
-    train(tmp_path / "parts", optimiser="muon", max_epochs=2)
+    train(tmp_path / "whole", optimizer="muon", max_epochs=2)
+    train(tmp_path / "parts", optimizer="muon", max_epochs=2, max_steps=6)
+    train(tmp_path / "parts", optimizer="muon", max_epochs=2)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -97,8 +97,8 @@ def test_linear_may_not_end_elsewhere_than_it_was_to(tmp_path):
 
 
 def test_muon_and_shards_are_refused():
-    [(field, why)] = TrainingSettings(optimiser="muon", shard=True).problems()
-    assert field == "optimiser"
+    [(field, why)] = TrainingSettings(optimizer="muon", shard=True).problems()
+    assert field == "optimizer"
     assert "whole matrices" in why
 
 

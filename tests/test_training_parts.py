@@ -1,4 +1,4 @@
-"""Schedules, optimiser, averaging, guard, settings and fingerprints, each against numbers worked out by hand."""
+"""Schedules, optimizer, averaging, guard, settings and fingerprints, each against numbers worked out by hand."""
 
 import math
 
@@ -12,7 +12,7 @@ from regard.training.average import Average
 from regard.training.fingerprint import differences
 from regard.training.guard import Guard
 from regard.training.limits import last_step, reached, share_done
-from regard.training.optimiser import Optimiser, decaying
+from regard.training.optimizer import Optimizer, decaying
 from regard.training.run import Run
 from regard.training.schedule import constant, cosine, inverse_sqrt, schedule
 from training_example import Model, new_model
@@ -46,7 +46,7 @@ def test_cosine_ends_where_the_run_does() -> None:
     assert last_step(chosen.model_copy(update={"max_steps": 7}), lambda epoch: 5) == 7
 
 
-# ------------------------------------------------------------------------------------------------------- optimiser
+# ------------------------------------------------------------------------------------------------------- optimizer
 def test_decay_spares_norms_biases_and_tied_embeddings() -> None:
     model = Model()
     names = {name for name, weight in model.named_parameters() if weight in decaying(model)}
@@ -58,7 +58,7 @@ def test_divided_step_equals_plain_adamw(decay_all: bool) -> None:
     """Dividing inside the kernel is dividing the gradient before it."""
     ours, plain = new_model(), new_model()
     chosen = TrainingSettings(weight_decay=0.1, decay_all=decay_all)
-    optimiser = Optimiser(ours, chosen, lambda step: 0.01 * step)
+    optimizer = Optimizer(ours, chosen, lambda step: 0.01 * step)
     decays = set(plain.parameters()) if decay_all else decaying(plain)
     reference = torch.optim.AdamW(
         [
@@ -74,7 +74,7 @@ def test_divided_step_equals_plain_adamw(decay_all: bool) -> None:
             mine.grad = theirs.grad * 7
         for group in reference.param_groups:
             group["lr"] = 0.01 * step
-        optimiser.step(step, torch.tensor(7.0), ZERO)
+        optimizer.step(step, torch.tensor(7.0), ZERO)
         reference.step()
     for mine, theirs in zip(ours.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
@@ -82,13 +82,13 @@ def test_divided_step_equals_plain_adamw(decay_all: bool) -> None:
 
 def test_skipped_step_leaves_everything_as_it_was() -> None:
     model = new_model()
-    optimiser = Optimiser(model, TrainingSettings(), lambda step: 0.1)
+    optimizer = Optimizer(model, TrainingSettings(), lambda step: 0.1)
 
     def take(value: float, skip: torch.Tensor) -> list[torch.Tensor]:
         for weight in model.parameters():
             weight.grad = torch.full_like(weight, value)
-        optimiser.step(1, ONE, skip)
-        return [tensor.clone() for tensor in (*model.parameters(), *optimiser.tensors().values())]
+        optimizer.step(1, ONE, skip)
+        return [tensor.clone() for tensor in (*model.parameters(), *optimizer.tensors().values())]
 
     before = take(1.0, ZERO)
     after = take(math.nan, ONE)
@@ -165,10 +165,10 @@ def test_limits() -> None:
 
 
 def test_differences_name_what_may_not_change() -> None:
-    old = {"task": "x", "about": "a", "model": {"width": 4}, "training": {"learning_rate": 1, "max_steps": 5}}
-    same = {"task": "x", "about": "b", "model": {"width": 4}, "training": {"learning_rate": 1, "max_steps": 9}}
+    old = {"job": "x", "about": "a", "model": {"width": 4}, "training": {"learning_rate": 1, "max_steps": 5}}
+    same = {"job": "x", "about": "b", "model": {"width": 4}, "training": {"learning_rate": 1, "max_steps": 9}}
     assert differences(old, same) == []
-    new = {"task": "x", "model": {"width": 8, "heads": 2}, "training": {"learning_rate": 2}}
+    new = {"job": "x", "model": {"width": 8, "heads": 2}, "training": {"learning_rate": 2}}
     assert differences(old, new) == [
         "model.heads: None → 2",
         "model.width: 4 → 8",

@@ -51,7 +51,7 @@ def report(tmp_path: Path) -> str:
     sections = [
         Section("By length", table(["words", "BLEU"], [("1–5", 44.25), (HOSTILE, 1)]), note="Longer is harder.")
     ]
-    config = {"task": HOSTILE, "training": {"betas": [0.9, 0.98]}, "model": {"inner": {"width": 17}}}
+    config = {"job": HOSTILE, "training": {"betas": [0.9, 0.98]}, "model": {"inner": {"width": 17}}}
     file = write_report(tmp_path, title=HOSTILE, config=config, scores={"bleu": 97.125}, sections=sections)
     return file.read_text(encoding="utf-8")
 

@@ -14,15 +14,15 @@ import regard
 import regard.config
 from regard.cli import cli
 from regard.corpora.tones import call, write
-from regard.data.audio import Sound, read_sound
-from regard.data.audio_windows import windows
 from regard.errors import CallError
+from regard.inputs.sound.recording import Sound, read_sound
+from regard.inputs.sound.windows import windows
+from regard.job import Output
 from regard.metrics.speech import error_rates, expected_times, median_times, middle_spans, peak_times, timing
-from regard.settings.transcribe import SoundSettings
-from regard.tasks.listening import Clock
-from regard.tasks.task import Output
-from regard.tasks.transcribe import Transcribe
-from regard.tasks.transcript import Heard, Transcript, in_order, text_grid, web_vtt
+from regard.outputs.text.listening import Clock
+from regard.outputs.text.transcribe import Transcribe
+from regard.outputs.text.transcribe_settings import SoundSettings
+from regard.outputs.text.transcript import Heard, Transcript, in_order, text_grid, web_vtt
 
 CALLS = 10
 
@@ -30,7 +30,7 @@ CALLS = 10
 def recipe(folder, **changes):
     write(folder / "calls", "train", CALLS)
     tree = {
-        "task": "transcribe",
+        "job": "transcribe",
         "data": {
             "train": str(folder / "calls"), "valid": str(folder / "calls"), "test": str(folder / "calls"),
             "sound": {"rate": 8000, "bands": 24, "window": 0.04, "hop": 0.02}, "tokenizer": {"kind": "character"},
@@ -64,7 +64,7 @@ def texts(count=CALLS):
 
 def test_what_was_learned_is_evaluated(trained):
     run, _ = trained
-    assert isinstance(run.task, Transcribe)
+    assert isinstance(run.job, Transcribe)
     scores = run.evaluate().values
     assert scores["exact_match"] >= 90
     assert scores["wer"] <= 10
@@ -75,7 +75,7 @@ def test_what_was_learned_is_evaluated(trained):
 def test_files_folders_and_samples_give_the_same_text(trained):
     run, folder = trained
     files = sorted((folder / "calls").glob("*.wav"))
-    assert run.task.inputs([str(folder / "calls")]) == files
+    assert run.job.inputs([str(folder / "calls")]) == files
     by_file = [found.text for found in run.predict([str(file) for file in files])]
     assert sum(said == text for said, text in zip(by_file, texts(), strict=True)) >= 9
     made = call("train", 0)
@@ -158,10 +158,10 @@ def test_recordings_that_cannot_be_used(trained, tmp_path):
     with pytest.raises(CallError, match=r"text\.wav: is not sound"):
         run.predict(str(tmp_path / "text.wav"))
     with pytest.raises(CallError, match="no such recording"):
-        run.task.inputs([str(tmp_path / "none.wav")])
+        run.job.inputs([str(tmp_path / "none.wav")])
     (tmp_path / "empty").mkdir()
     with pytest.raises(CallError, match="no recording in this folder"):
-        run.task.inputs([str(tmp_path / "empty")])
+        run.job.inputs([str(tmp_path / "empty")])
 
 
 def test_scores_are_what_decoding_says(trained):

@@ -15,17 +15,17 @@ import torch
 import regard
 from regard.attention import Trace
 from regard.errors import CallError, RegardError
-from regard.settings.decoding import DecodingSettings
-from regard.tasks import aligning
-from regard.tasks.search import search
-from regard.tasks.translate import Translate
+from regard.outputs.text import aligning
+from regard.outputs.text.search import search
+from regard.outputs.text.settings import DecodingSettings
+from regard.outputs.text.translate import Translate
 from regard.training.metrics import read_metrics
 
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "red": "rojo", "blue": "azul", "cat": "gato", "dog": "perro"}
 TINY = {
     "recurrent": {"kind": "recurrent", "width": 48, "embedding": 32, "dropout": 0.0},
     "transformer": {
-        "kind": "transformer", "width": 32, "heads": 2, "hidden": 64,
+        "kind": "transformer", "width": 32, "heads": 2, "feed_forward": 64,
         "encoder_layers": 1, "decoder_layers": 2, "dropout": 0.0, "label_smoothing": 0.0,
     },
 }  # fmt: skip
@@ -48,7 +48,7 @@ def recipe(folder, kind, **training):
 
     pairs = write_pairs(folder / "pairs.tsv")
     tree = {
-        "task": "translate",
+        "job": "translate",
         "data": {"train": str(pairs), "valid": str(pairs), "test": str(pairs), "tokenizer": {"kind": "word"}},
         "model": TINY[kind],
         "training": {
@@ -70,7 +70,7 @@ def run(request, tmp_path_factory):
 
 def test_translate_learns_its_tiny_data(run):
     scores = run.evaluate().values
-    assert isinstance(run.task, Translate)
+    assert isinstance(run.job, Translate)
     assert scores["exact_match"] > 90
     source, target = (run.folder.parent / "pairs.tsv").read_text().splitlines()[0].split("\t")
     assert run.predict(source).text == target
@@ -146,8 +146,8 @@ def test_looking_changes_nothing_and_shows_the_winner(run):
 
 def test_forced_weights_are_those_of_decoding_step_by_step(run):
     """The picture of a beam search's winner is what the decoder saw when it decoded."""
-    task, model = run.task, run.model
-    source = task.source.encode("three blue dog")
+    job, model = run.job, run.model
+    source = job.source.encode("three blue dog")
     how = DecodingSettings(beam=3, max_length=10)
     winner = search(model, [source], how)[0][0].tokens
     forced = aligning.forced(model, [source], [winner])[0]
@@ -161,12 +161,12 @@ def test_forced_weights_are_those_of_decoding_step_by_step(run):
 
 
 def test_unknown_words_are_replaced_through_attention(run):
-    task = run.task.under(run.recipe.model_copy(update={"decoding": DecodingSettings(beam=1, replace_unknown=True)}))
-    alignment = aligning.labelled(
-        {"decoder.attention": np.eye(3, 4, k=1)[None]}, task.source, task.target, "one Zebra cat", [5, 1]
+    job = run.job.under(run.recipe.model_copy(update={"decoding": DecodingSettings(beam=1, replace_unknown=True)}))
+    alignment = aligning.labeled(
+        {"decoder.attention": np.eye(3, 4, k=1)[None]}, job.source, job.target, "one Zebra cat", [5, 1]
     )
-    assert aligning.replacements(alignment, task.source, "one Zebra cat", [1, 1]) == ["Zebra", "cat"]
-    assert task.target.decode([5, 1], ["Zebra"]).endswith("Zebra")
+    assert aligning.replacements(alignment, job.source, "one Zebra cat", [1, 1]) == ["Zebra", "cat"]
+    assert job.target.decode([5, 1], ["Zebra"]).endswith("Zebra")
 
 
 def test_alignment_error_against_a_gold_file(run, tmp_path):

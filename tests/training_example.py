@@ -149,7 +149,7 @@ if __name__ == "__main__":
     arguments: dict[str, Any] = dict(argument.split("=", 1) for argument in sys.argv[2:])
     writes, kills = arguments.pop("die", ""), int(arguments.pop("kills", 0))
     sharded, dropped = arguments.pop("shard", "0") == "1", float(arguments.pop("dropout", 0.3))
-    import torch._dynamo  # the optimiser would import it in every forked process, which takes seconds
+    import torch._dynamo  # the optimizer would import it in every forked process, which takes seconds
 
     for number in filter(None, writes.split(",")):
         _train_and_die(sys.argv[1], arguments, int(number), None)

@@ -11,12 +11,13 @@ import torch
 from peers.messages import has, median_ratio, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
-from regard.data.batches import TokenBatches, pad_sentences
-from regard.data.prepare import PreparedPairs
+from regard.data.batches import pad_sentences
 from regard.decoding.protocol import END, PAD, START, UNKNOWN
+from regard.inputs.text.pair_batches import TokenBatches
+from regard.inputs.text.pair_prepare import PreparedPairs
 from regard.models.seq2seq import Seq2Seq
-from regard.settings.decoding import DecodingSettings
-from regard.tasks.search import search
+from regard.outputs.text.search import search
+from regard.outputs.text.settings import DecodingSettings
 
 LONGEST = 128  # tokens of an output, the end symbol not counted; the others do count it, and get one more
 Sentences = list[list[int]]

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from regard.attention.positions import sinusoids
 from regard.decoding.protocol import END, PAD, START
 from regard.models.seq2seq import Seq2Seq
-from regard.settings.model import TransformerSettings
-from regard.tasks.build import build_seq2seq
+from regard.outputs.text.build import build_seq2seq
+from regard.outputs.text.model_settings import TransformerSettings
 
 LAYERS, WIDTH, HIDDEN, HEADS, WORDS = 3, 256, 1024, 8, 8000
 DROPOUT, SMOOTHING = 0.1, 0.1
@@ -19,7 +19,7 @@ DROPOUT, SMOOTHING = 0.1, 0.1
 def ours(norm_first: bool) -> Seq2Seq:
     torch.manual_seed(0)
     how = {
-        "encoder_layers": LAYERS, "decoder_layers": LAYERS, "width": WIDTH, "hidden": HIDDEN, "heads": HEADS,
+        "encoder_layers": LAYERS, "decoder_layers": LAYERS, "width": WIDTH, "feed_forward": HIDDEN, "heads": HEADS,
         "norm_first": norm_first, "tied": "all", "dropout": DROPOUT, "label_smoothing": SMOOTHING,
     }  # fmt: skip
     return build_seq2seq(TransformerSettings.model_validate(how), WORDS, WORDS)

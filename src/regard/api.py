@@ -29,13 +29,13 @@ from regard import __version__, catalog, config, fine_tuning
 from regard.attention import Silence
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
+from regard.job import Job, Looks, Prediction, Scores, Streams, Watches, Wish
 from regard.look import AttentionRecord, History
+from regard.look.head_names import heads_called
 from regard.look.history import has_history, keep, load_history
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
-from regard.tasks.silencing import heads_called
-from regard.tasks.task import Looks, Prediction, Scores, Streams, Task, Watches, Wish
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
@@ -63,26 +63,26 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     folder = Path(output)
     with processes(recipe.training.device, recipe.training.shard) as parallel:
-        task = fine_tuning.started(recipe, folder, _task)
+        job = fine_tuning.started(recipe, folder, _task)
         with parallel.main_first():
             if parallel.main and not (folder / "state").exists():
-                _check(task, folder)
-            task.prepare(folder / "cache")
-        model = task.build()
+                _check(job, folder)
+            job.prepare(folder / "cache")
+        model = job.build()
         if parallel.main and not (folder / CONFIG).exists():
-            _keep(task, folder)
-        fine_tuning.initialise(model, recipe, folder, tell=parallel.main)
-        identity = config.as_tree(recipe) | {DATA: task.fingerprint()}
+            _keep(job, folder)
+        fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
+        identity = config.as_tree(recipe) | {DATA: job.fingerprint()}
         result = fit(
-            model, task.batches(), recipe.training, folder,
-            evaluate=task.validate, sample=task.sample, watch=_watch(task, folder),
+            model, job.batches(), recipe.training, folder,
+            evaluate=job.validate, sample=job.sample, watch=_watch(job, folder),
             config=identity, complete=_complete, parallel=parallel,
         )  # fmt: skip
         if parallel.main:
-            _keep(task, folder)  # anew: limits may have been raised
+            _keep(job, folder)  # anew: limits may have been raised
             _write(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
-            _write(folder / "README.md", _card(task.recipe, folder, _summary(model, result)))
-            _report(task, folder)
+            _write(folder / "README.md", _card(job.recipe, folder, _summary(model, result)))
+            _report(job, folder)
         with parallel.main_first():
             return load(folder)
 
@@ -96,40 +96,40 @@ def _complete(old: dict[str, Any]) -> dict[str, Any]:
         return old
 
 
-def _watch(task: Task, folder: Path) -> Callable[[nn.Module, int], None] | None:
+def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
     """Keeps attention at every validation, for the view of it as training goes on."""
-    most = task.recipe.training.looks
-    if not most or not isinstance(task, Watches):
+    most = job.recipe.training.looks
+    if not most or not isinstance(job, Watches):
         return None
 
     def watch(model: nn.Module, step: int) -> None:
-        for number, record in enumerate(task.watch(model, most)):
+        for number, record in enumerate(job.watch(model, most)):
             keep(replace(record, model=folder.name), folder, number, step)
 
     return watch
 
 
-def _check(task: Task, folder: Path) -> None:
+def _check(job: Job, folder: Path) -> None:
     """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
-    report = task.check(folder / "cache")
+    report = job.check(folder / "cache")
     if report.findings:
         Console(stderr=True).print(check_table(report))
     report.refuse_if_errors()
 
 
-def _keep(task: Task, folder: Path) -> None:
+def _keep(job: Job, folder: Path) -> None:
     """All that prediction needs beside the weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    task.save(folder)
-    _write(folder / CONFIG, yaml.safe_dump(config.as_tree(task.recipe), allow_unicode=True, sort_keys=False))
+    job.save(folder)
+    _write(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
 
 
-def _report(task: Task, folder: Path) -> None:
+def _report(job: Job, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
-    model = task.build()
+    model = job.build()
     load_model(model, folder / WEIGHTS)  # knows about weights that two layers share
-    pictures = [Section(*picture) for picture in task.pictures(model.eval())]
-    about, tree = task.recipe.about, config.as_tree(task.recipe)
+    pictures = [Section(*picture) for picture in job.pictures(model.eval())]
+    about, tree = job.recipe.about, config.as_tree(job.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
 
 
@@ -139,7 +139,7 @@ def _card(recipe: Recipe, folder: Path, summary: dict[str, Any]) -> str:
     lines = [
         f"# {folder.name}",
         "",
-        recipe.about or f"A model for the job `{recipe.task}`.",
+        recipe.about or f"A model for the job `{recipe.job}`.",
         "",
         f"{summary['parameters']:,} parameters; {summary['step']:,} steps in {summary['seconds']:.0f} s, ended by"
         f" `{summary['stopped_by']}`. Validation: {', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
@@ -170,16 +170,16 @@ def load(folder: str | Path) -> "Run":
     if not (folder / CONFIG).is_file():
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
-    task = _task(recipe)
-    task.restore(folder)
-    model = task.build()
+    job = _task(recipe)
+    job.restore(folder)
+    model = job.build()
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     try:
         load_model(model, folder / WEIGHTS)
     except (SafetensorError, RuntimeError) as error:
         raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
-    return Run(folder, recipe, task, model.to(pick_device(recipe.training.device)).eval())
+    return Run(folder, recipe, job, model.to(pick_device(recipe.training.device)).eval())
 
 
 def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
@@ -195,7 +195,7 @@ class Run:
 
     folder: Path
     recipe: Recipe
-    task: Task
+    job: Job
     model: nn.Module
 
     @overload
@@ -220,9 +220,9 @@ class Run:
         """
         single = isinstance(inputs, str | Path | Mapping)  # a text, a file, a table
         given = [inputs] if single else list(inputs)
-        task = self._with(overrides, {"decoding": decoding})
-        with self._silence(task, given, without):
-            found = task.predict(self.model, given, prefix=prefix, attention=attention)
+        job = self._with(overrides, {"decoding": decoding})
+        with self._silence(job, given, without):
+            found = job.predict(self.model, given, prefix=prefix, attention=attention)
         return found[0] if single else found
 
     def stream(self, text: str, overrides: Overrides = (), *, prefix: str = "", **decoding: Any) -> Iterator[str]:
@@ -233,16 +233,16 @@ class Run:
         self, text: str, overrides: Overrides = (), *, prefix: str = "", **decoding: Any
     ) -> Iterator[tuple[str, float]]:
         """The same, with the log-probability of all that was written so far."""
-        task = self._with(overrides, {"decoding": decoding})
-        if not isinstance(task, Streams):
-            raise CallError(f"the job {self.recipe.task!r} writes nothing that could be streamed")
-        return task.stream(self.model, text, prefix=prefix)
+        job = self._with(overrides, {"decoding": decoding})
+        if not isinstance(job, Streams):
+            raise CallError(f"the job {self.recipe.job!r} writes nothing that could be streamed")
+        return job.stream(self.model, text, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs: each comes back with its log-probability as its score."""
         if len(inputs) != len(outputs):
             raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
-        return self.task.score(self.model, inputs, outputs)
+        return self.job.score(self.model, inputs, outputs)
 
     def look(
         self,
@@ -264,27 +264,27 @@ class Run:
         evidence is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
         begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
-        task = self._with(overrides, {"decoding": decoding})
-        if not isinstance(task, Looks):
-            raise CallError(f"the job {self.recipe.task!r} cannot be looked at yet")
+        job = self._with(overrides, {"decoding": decoding})
+        if not isinstance(job, Looks):
+            raise CallError(f"the job {self.recipe.job!r} cannot be looked at yet")
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        if prefix and not getattr(task, "takes_prefix", False):
-            raise CallError(f"the job {self.recipe.task!r} cannot be made to begin with a prefix: leave it out")
+        if prefix and not getattr(job, "takes_prefix", False):
+            raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
         wish = Wish(output, method, gold, layer, head, self.folder.name, prefix)
-        with self._silence(task, [text], without):
-            record = task.look(self.model, text, wish)
+        with self._silence(job, [text], without):
+            record = job.look(self.model, text, wish)
         return replace(record, without=tuple(without))
 
-    def _silence(self, task: Task, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
+    def _silence(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
         if not without:
             return nullcontext()
-        if not isinstance(task, Looks):
-            raise CallError(f"the job {self.recipe.task!r} has no heads that could be left out")
+        if not isinstance(job, Looks):
+            raise CallError(f"the job {self.recipe.job!r} has no heads that could be left out")
         if not inputs:
             return nullcontext()
-        return Silence(heads_called(without, self.model, task.look(self.model, inputs[0])))
+        return Silence(heads_called(without, self.model, job.look(self.model, inputs[0])))
 
     def history_of_looks(self, number: int = 0) -> History:
         """Attention on validation input `number`, at every validation of the training (`training.looks`)."""
@@ -315,12 +315,12 @@ class Run:
             raise CallError(f"{self.folder} is not trained to its end: the same `regard train` goes on with it")
         return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
 
-    def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Task:
-        """The same task under a recipe with changes."""
+    def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Job:
+        """The same job under a recipe with changes."""
         tree = config.override(config.as_tree(self.recipe), overrides)
         tree = config.override(tree, {key: value for key, value in sections.items() if value})
-        return self.task.under(config.build(tree, str(self.folder)))
+        return self.job.under(config.build(tree, str(self.folder)))
 
 
-def _task(recipe: Recipe) -> Task:
-    return catalog.find(catalog.TASKS, recipe.task)(recipe)
+def _task(recipe: Recipe) -> Job:
+    return catalog.find(catalog.JOBS, recipe.job)(recipe)

@@ -23,23 +23,23 @@ POSITIONS = {
     "relative": "regard.attention:RelativeBias",
 }
 
-TASKS = {
-    "answer": "regard.tasks.answer:AnswerQuestions",
-    "caption": "regard.tasks.caption:Caption",
-    "classify": "regard.tasks.classify:Classify",
-    "draw": "regard.tasks.draw:Draw",
-    "encode": "regard.tasks.encode:Encode",
-    "forecast": "regard.tasks.forecast:ForecastTask",
-    "generate": "regard.tasks.generate:Generate",
-    "match": "regard.tasks.match:Match",
-    "transcribe": "regard.tasks.transcribe:Transcribe",
-    "translate": "regard.tasks.translate:Translate",
+JOBS = {
+    "answer": "regard.outputs.span.answer:AnswerQuestions",
+    "caption": "regard.outputs.text.caption:Caption",
+    "classify": "regard.outputs.labels.classify:Classify",
+    "draw": "regard.outputs.picture.draw:Draw",
+    "encode": "regard.outputs.vector.encode:Encode",
+    "forecast": "regard.outputs.values.forecast:Forecasting",
+    "generate": "regard.outputs.text.generate:Generate",
+    "match": "regard.outputs.vector.match:Match",
+    "transcribe": "regard.outputs.text.transcribe:Transcribe",
+    "translate": "regard.outputs.text.translate:Translate",
 }
 
 #: What reads the inputs of classification, by `data.kind`.
 READERS = {
-    "image": "regard.tasks.classify_image:ImageReader",
-    "text": "regard.tasks.classify_text:TextReader",
+    "image": "regard.outputs.labels.classify_image:ImageReader",
+    "text": "regard.outputs.labels.classify_text:TextReader",
 }
 
 

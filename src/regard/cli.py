@@ -221,7 +221,7 @@ def predict(
 @click.option("--method", default="raw", help="raw, rollout, norm, gradient, input-gradient, leave-one-out.")
 @click.option("--words", is_flag=True, help="Merge sub-words into words.")
 @click.option("--no-specials", is_flag=True, help="Hide begin, end and padding.")
-@click.option("--log", is_flag=True, help="Colours on a logarithmic scale.")
+@click.option("--log", is_flag=True, help="Colors on a logarithmic scale.")
 @click.option("--target", help="Force this output, instead of the model's own.")
 @click.option("--prefix", default="", help="Text that the output has to begin with.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
@@ -360,7 +360,7 @@ def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
 @click.option("--batch", type=click.IntRange(min=1), help="Sequences in a batch.")
 @click.option("--length", type=click.IntRange(min=1), help="Tokens of a sequence.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Of the arithmetic.")
-@click.option("--utilisation", type=click.FloatRange(0, 1, min_open=True), help="Share of the peak that is reached.")
+@click.option("--utilization", type=click.FloatRange(0, 1, min_open=True), help="Share of the peak that is reached.")
 @json_option
 def cost(
     recipe: str,
@@ -369,13 +369,13 @@ def cost(
     batch: int | None,
     length: int | None,
     dtype: str | None,
-    utilisation: float | None,
+    utilization: float | None,
     as_json: bool,
 ) -> None:
     """Parameters, FLOPs, memory and time of a model not yet built."""
     from regard.commands.cost import cost as run_cost
 
-    result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilisation=utilisation)
+    result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilization=utilization)
     emit(result.as_dict()) if as_json else show_table(result.table())
 
 

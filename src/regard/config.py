@@ -17,10 +17,11 @@ import yaml
 from pydantic import ValidationError
 
 from regard.errors import CallError, nearest
-from regard.settings import generate, model
+from regard.jobs import JOBS
+from regard.outputs.text import generate_settings as generate
+from regard.outputs.text import model_settings as model
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
-from regard.settings.tasks import TASKS
 
 SIZES = model.SIZES | generate.SIZES
 Tree = dict[str, Any]
@@ -73,7 +74,7 @@ def load_yaml(file: Path) -> Tree:
         raise CallError(f"{file}{line}: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(tree, dict):
         raise CallError(
-            f"{file}: a recipe is a mapping of sections (task, data, model, training), not {type(tree).__name__}"
+            f"{file}: a recipe is a mapping of sections (job, data, model, training), not {type(tree).__name__}"
         )
     tree = _expand(tree, file)
     if "extends" in tree:
@@ -165,16 +166,16 @@ def _with_model_of_start(tree: Tree) -> Tree:
             f"start={run}: {'has no config.yaml: it is not a run' if Path(run).exists() else 'is not there'}"
         )
     kept = load_yaml(Path(run) / "config.yaml")
-    return {**tree, "model": kept["model"]} if kept.get("task") == tree.get("task") and "model" in kept else tree
+    return {**tree, "model": kept["model"]} if kept.get("job") == tree.get("job") and "model" in kept else tree
 
 
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:
     """A tree of plain values → settings."""
-    task = tree.get("task")
-    if task not in TASKS:
-        hint = nearest(str(task), TASKS) if task is not None else f"; choose from {', '.join(TASKS)}"
-        raise CallError(f"{origin}: task={task!r} is not a job that regard knows{hint}")
-    kind = TASKS[str(task)]
+    job = tree.get("job")
+    if job not in JOBS:
+        hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
+        raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
+    kind = JOBS[str(job)]
     settings, mistakes = _validate(kind, tree)
     if mistakes:
         head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
@@ -316,12 +317,12 @@ def show(settings: Settings, indent: int = 0) -> str:
 
 def schema() -> Tree:
     """A JSON schema of recipes, for editors that complete and check YAML."""
-    jobs = [kind.model_json_schema(ref_template="#/$defs/{model}") for kind in TASKS.values()]
+    jobs = [kind.model_json_schema(ref_template="#/$defs/{model}") for kind in JOBS.values()]
     definitions: Tree = {}
     for job in jobs:
         definitions |= job.pop("$defs", {})
         job["properties"]["extends"] = {"type": "string", "description": "A packaged recipe or file to start from"}
-        job["required"] = ["task"]
+        job["required"] = ["job"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A recipe of regard",

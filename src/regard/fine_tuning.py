@@ -1,10 +1,10 @@
-"""Training that starts from another run: its tokenisers, its weights, and what of them stays as it is.
+"""Training that starts from another run: its tokenizers, its weights, and what of them stays as it is.
 
     start: runs/base          all weights whose names and shapes fit; rows of tables by token, where vocabularies differ
     training.freeze: [...]    these stay as they are
     training.lora: {...}      all of them stay, and low-rank adapters learn; what is new to this model learns, too
 
-A run that goes on takes nothing from the start again: its own folder has its tokenisers and weights.
+A run that goes on takes nothing from the start again: its own folder has its tokenizers and weights.
 """
 
 import json
@@ -21,31 +21,31 @@ from torch import nn
 from regard import config
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.job import Job
 from regard.settings.recipe import Recipe
-from regard.tasks.task import Task
 from regard.training.lora import adapt
 from regard.training.starting import Vocabulary, freeze, start_from
 
 RECORD = "start.json"  # what was taken, in the folder of the run
 
 
-def started(recipe: Recipe, folder: Path, task_of: Callable[[Recipe], Task]) -> Task:
-    """The job, with the tokenisers of the start, or of its own folder if it goes on."""
+def started(recipe: Recipe, folder: Path, task_of: Callable[[Recipe], Job]) -> Job:
+    """The job, with the tokenizers of the start, or of its own folder if it goes on."""
     if recipe.training.lora is not None and recipe.start is None:
         raise CallError("training.lora adapts a trained model: say which, start=RUN")
     if recipe.start is None:
         return task_of(recipe)
     origin = folder if _goes_on(folder) else Path(recipe.start.run)
     kept = _recipe_of(origin)
-    if kept.task != recipe.task or (recipe.start.vocabulary == "new" and origin != folder):
+    if kept.job != recipe.job or (recipe.start.vocabulary == "new" and origin != folder):
         return task_of(recipe)
     before = task_of(kept)
     before.restore(origin)
     return before.under(recipe)
 
 
-def initialise(model: nn.Module, recipe: Recipe, folder: Path, *, tell: bool) -> None:
-    """Weights of the start into a model that is built; freeze and adapt. The folder has the model's tokenisers."""
+def initialize(model: nn.Module, recipe: Recipe, folder: Path, *, tell: bool) -> None:
+    """Weights of the start into a model that is built; freeze and adapt. The folder has the model's tokenizers."""
     training, console, new = recipe.training, Console(stderr=True), []
     if recipe.start is not None:
         if _goes_on(folder):
@@ -88,7 +88,7 @@ def _weights_of(run: Path) -> dict[str, torch.Tensor]:
 
 
 def _vocabularies(old: Path, new: Path) -> list[tuple[Vocabulary, Vocabulary]]:
-    """Of each tokeniser that both folders have."""
+    """Of each tokenizer that both folders have."""
     names = sorted(file.name for file in new.glob("tokenizer*.json") if (old / file.name).is_file())
     return [(_vocabulary(old / name), _vocabulary(new / name)) for name in names]
 

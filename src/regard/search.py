@@ -25,14 +25,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.api import WEIGHTS, Run, load
-from regard.data.image_prepare import form_of
-from regard.data.image_sources import open_tar
-from regard.data.image_worker import Bytes, decode_all
-from regard.data.images import BadPictureError, pillow
 from regard.errors import CallError, RegardError
+from regard.inputs.image.decode import BadPictureError, pillow
+from regard.inputs.image.prepare import form_of
+from regard.inputs.image.sources import open_tar
+from regard.inputs.image.worker import Bytes, decode_all
 from regard.models.two_towers import TwoTowers
-from regard.tasks.match import Match
-from regard.tasks.match_vectors import Vectors
+from regard.outputs.vector.match import Match
+from regard.outputs.vector.match_vectors import Vectors
 
 VERSION = 1
 AT_ONCE = 512  # pictures that are decoded before they are encoded
@@ -139,10 +139,10 @@ def open_index(path: str | Path, run: str | Path | None = None) -> PictureIndex:
 
 
 def maker_of(run: Run) -> Model:
-    if not isinstance(run.task, Match) or not isinstance(run.model, TwoTowers):
-        raise CallError(f"{run.folder} is a run of the job {run.recipe.task!r}: pictures are indexed by one of `match`")
+    if not isinstance(run.job, Match) or not isinstance(run.model, TwoTowers):
+        raise CallError(f"{run.folder} is a run of the job {run.recipe.job!r}: pictures are indexed by one of `match`")
     weights = (run.folder / WEIGHTS).read_bytes()
-    return Model(run.task.vectors, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
+    return Model(run.job.vectors, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
 
 
 # -------------------------------------------------------------------------------------------------------------- making

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.role import Role
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import Score
 from regard.attention.silence import silent
@@ -61,6 +62,7 @@ class Attention(nn.Module):
     ):
         super().__init__()
         self.score, self.dropout = score, dropout
+        self.role: Role | None = None
         self.query = projection(query_width, key_width, hidden)
         self.key = projection(memory_width, key_width, hidden)
         self.value = projection(memory_width, value_width, hidden)

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from regard.attention.attend import attend
 from regard.attention.cache import KeyValue, Room
 from regard.attention.relative import Alibi, RelativeBias
+from regard.attention.role import Role
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import Score
@@ -62,6 +63,7 @@ class MultiHead(nn.Module):
             raise ValueError(f"dropout={dropout} must be at least 0 and below 1")
         self.width, self.heads, self.kv_heads, self.dropout = width, heads, kv_heads, dropout
         self.memory_width = memory_width
+        self.role: Role | None = None
         self.score = ScaledDot() if score is None else score
         self.rotary, self.relative = rotary, relative
 

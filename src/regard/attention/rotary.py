@@ -3,7 +3,7 @@
     (x'_{2i}, x'_{2i+1}) = (x_{2i}, x_{2i+1}) turned by t / 10000^{2i/d}      so that q'_s · k'_t depends on s − t only
 
 Su et al. 2021, "RoFormer", section 3.2, arXiv:2104.09864. Queries and keys are turned by an angle that grows with
-their position; the dot product of two of them then sees only the distance. Pairs are neighbours, as in the paper, or
+their position; the dot product of two of them then sees only the distance. Pairs are neighbors, as in the paper, or
 with `halves` feature i and feature i + d/2, as in the files of LLaMA and its kin: the same up to an order of features.
 """
 

@@ -24,6 +24,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.role import Role
+
 
 def at_least_float32(x: Tensor) -> Tensor:
     """Scores of half-precision vectors overflow half precision (65504), so they are formed one size up."""
@@ -71,6 +73,8 @@ class TanhForm(NamedTuple):
 
 class Score(nn.Module, ABC):
     """Base of all scores. A new one is a file with `forward` and `pair`, and `prepare` if the keys need work."""
+
+    role: Role | None = None  # of a score that a decoder asks itself, without a layer around it
 
     @abstractmethod
     def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:

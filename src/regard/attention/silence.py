@@ -9,7 +9,7 @@ Michel et al. 2019, section 2.2, arXiv:1905.10650.
 
 A head is silent wherever its attention runs: fused or in the open, all steps at once or one by one, since what is
 changed is what goes into W_o. An attention that has one head and no W_o asks `silent` itself, and its context is then
-zero. Only the `with`'s own thread (or async task) hears the difference. A trace shows a silent head's weights as zero.
+zero. Only the `with`'s own thread (or async job) hears the difference. A trace shows a silent head's weights as zero.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@
 
 Attention modules never store their weights. They ask `tracing()` whether somebody looks; if so, they compute their
 weights in the open and hand them to `Trace.keep`, if not, the fused kernel runs and there is nothing to keep. The
-active trace is a context variable, so a trace sees what runs in its own thread (or async task) and no other. Of
+active trace is a context variable, so a trace sees what runs in its own thread (or async job) and no other. Of
 nested traces the innermost sees.
 
 `Trace(model, gradients=True)` also keeps the weights as part of the graph: `seen.gradients(total)` is then the gradient
@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
+from regard.attention.role import Role
 from regard.attention.silence import shown_weights
 
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
@@ -43,6 +44,7 @@ class Trace:
         self._names: dict[nn.Module, str] = {}
         self._used: set[str] = set()
         self._kept: dict[str, list[Tensor]] = {}
+        self._modules: dict[str, nn.Module] = {}
         self._token: Token | None = None
         self._hook: RemovableHandle | None = None
         if model is not None:
@@ -67,6 +69,7 @@ class Trace:
         if module not in self._names:
             self._learn_names(module)
         name = self._names[module]
+        self._modules[name] = module
         self._kept.setdefault(name, []).append(shown_weights(module, weights.detach()))
         if self._in_graph is not None:  # what is shown may be a view of what was used
             self._in_graph.setdefault(name, []).append(weights if weights._base is None else weights._base)
@@ -87,6 +90,15 @@ class Trace:
         """Every attention that ran, in the order in which they first did."""
         self._require_something()
         return list(self._kept)
+
+    def module(self, name: str) -> nn.Module:
+        """The attention of this name."""
+        return self._modules[name]
+
+    def role(self, name: str) -> Role:
+        """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
+        role = getattr(self._modules[name], "role", None)
+        return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
 
     def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
         """The weights of one attention, one tensor a call."""

@@ -24,7 +24,7 @@ from regard.settings.recipe import Recipe, Variant
 from regard.training.charts import Line, line_chart
 from regard.training.report import Section, page, table
 
-COLOURS = 10  # that the page's style sheet has for lines
+COLORS = 10  # that the page's style sheet has for lines
 COSTS = ("parameters", "seconds", "memory MB")
 WITH_IT = ("exact_match", "aer")  # what a terminal shows beside the first score
 
@@ -143,7 +143,7 @@ def _page(comparison: Comparison) -> str:
     heads = ["variant", *names, *COSTS]
     rows = [[row.name, *comparison.cells(row, names)] for row in comparison.rows]
     named = list(enumerate(comparison.rows))
-    key = "".join(f'<li><span class="swatch s{n % COLOURS}"></span>{escape(row.name)}</li>' for n, row in named)
+    key = "".join(f'<li><span class="swatch s{n % COLORS}"></span>{escape(row.name)}</li>' for n, row in named)
     charts = []
     if any(row.by_length for row in comparison.rows):
         lines = _by_length(comparison.rows)
@@ -166,7 +166,7 @@ def _by_length(rows: list[Row]) -> list[Line]:
             row.name,
             [int(re.match(r"\d+", part["words"])[0]) for part in row.by_length],  # pyright: ignore[reportOptionalSubscript]
             [part["bleu"] for part in row.by_length],
-            f"s{n % COLOURS}",
+            f"s{n % COLORS}",
             dots=True,
         )
         for n, row in enumerate(rows)
@@ -176,7 +176,7 @@ def _by_length(rows: list[Row]) -> list[Line]:
 def _curves(rows: list[Row], score: str) -> list[Line]:
     return [
         Line(
-            row.name, [r["step"] for r in row.history], [r["scores"].get(score) for r in row.history], f"s{n % COLOURS}"
+            row.name, [r["step"] for r in row.history], [r["scores"].get(score) for r in row.history], f"s{n % COLORS}"
         )
         for n, row in enumerate(rows)
     ]

@@ -12,13 +12,13 @@ from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
 from regard.data.specials import OURS
 from regard.errors import CallError, nearest
+from regard.outputs.labels.classify_build import TextModel, build_text_classifier
+from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
+from regard.outputs.text.build import build_seq2seq
+from regard.outputs.text.generate import build_language_model
+from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.pretrained import encoder
-from regard.settings.classify import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
-from regard.settings.generate import GenerateRecipe
-from regard.settings.translate import TranslateRecipe
-from regard.tasks.build import build_seq2seq
-from regard.tasks.classify_build import TextModel, build_text_classifier
-from regard.tasks.generate import build_language_model
 
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 LENGTH = 32  # tokens of a typical sentence; a batch of the recipe holds as many of them as its budget allows
@@ -32,7 +32,7 @@ def cost(
     batch: int | None = None,
     length: int | None = None,
     dtype: str | None = None,
-    utilisation: float | None = None,
+    utilization: float | None = None,
 ) -> Cost:
     """A published name, a packaged recipe or a YAML file. Nothing is allocated: the model lives on the meta device."""
     if recipe not in PUBLISHED and recipe not in config.packaged() and not Path(recipe).is_file():
@@ -45,7 +45,7 @@ def cost(
     machine = find_hardware(hardware)
     if settings is None:
         return published_cost(
-            recipe, hardware=machine, batch=batch, length=length, dtype=dtype, utilisation=utilisation
+            recipe, hardware=machine, batch=batch, length=length, dtype=dtype, utilization=utilization
         )
     if isinstance(settings, GenerateRecipe):
         with torch.device("meta"):
@@ -60,7 +60,7 @@ def cost(
             name=recipe,
             hardware=machine,
             dtype=dtype,
-            utilisation=utilisation,
+            utilization=utilization,
             notes=("the vocabulary is taken as full (data.tokenizer.size); small data fills less",),
         )
     if isinstance(settings, ClassifyRecipe) and isinstance(settings.data, TextSettings):
@@ -72,13 +72,13 @@ def cost(
             name=recipe,
             hardware=machine,
             dtype=dtype,
-            utilisation=utilisation,
+            utilization=utilization,
             notes=("the vocabulary is taken as full (data.tokenizer.size), and two classes are counted",),
         )
     if not isinstance(settings, TranslateRecipe):
         raise CallError(
             f"{recipe}: cost counts translators, classifiers of text, language models and published ones; "
-            f"`regard check {recipe}` says how large the model of the job {settings.task!r} is"
+            f"`regard check {recipe}` says how large the model of the job {settings.job!r} is"
         )
     tokens = settings.data.tokenizer
     with torch.device("meta"):
@@ -93,7 +93,7 @@ def cost(
         name=recipe,
         hardware=machine,
         dtype=dtype,
-        utilisation=utilisation,
+        utilization=utilization,
         notes=("vocabularies are taken as full (data.tokenizer.size); small data fills less",),
     )
 

@@ -15,7 +15,7 @@ from regard.pretrained.sources import find
 class Report:
     run: str
     source: str
-    task: str
+    job: str
     about: str
     parameters: int
     notes: list[str]
@@ -24,7 +24,7 @@ class Report:
         return asdict(self)
 
     def sentence(self) -> str:
-        lines = [f"{self.about}: {self.parameters:,} parameters, a run of the job `{self.task}` in {self.run}"]
+        lines = [f"{self.about}: {self.parameters:,} parameters, a run of the job `{self.job}` in {self.run}"]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -37,4 +37,4 @@ def import_model(source: str, output: Path, *, convert_pickle: bool = False) -> 
         shutil.rmtree(output)
         raise
     parameters = sum(parameter.numel() for parameter in run.model.parameters())
-    return Report(str(output), source, run.recipe.task, run.recipe.about, parameters, found.notes)
+    return Report(str(output), source, run.recipe.job, run.recipe.about, parameters, found.notes)

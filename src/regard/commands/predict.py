@@ -12,7 +12,7 @@ from regard import api
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
-from regard.tasks.task import Drawn, DrawnTogether, Streams
+from regard.job import Drawn, DrawnTogether, Streams
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -49,7 +49,7 @@ def predict(
     if document == "-" and not texts and input_file is None:
         raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
     lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
-    if isinstance(loaded.task, Streams) and targets is None and not (as_json or output_file or n_best or without):
+    if isinstance(loaded.job, Streams) and targets is None and not (as_json or output_file or n_best or without):
         return _stream(loaded, lines, overrides, prefix)
     if targets is not None:
         predictions, scores = loaded.score(lines, outputs_of(loaded, list(_lines(targets)))), True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import CallError
-from regard.tasks.transcript import Transcript
+from regard.outputs.text.transcript import Transcript
 
 ENDINGS = {"vtt": ".vtt", "textgrid": ".TextGrid"}
 

@@ -44,6 +44,6 @@ def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
     scores = api.train(settings, output=output).evaluate().values
     if promise.metric not in scores:
         raise CallError(
-            f"expected.metric={promise.metric!r} is not a score of this task{nearest(promise.metric, scores)}"
+            f"expected.metric={promise.metric!r} is not a score of this job{nearest(promise.metric, scores)}"
         )
     return Verdict(recipe, promise.metric, promise.score, promise.spread, scores[promise.metric], promise.mode)

@@ -1,4 +1,4 @@
-"""One coloured shape a picture, somewhere in it, and its name as the label: "red circle", 30 of them.
+"""One colored shape a picture, somewhere in it, and its name as the label: "red circle", 30 of them.
 
 The pictures are those of `shapes`, but for the number of things, so a model that has learned words from sentences about
 two and three shapes can be asked for the names of one: zero-shot classification.
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from regard.corpora.pictures import SPLITS, Pictured
-from regard.corpora.shapes import CELLS, COLOURS, SHAPES, SIDE, Scene, Thing, paint
+from regard.corpora.shapes import CELLS, COLORS, SHAPES, SIDE, Scene, Thing, paint
 
 EACH = {"train": 40, "valid": 5, "test": 10}  # pictures of each kind
 
@@ -19,9 +19,9 @@ def one_shape(split: str, seed: int = 0) -> Iterator[Pictured]:
     unit = SIDE / CELLS
     for _ in range(EACH[split]):
         for shape in SHAPES:
-            for colour in COLOURS:
+            for color in COLORS:
                 row, column = (chance.integers(0, CELLS, 2) + 0.5 + chance.uniform(-0.1, 0.1, 2)) * unit
                 radius = chance.uniform(0.3, 0.4) * unit
-                thing = Thing(colour, shape, float(row), float(column), float(radius))
+                thing = Thing(color, shape, float(row), float(column), float(radius))
                 scene = Scene(thing, (), int(chance.integers(225, 256)))
-                yield Pictured(paint(scene), (f"{colour} {shape}",))
+                yield Pictured(paint(scene), (f"{color} {shape}",))

@@ -1,4 +1,4 @@
-"""Coloured shapes and how they stand to each other: pictures from a seed, with captions that are right by construction.
+"""Colored shapes and how they stand to each other: pictures from a seed, with captions that are right by construction.
 
     a red circle above a blue square                    two shapes, in one row or column
     a red circle above a blue square and left of a green cross      three, in the form of an L: the first is its corner
@@ -26,7 +26,7 @@ SIDE = 48  # pixels
 CELLS = 3  # shapes stand in a grid of 3 × 3
 SHADES = 3  # each pixel is the mean of 3 × 3 points
 
-COLOURS = {
+COLORS = {
     "red": (214, 40, 40), "green": (46, 160, 67), "blue": (40, 90, 214),
     "yellow": (240, 200, 30), "purple": (140, 60, 170), "black": (30, 30, 30),
 }  # fmt: skip
@@ -40,9 +40,9 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class Thing:
-    """A coloured shape: its centre in pixels (row, column), and its radius."""
+    """A colored shape: its center in pixels (row, column), and its radius."""
 
-    colour: str
+    color: str
     shape: str
     row: float = 0.0
     column: float = 0.0
@@ -50,7 +50,7 @@ class Thing:
 
     @property
     def name(self) -> str:
-        return f"a {self.colour} {self.shape}"
+        return f"a {self.color} {self.shape}"
 
     @property
     def box(self) -> Box:
@@ -92,8 +92,8 @@ class Scene:
 
 def draw_scene(chance: np.random.Generator, side: int = SIDE) -> Scene:
     """Two or three different things, the others beside the first in different directions."""
-    kinds = chance.permutation(len(COLOURS) * len(SHAPES))[: chance.integers(2, 4)]
-    things = [Thing(tuple(COLOURS)[kind % len(COLOURS)], SHAPES[kind // len(COLOURS)]) for kind in kinds]
+    kinds = chance.permutation(len(COLORS) * len(SHAPES))[: chance.integers(2, 4)]
+    things = [Thing(tuple(COLORS)[kind % len(COLORS)], SHAPES[kind // len(COLORS)]) for kind in kinds]
     row, column = chance.integers(0, CELLS, 2).tolist()
     # One relation up or down and one to a side, as far as the grid allows; for two things one of them.
     upright = str(chance.choice([r for r in ("above", "below") if 0 <= row + RELATIONS[r][1][0] < CELLS]))
@@ -119,7 +119,7 @@ def paint(scene: Scene, side: int = SIDE) -> UInt8[np.ndarray, "side side 3"]:
         rows, columns = ((np.arange(size * SHADES) + 0.5) / SHADES for size in window.shape[:2])
         v, u = (rows[:, None] + top - thing.row) / thing.radius, (columns + left - thing.column) / thing.radius
         cover = inside(thing.shape, u, v).reshape(window.shape[0], SHADES, -1, SHADES).mean((1, 3))[..., None]
-        window += (np.array(COLOURS[thing.colour], float) - window) * cover
+        window += (np.array(COLORS[thing.color], float) - window) * cover
     return np.round(image).astype(np.uint8)
 
 

@@ -1,7 +1,7 @@
-"""What a picture of coloured shapes shows, read from its pixels; and whether that is what a sentence says.
+"""What a picture of colored shapes shows, read from its pixels; and whether that is what a sentence says.
 
-    unmix      a pixel is  ground + t (colour − ground):  the colour whose line it is nearest to, and t, how much of it
-    connect    pixels of one colour with t > ½ that are neighbours are one thing
+    unmix      a pixel is  ground + t (color − ground):  the color whose line it is nearest to, and t, how much of it
+    connect    pixels of one color with t > ½ that are neighbors are one thing
     name       of the five shapes with the thing's own area and centroid, the one that covers it best
 
 So every thing is found by what it is, and not by comparing a drawing with one true picture: a sentence leaves open
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
-from regard.corpora.shapes import COLOURS, RELATIONS, SHADES, SHAPES, SIDE, Scene, Thing, inside
+from regard.corpora.shapes import COLORS, RELATIONS, SHADES, SHAPES, SIDE, Scene, Thing, inside
 from regard.errors import CallError
 
 LEAST = 10 / SIDE**2  # share of the picture below which a blot is none: a quarter of the smallest shape
 FITS = 0.6  # of intersection over union, below which a thing is no shape that we know
 NO_SHAPE = "blot"
 
-_THING = rf"an? ({'|'.join(COLOURS)}) ({'|'.join(SHAPES)})"
+_THING = rf"an? ({'|'.join(COLORS)}) ({'|'.join(SHAPES)})"
 _FIRST = re.compile(rf"{_THING}( is)?")
 _OTHER = re.compile(rf" ({'|'.join(RELATIONS)}) {_THING}")
 
@@ -40,7 +40,7 @@ def said(text: str) -> Scene:
 
 
 class Verdict(NamedTuple):
-    """`things`: these shapes in these colours, and nothing else. `relations`: they also stand as they should."""
+    """`things`: these shapes in these colors, and nothing else. `relations`: they also stand as they should."""
 
     things: bool
     relations: bool
@@ -66,30 +66,30 @@ def seen(picture: UInt8[np.ndarray, "H W 3"]) -> list[Thing]:
     """All things of a picture of any size; those that are no shape have `shape` "blot"."""
     pixels = picture.astype(float)
     ground = np.median(pixels.reshape(-1, 3), axis=0)  # shapes never cover half of a picture
-    colour, amount = _unmixed(pixels, ground)
+    color, amount = _unmixed(pixels, ground)
     found = []
-    for number, name in enumerate(COLOURS):
-        for part in _connected((colour == number) & (amount > 0.5)):
+    for number, name in enumerate(COLORS):
+        for part in _connected((color == number) & (amount > 0.5)):
             if part.mean() >= LEAST:
                 around = _grown(part)
-                found.append(_named(name, np.where(around, np.where(colour == number, amount, 0.0), 0.0)))
+                found.append(_named(name, np.where(around, np.where(color == number, amount, 0.0), 0.0)))
     return found
 
 
 def _unmixed(
     pixels: Float[np.ndarray, "H W 3"], ground: Float[np.ndarray, "3"]
 ) -> tuple[Int[np.ndarray, "H W"], Float[np.ndarray, "H W"]]:
-    """The colour of each pixel, and how much of it there is, 0 to 1."""
-    lines = np.array(list(COLOURS.values()), float) - ground
+    """The color of each pixel, and how much of it there is, 0 to 1."""
+    lines = np.array(list(COLORS.values()), float) - ground
     away = pixels - ground
     amounts = np.clip(away @ lines.T / np.maximum((lines**2).sum(1), 1.0), 0, 1)
     rest = ((away[..., None, :] - amounts[..., None] * lines) ** 2).sum(-1)
-    colour = rest.argmin(-1)
-    return colour, np.take_along_axis(amounts, colour[..., None], -1)[..., 0]
+    color = rest.argmin(-1)
+    return color, np.take_along_axis(amounts, color[..., None], -1)[..., 0]
 
 
 def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
-    """Its parts, in which each pixel has a neighbour above, below, left or right."""
+    """Its parts, in which each pixel has a neighbor above, below, left or right."""
     left, parts = set(zip(*(places.tolist() for places in mask.nonzero()), strict=True)), []
     while left:
         reached = [left.pop()]
@@ -103,7 +103,7 @@ def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
 
 
 def _grown(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
-    """With the neighbours above, below, left and right."""
+    """With the neighbors above, below, left and right."""
     larger = part.copy()
     larger[1:] |= part[:-1]
     larger[:-1] |= part[1:]
@@ -112,12 +112,12 @@ def _grown(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
     return larger
 
 
-def _named(colour: str, cover: Float[np.ndarray, "H W"]) -> Thing:
+def _named(color: str, cover: Float[np.ndarray, "H W"]) -> Thing:
     area = cover.sum()
     row, column = (float((cover * (place + 0.5)).sum() / area) for place in np.indices(cover.shape))
     top, left = (max(0, int(place - np.sqrt(area))) for place in (row, column))
     window = cover[top : int(row + np.sqrt(area)) + 2, left : int(column + np.sqrt(area)) + 2]
-    best, fit = Thing(colour, NO_SHAPE, row, column), FITS
+    best, fit = Thing(color, NO_SHAPE, row, column), FITS
     for shape in SHAPES:
         unit, low = _moments(shape)
         radius = float(np.sqrt(area / unit))
@@ -126,7 +126,7 @@ def _named(colour: str, cover: Float[np.ndarray, "H W"]) -> Thing:
         shared = np.minimum(window, template).sum()
         overlap = float(shared / (area + template.sum() - shared))
         if overlap > fit:
-            best, fit = Thing(colour, shape, middle, column, radius), overlap
+            best, fit = Thing(color, shape, middle, column, radius), overlap
     return best
 
 

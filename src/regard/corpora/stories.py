@@ -5,7 +5,7 @@
     Who went to the mill at noon?             → Ben         (others went elsewhere, or at other times)
 
 A story is a list of events. Each has a kind, which says in which words it is told and what may be asked about it. The
-same people do several things, two things may differ in colour only, and things move, so a reader has to bring two or
+same people do several things, two things may differ in color only, and things move, so a reader has to bring two or
 three words of the question together. A question is asked only if one event answers it; questions with *now* are
 answered by the last event that concerns the person or thing.
 
@@ -40,7 +40,7 @@ _PLACES = _words(
 )
 _HOLDERS = _words("drawer basket box cupboard suitcase bag bucket chest wardrobe barrel")
 _THINGS = _words("key lamp book coat ring violin map hat clock cup letter knife umbrella mirror scarf rope kite drum")
-_COLOURS = _words("red blue green black white yellow brown golden")
+_COLORS = _words("red blue green black white yellow brown golden")
 _HOURS = _words("two three four five six seven eight nine ten eleven")
 _TIMES = ["noon", "midnight", "dawn", "dusk", *(f"{hour} o'clock" for hour in _HOURS)]
 _NUMBERS = [*_HOURS, "twelve", "twenty", "thirty", "forty", "fifty"]
@@ -119,11 +119,11 @@ def _all() -> dict[str, list[Story]]:
 def _story(chance: Random) -> tuple[str, list[_Event]]:
     people, places, holders = chance.sample(_PEOPLE, 4), chance.sample(_PLACES, 4), chance.sample(_HOLDERS, 3)
     nouns = chance.sample(_THINGS, 3)
-    colours = chance.sample(_COLOURS, 4)
+    colors = chance.sample(_COLORS, 4)
     things = [
-        f"{colours[0]} {nouns[0]}",
-        f"{colours[1]} {nouns[0]}",
-        *map(" ".join, zip(colours[2:], nouns[1:], strict=True)),
+        f"{colors[0]} {nouns[0]}",
+        f"{colors[1]} {nouns[0]}",
+        *map(" ".join, zip(colors[2:], nouns[1:], strict=True)),
     ]
     times, numbers = iter(chance.sample(_TIMES, 10)), iter(chance.sample(_NUMBERS, 10))
     text, events = "", list[_Event]()

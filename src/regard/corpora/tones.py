@@ -9,7 +9,7 @@
        941     *     0     #
 
 Keys are held for 50 to 250 ms with 40 to 250 ms between them, at levels up to 20 dB apart, one of the two sounds up to
-4 dB louder than the other, in white noise 3 to 30 dB below the keys. Equal neighbours are as frequent as chance has
+4 dB louder than the other, in white noise 3 to 30 dB below the keys. Equal neighbors are as frequent as chance has
 them (1 in 12), so a model has to hear the pause between them.
 
 Every call follows from its split and number alone. Nothing is stored: a call takes less than a millisecond to make.

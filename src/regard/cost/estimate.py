@@ -2,8 +2,8 @@
 
     training memory   16 bytes a parameter + activations kept for the backward pass
     decoding memory   weights + key/value cache · length · batch
-    training time     operations / (devices · peak · utilisation)
-    decoding time     for one step, the larger of (weights + cache) / bandwidth and operations / (peak · utilisation)
+    training time     operations / (devices · peak · utilization)
+    decoding time     for one step, the larger of (weights + cache) / bandwidth and operations / (peak · utilization)
 
 16 bytes: float32 weights, gradients, and the two moments of AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101).
 Mixed precision is taken as torch's autocast does it: weights, gradients and moments stay float32, activations take the
@@ -35,7 +35,7 @@ class MemoryCost:
     training: int
     weights: int  # of training: these four
     gradients: int
-    optimiser: int
+    optimizer: int
     activations: int
     decoding: int
     decoding_weights: int  # of decoding: these two
@@ -52,7 +52,7 @@ class TimeCost:
     hardware: str
     dtype: str
     peak: float  # operations a second, of one device
-    utilisation: float  # the share of it that is assumed
+    utilization: float  # the share of it that is assumed
     source: str
     training_tokens_per_second: float
     decoding_tokens_per_second: float  # of the whole batch
@@ -98,7 +98,7 @@ def estimate(
     decoder: nn.Module | None = None,
     hardware: Hardware | None = None,
     dtype: str | None = None,
-    utilisation: float | None = None,
+    utilization: float | None = None,
     training_tokens: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Cost:
@@ -106,11 +106,11 @@ def estimate(
 
     `forward` runs that pass and gives the logits. Operations are for each of the batch · length tokens; with
     `unit="image"` for each of the batch rows. `decoder` is the part whose attention is cached when decoding (None: the
-    model does not decode). `dtype` and `utilisation` take precedence over the hardware's own.
+    model does not decode). `dtype` and `utilization` take precedence over the hardware's own.
     """
     dtype = _checked_dtype(dtype, hardware)
-    if utilisation is not None and not 0 < utilisation <= 1:
-        raise CallError(f"utilisation={utilisation} must be above 0 and at most 1: it is a share of the peak")
+    if utilization is not None and not 0 < utilization <= 1:
+        raise CallError(f"utilization={utilization} must be above 0 and at most 1: it is a share of the peak")
     counts = count_pass(model, forward)
     units = batch if unit == "image" else batch * length
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -133,7 +133,7 @@ def estimate(
     )
     time = None
     if hardware:
-        share = hardware.utilisation if utilisation is None else utilisation
+        share = hardware.utilization if utilization is None else utilization
         speed = hardware.count * hardware.peak[dtype] * share
         step = max(decoding / (hardware.count * hardware.bandwidth), batch * flops["forward"] / speed)
         total = None if training_tokens is None else flops["training"] * training_tokens

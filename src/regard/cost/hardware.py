@@ -1,7 +1,7 @@
 """What a machine can do: operations a second, memory, bandwidth. A few GPUs by name, and this machine by measuring it.
 
 Peaks are the makers' figures for dense matrices (no sparsity), with float32 accumulation. No model reaches them: what
-share it does reach is `utilisation`. Large training runs report between 0.2 and 0.5 of the peak (GPT-3 0.21, PaLM 0.46:
+share it does reach is `utilization`. Large training runs report between 0.2 and 0.5 of the peak (GPT-3 0.21, PaLM 0.46:
 Chowdhery et al. 2022, arXiv:2204.02311, Table 3), and we assume 0.4. Of the *measured* matrix product of a CPU, a
 training step of a small Transformer gets about half.
 """
@@ -16,8 +16,8 @@ import torch
 
 from regard.errors import CallError, nearest
 
-GPU_UTILISATION = 0.4
-HERE_UTILISATION = 0.5
+GPU_UTILIZATION = 0.4
+HERE_UTILIZATION = 0.5
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Hardware:
     memory: float  # bytes
     bandwidth: float  # bytes a second
     source: str
-    utilisation: float = GPU_UTILISATION
+    utilization: float = GPU_UTILIZATION
     count: int = 1
 
     @property
@@ -100,7 +100,7 @@ def here(seconds: float = 1.0) -> Hardware:
         _memory(device),
         2 * source.nbytes / copy,  # a copy reads every byte and writes it
         f"measured, {device.type}" + (f", {torch.get_num_threads()} threads" if accelerator is None else ""),
-        utilisation=HERE_UTILISATION,
+        utilization=HERE_UTILIZATION,
     )
 
 

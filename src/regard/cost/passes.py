@@ -23,7 +23,7 @@ def model_cost(
     name: str = "model",
     hardware: Hardware | None = None,
     dtype: str | None = None,
-    utilisation: float | None = None,
+    utilization: float | None = None,
     training_tokens: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Cost:
@@ -57,7 +57,7 @@ def model_cost(
         decoder=decoder,
         hardware=hardware,
         dtype=dtype,
-        utilisation=utilisation,
+        utilization=utilization,
         training_tokens=training_tokens,
         notes=notes,
     )

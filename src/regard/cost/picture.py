@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regard.cost.layers import LayerCosts
 
-# Told apart with any kind of colour vision (Okabe and Ito 2008) and, in the terminal, by their marks.
+# Told apart with any kind of color vision (Okabe and Ito 2008) and, in the terminal, by their marks.
 INK = ("#0072B2", "#CC79A7", "#D55E00", "#009E73")
 MARKS = "●○▲■"
 STYLES = ("blue", "magenta", "red", "green")

@@ -24,7 +24,7 @@ from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision import ImageClassifier
-from regard.settings.generate import SIZES
+from regard.outputs.text.generate_settings import SIZES
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Published:
     notes: tuple[str, ...] = ()
 
 
-def transformer(vocabulary: int, width: int, heads: int, hidden: int, layers: int = 6) -> Seq2Seq:
+def transformer(vocabulary: int, width: int, heads: int, feed_forward: int, layers: int = 6) -> Seq2Seq:
     """Vaswani et al. 2017: post-norm, sinusoids, one table for both embeddings and the output layer."""
 
     def embedding() -> Embedding:
         return Embedding(vocabulary, width, positions=Sinusoidal(width))
 
     def blocks(cross: bool) -> list[Block]:
-        return [Block(width, heads, hidden, cross=cross, norm_first=False) for _ in range(layers)]
+        return [Block(width, heads, feed_forward, cross=cross, norm_first=False) for _ in range(layers)]
 
     encoder = TransformerEncoder(embedding(), blocks(cross=False), final_norm=None)
     decoder = TransformerDecoder(embedding(), blocks(cross=True), final_norm=None)
@@ -61,10 +61,10 @@ def vision_transformer(width: int, heads: int) -> ImageClassifier:
 
 
 def _transformer(
-    width: int, heads: int, hidden: int, vocabulary: int, parameters: float, steps: int, notes: tuple[str, ...]
+    width: int, heads: int, feed_forward: int, vocabulary: int, parameters: float, steps: int, notes: tuple[str, ...]
 ) -> Published:
     return Published(
-        partial(transformer, vocabulary, width, heads, hidden),
+        partial(transformer, vocabulary, width, heads, feed_forward),
         parameters,
         "Vaswani et al. 2017, arXiv:1706.03762, Tables 2 and 3",
         batch=112,  # 25,000 tokens on 8 GPUs, and sentences of about 28 tokens
@@ -139,7 +139,7 @@ def published_cost(
     *,
     hardware: Hardware | None = None,
     dtype: str | None = None,
-    utilisation: float | None = None,
+    utilization: float | None = None,
     batch: int | None = None,
     length: int | None = None,
 ) -> Cost:
@@ -152,7 +152,7 @@ def published_cost(
         name=name,
         hardware=hardware,
         dtype=dtype,
-        utilisation=utilisation,
+        utilization=utilization,
         training_tokens=entry.training_tokens,
         notes=(f"published: {count(entry.parameters)} parameters, {entry.source}", *entry.notes),
     )

@@ -36,7 +36,7 @@ def _memory_rows(table: Table, cost: "Cost") -> None:
     rows = f"{cost.batch} × {cost.length} tokens"
     table.add_row("memory, training", f"[bold]{memory(m.training)}", _devices(cost, m.training_devices))
     table.add_row(
-        "  weights, gradients, AdamW", memory(m.weights + m.gradients + m.optimiser), "4 + 4 + 8 bytes a parameter"
+        "  weights, gradients, AdamW", memory(m.weights + m.gradients + m.optimizer), "4 + 4 + 8 bytes a parameter"
     )
     table.add_row("  activations", memory(m.activations), f"kept for the backward pass, {rows}")
     if cost.unit == "image":
@@ -52,7 +52,7 @@ def _time_rows(table: Table, cost: "Cost") -> None:
     assert t is not None
     peak = f"{operations(t.peak)}/s {t.dtype}"
     table.add_row("hardware", t.hardware, f"each {peak}; {t.source}")
-    table.add_row("utilisation", f"{t.utilisation:.0%}", "assumed share of the peak")
+    table.add_row("utilization", f"{t.utilization:.0%}", "assumed share of the peak")
     table.add_row("training", f"{count(t.training_tokens_per_second)} {cost.unit}s/s", "without communication")
     if t.training_seconds is not None and t.training_tokens is not None and t.training_flops is not None:
         what = f"{count(t.training_tokens)} {cost.unit}s, {operations(t.training_flops)}"

@@ -4,7 +4,7 @@
 
 Each epoch, pairs are shuffled and dealt into pools of many batches (Marian's maxi-batches); a pool is sorted by length
 and cut into batches, and all batches are shuffled. The pools keep it random who meets whom; the sorting leaves little
-padding, the more so as sources rise in length for even lengths of the target and fall for odd ones: neighbours at a
+padding, the more so as sources rise in length for even lengths of the target and fall for odd ones: neighbors at a
 step of the target differ little in both.
 
 The first batch of a pool is cut at random, which moves all cuts after it, so that small data does not give the same
@@ -17,7 +17,6 @@ thread that made them ahead would gain nothing.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -27,27 +26,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.kinds import END, PAD
-from regard.data.store import PairStore
 from regard.errors import CallError
 
 B = TypeVar("B")
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
-
-
-@dataclass(frozen=True)
-class PairBatch:
-    """Padded token ids. Both sides end with `</s>`; the target does not begin with `<s>`.
-
-    `rows` names the pairs in the store. It is empty where a process has no share of a batch: then there is one row
-    whose target is padding only, so that the model runs and the loss counts nothing.
-    """
-
-    source: Int[Tensor, "B S"]
-    target: Int[Tensor, "B T"]
-    rows: Int[Tensor, " R"]
-
-    def to(self, device: torch.device | str) -> "PairBatch":
-        return PairBatch(self.source.to(device), self.target.to(device), self.rows.to(device))
 
 
 class PlannedBatches(ABC, Generic[B]):
@@ -120,7 +102,7 @@ class PlannedBatches(ABC, Generic[B]):
         return rows[np.lexsort((np.where(target % 2 == 0, source, -source), target))]
 
     def _cut(self, rows: NDArray[np.int64], first: float) -> Iterator[NDArray[np.int64]]:
-        """Neighbours, as many as the budget allows; the first time, only a share of them."""
+        """Neighbors, as many as the budget allows; the first time, only a share of them."""
         source, target = self._source_lengths[rows], self._target_lengths[rows]
         start = 0
         while start < len(rows):
@@ -133,33 +115,6 @@ class PlannedBatches(ABC, Generic[B]):
                 size = 1 + int(first * (size - 1))
             yield rows[start : start + size]
             start += size
-
-
-class TokenBatches(PlannedBatches[PairBatch]):
-    """The batches of a store of pairs."""
-
-    def __init__(
-        self,
-        store: PairStore,
-        max_tokens: int,
-        *,
-        max_sentences: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(*store.lengths(), max_tokens, max_sentences=max_sentences, seed=seed)
-        self._store = store
-
-    def batch(self, rows: NDArray[np.int64]) -> PairBatch:
-        """The given pairs of the store, padded."""
-        store = self._store
-        if not len(rows):
-            nothing = torch.empty(0, dtype=torch.int64)
-            return PairBatch(torch.tensor([[END]]), torch.tensor([[PAD]]), nothing)
-        return PairBatch(
-            padded([store.source_ids[store.source_at[row] : store.source_at[row + 1]] for row in rows]),
-            padded([store.target_ids[store.target_at[row] : store.target_at[row + 1]] for row in rows]),
-            torch.from_numpy(rows.astype(np.int64)),
-        )
 
 
 def pad_sentences(sentences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:

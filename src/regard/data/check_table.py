@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from regard.data.check import PERCENTILES, CheckReport, Finding
+from regard.data.check_report import PERCENTILES, CheckReport, Finding
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 

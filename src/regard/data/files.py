@@ -13,9 +13,9 @@ from typing import Any
 
 from regard.data.formats import read_csv, read_jsonl, read_parallel, read_tsv
 from regard.data.pairs import Bad, Columns, Pair
+from regard.data.settings import FileFormat
 from regard.data.tables import Role, corpora_version, read_corpus, read_dataset, read_parquet
 from regard.errors import CallError
-from regard.settings.data import FileFormat
 
 _ENDINGS: dict[str, FileFormat] = {
     ".tsv": "tsv",

@@ -1,11 +1,11 @@
-"""How each kind of tokeniser is put together from the parts of the `tokenizers` library."""
+"""How each kind of tokenizer is put together from the parts of the `tokenizers` library."""
 
 import json
 from typing import Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.settings.data import TokenizerKind as Kind
+from regard.data.settings import TokenizerKind as Kind
 
 PAD, UNK, START, END = range(4)
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from regard.settings.data import Column
+from regard.data.settings import Column
 
 BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "not found"]
 _MISSING = object()

@@ -13,7 +13,7 @@ What is ours:
 - training gives the same vocabulary every time (the library's unigram trainer depends on the order of a hash table).
 
 White space is read as single spaces by all kinds but `character`, `byte` and `bytes`, which give back every character.
-Text is normalised to NFC.
+Text is normalized to NFC.
 """
 
 import codecs
@@ -186,7 +186,7 @@ class Tokenizer:
         try:
             return cls.load(folder / name)
         except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokeniser ({error})") from None
+            raise RegardError(f"{folder}: the run has lost its tokenizer ({error})") from None
 
     def to_json(self) -> str:
         return self._inner.to_str()

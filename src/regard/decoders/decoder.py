@@ -45,7 +45,7 @@ class Sharing(NamedTuple):
 
 
 def share(rows: Int[Tensor, " M"], memory_rows: int, copies: int) -> Sharing:
-    """`rows` were selected of `memory_rows` · `copies`. Neighbours share a memory row, if all groups are equal."""
+    """`rows` were selected of `memory_rows` · `copies`. Neighbors share a memory row, if all groups are equal."""
     owner = rows // copies
     unique, counts = torch.unique_consecutive(owner, return_counts=True)
     sizes = counts.tolist()

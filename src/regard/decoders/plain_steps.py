@@ -5,7 +5,7 @@ general way of `Block.step`, on a CPU:
 
     cache     keys and values of all layers lie in one buffer with room to grow, steps first. A step writes its own
               place instead of copying all that was there, and choosing beams is one `index_select`.
-    softmax   over a few keys is slow where they are neighbours in memory (ten times, for 15 keys), so the scores
+    softmax   over a few keys is slow where they are neighbors in memory (ten times, for 15 keys), so the scores
               are turned round for it.
 
 `plain` says which blocks can go this way. The others, and steps through which a gradient flows, go the general way.

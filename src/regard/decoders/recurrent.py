@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.memory import Memory
+from regard.attention.role import Role
 from regard.attention.score import Score
 from regard.attention.silence import silent
 from regard.attention.trace import tracing
@@ -82,6 +83,12 @@ class RecurrentState:
         )
 
 
+class Gate(nn.Linear):
+    """How much of what was looked at is let through, for each step."""
+
+    role = Role("gate")
+
+
 class RecurrentReader(nn.Module):
     """The recurrence with its contexts, over vectors x_t: embedded tokens, or what is known of a series' steps."""
 
@@ -112,7 +119,9 @@ class RecurrentReader(nn.Module):
         if gated and not attends:
             raise CallError(f"there is nothing to gate: context={context!r} does not attend")
         self.context, self.attention = context, score
-        self.gate = nn.Linear(width, 1) if gated else None
+        self.gate = Gate(width, 1) if gated else None
+        if score is not None:
+            score.role = Role("cross")
         self.width, self.depth, self.feature_width, self.input_feeding = width, depth, features, input_feeding
         self.dropout = Dropout(dropout)
         context_width = {"initial": 0, "constant": summary_width}.get(context, memory_width)

@@ -67,7 +67,7 @@ class TransformerDecoder(Decoder):
         """`final_norm`: blocks with norms first leave their sum without one, so it follows the last of them."""
         super().__init__()
         self.embedding = embedding
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("decoder", number) for number, block in enumerate(layers))
         self.feature_width = layers[0].width
         self.enter = (
             nn.Linear(embedding.width_out, self.feature_width)

@@ -1,7 +1,7 @@
 """Beam search: at every step the `size` best beginnings of each sentence go on.
 
     score(y) = log p(y | x) / penalty(|y|) + coverage(y)           |y| counts the end symbol
-    penalty(n) = n^α                                               the default (α = 0: no normalisation)
+    penalty(n) = n^α                                               the default (α = 0: no normalization)
     penalty(n) = ((5 + n) / 6)^α                                   `gnmt`: Wu et al. 2016, eq. 14 (arXiv:1609.08144)
     coverage(y) = β Σ_s log min(Σ_t a[t, s], 1)                    the same; s over the vectors of the memory
 
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.decoding.constraints import Constraints
 from regard.decoding.protocol import END, START, Hypothesis, S, Steps
-from regard.decoding.top import normaliser, top
+from regard.decoding.top import normalizer, top
 from regard.errors import CallError
 
 LEAVING_SHARE = 0.125  # sentences that are done are dropped in groups of this share of the batch
@@ -73,11 +73,11 @@ def beam(
     n_best: int = 1,
     penalty: LengthPenalty = LengthPenalty(),  # noqa: B008 (frozen)
     coverage: float = 0.0,
-    normalise: bool = True,
+    normalize: bool = True,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence (fewer, where fewer exist), best first.
 
-    normalise   False takes a model's logits for scores of at most 0 that are added up as they are
+    normalize   False takes a model's logits for scores of at most 0 that are added up as they are
     """
     if not 1 <= n_best <= size:
         raise CallError(f"n_best={n_best} must be between 1 and the beam's size={size}")
@@ -91,7 +91,7 @@ def beam(
     for step in range(constraints.longest + 1):
         features, state = model.step(history[:, :, -1].flatten(), state)
         logits = model.logits(features)
-        offset = open_score - normaliser(logits).view(-1, width).float() if normalise else open_score
+        offset = open_score - normalizer(logits).view(-1, width).float() if normalize else open_score
         constraints.apply(logits, step, sentences.repeat_interleave(width))
         # 2 · size candidates a sentence: even if the `size` best of them end, `size` are left to go on
         total, origin, token = top(logits.view(len(sentences), width, -1), offset, 2 * size)

@@ -4,7 +4,7 @@
 
 Joint decoding: Hori, Watanabe and Hershey 2017, ACL, section 3.2. Shallow fusion: Gülçehre et al. 2015, section 4.1
 (arXiv:1503.03535). Each part only falls from step to step, as beam search needs it to. The sum is no probability: it
-is searched as it is (`beam(..., normalise=False)`).
+is searched as it is (`beam(..., normalize=False)`).
 """
 
 from collections.abc import Callable

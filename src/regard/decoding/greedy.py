@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.decoding.constraints import Constraints
 from regard.decoding.protocol import END, START, Hypothesis, S, Steps
-from regard.decoding.top import normaliser, top
+from regard.decoding.top import normalizer, top
 
 LEAVING_SHARE = 0.125  # finished rows are dropped in groups of this share: dropping copies the state of all others
 
@@ -36,7 +36,7 @@ def token_by_token(model: Steps[S], state: S, constraints: Constraints, choose: 
     for step in range(constraints.longest + 1):
         features, state = model.step(tokens, state)
         logits = model.logits(features)
-        scale = normaliser(logits)
+        scale = normalizer(logits)
         constraints.apply(logits, step, sentences)
         tokens = choose(logits, step, sentences)
         gained = logits.gather(1, tokens.unsqueeze(1)).squeeze(1) - scale

@@ -4,7 +4,7 @@ With eight thousand words and five beams, plain `topk` and `logsumexp` would tak
 
     top        The maximum of each of C groups of words is cheap. The n best words are all in the n groups with the best
                maxima: any other group has n words of other groups above all of its own. So look into n groups only.
-    normaliser log Σ exp a few rows at a time, so that a row is still in the processor's cache for the second look.
+    normalizer log Σ exp a few rows at a time, so that a row is still in the processor's cache for the second look.
 """
 
 from typing import NamedTuple
@@ -44,7 +44,7 @@ def top(logits: Float[Tensor, "R W V"], offset: Float[Tensor, "R W"], count: int
     return Top(value, row.gather(1, place // depth), token.flatten(1).gather(1, place))
 
 
-def normaliser(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
+def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
     """log Σ_v exp(logits_v)"""
     if logits.device.type != "cpu":
         return logits.logsumexp(1)

@@ -95,7 +95,7 @@ class ConvolutionEncoder(nn.Module):
         self.enter = nn.Linear(channels * -(-bands // 4), width)
         self.positions = nn.Identity() if positions is None else positions
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         self.norm = nn.Identity() if final_norm is None else norm(width, final_norm)
 
     def forward(self, source: Sounds) -> Memory:
@@ -122,7 +122,7 @@ def real(source: Sounds) -> Bool[Tensor, "B S"]:
 def together(
     x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], count: int
 ) -> tuple[Float[Tensor, "B M E"], Bool[Tensor, "B M"]]:
-    """`count` neighbours as one vector, zeros for those that are missing at the end."""
+    """`count` neighbors as one vector, zeros for those that are missing at the end."""
     if count == 1:
         return x, mask
     x = x.masked_fill(~mask.unsqueeze(2), 0.0)

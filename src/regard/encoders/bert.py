@@ -45,7 +45,7 @@ class Bert(nn.Module):
         self.types = nn.Embedding(token_types, width) if token_types else None
         self.embedding_norm = embedding_norm or nn.Identity()
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         self.norm = final_norm or nn.Identity()
         self.pooler = nn.Linear(width, width) if pooler else None
         if embedding.pad is None:

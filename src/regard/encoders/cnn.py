@@ -3,11 +3,11 @@
     stage     x ← relu(norm(conv 4×4, stride 2)),   then  x ← x + relu(norm(conv 3×3))  depth − 1 times
     memory    the C channels at each position of the last stage;   summary: their mean
 
-Four taps at a stride of two are centred on the two pixels that they replace (three would move each stage's map by half
+Four taps at a stride of two are centerd on the two pixels that they replace (three would move each stage's map by half
 a pixel, and half of a region after three stages), so that a region of the grid is where pictures of attention draw it.
 
-Channels are normalised in groups of 8 within a picture (Wu and He 2018, arXiv:1803.08494), not over a batch: what a
-picture gives then depends on no other picture, however a batch is split over processes. `normalised=False` leaves that
+Channels are normalized in groups of 8 within a picture (Wu and He 2018, arXiv:1803.08494), not over a batch: what a
+picture gives then depends on no other picture, however a batch is split over processes. `normalized=False` leaves that
 out, so that what a region gives depends on nothing far away, either: tokens of pictures want that.
 
 Self-attention over positions (Zhang et al. 2018, SAGAN, section 3, arXiv:1805.08318):
@@ -26,17 +26,19 @@ from torch import Tensor, nn
 
 from regard.attention import Dot, Memory
 from regard.attention.layer import Attention
+from regard.attention.role import Role
 from regard.errors import CallError
 
-GROUP = 8  # channels that are normalised together
+GROUP = 8  # channels that are normalized together
 
 
 class PositionAttention(nn.Module):
     """Every position of a feature map looks at all positions."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, layer: int = 0) -> None:
         super().__init__()
         self.attention = Attention(Dot(), channels, channels, max(1, channels // 8), channels // 2)
+        self.attention.role = Role("encoder", layer)
         self.out = nn.Linear(channels // 2, channels, bias=False)
         self.gate = nn.Parameter(torch.zeros(()))
 
@@ -47,12 +49,12 @@ class PositionAttention(nn.Module):
 
 
 class Convolution(nn.Module):
-    """4×4 of stride 2, or 3×3 around a shortcut; normalised (or with a bias instead), relu."""
+    """4×4 of stride 2, or 3×3 around a shortcut; normalized (or with a bias instead), relu."""
 
-    def __init__(self, inputs: int, channels: int, *, stride: int, normalised: bool = True) -> None:
+    def __init__(self, inputs: int, channels: int, *, stride: int, normalized: bool = True) -> None:
         super().__init__()
-        self.convolve = nn.Conv2d(inputs, channels, stride + 2, stride=stride, padding=1, bias=not normalised)
-        self.norm = nn.GroupNorm(channels // GROUP, channels) if normalised else nn.Identity()
+        self.convolve = nn.Conv2d(inputs, channels, stride + 2, stride=stride, padding=1, bias=not normalized)
+        self.norm = nn.GroupNorm(channels // GROUP, channels) if normalized else nn.Identity()
         self.shortcut = stride == 1
         nn.init.kaiming_normal_(self.convolve.weight, nonlinearity="relu")
 
@@ -71,11 +73,11 @@ class ConvNet(nn.Module):
         attention: Sequence[int] = (),
         channels: int = 3,
         dropout: float = 0.0,
-        normalised: bool = True,
+        normalized: bool = True,
     ) -> None:
         """`size`: rows × columns of the images in pixels; `attention`: the stages that end with `PositionAttention`."""
         super().__init__()
-        if normalised and any(width % GROUP for width in stages):
+        if normalized and any(width % GROUP for width in stages):
             raise CallError(f"stages={list(stages)} must be multiples of {GROUP}")
         self.size, self.channels = size, channels
         self.grid = (size[0] >> len(stages), size[1] >> len(stages))
@@ -84,10 +86,10 @@ class ConvNet(nn.Module):
         self.memory_width = self.summary_width = stages[-1]
         parts: list[nn.Module] = []
         for number, (inputs, width) in enumerate(zip([channels, *stages], stages, strict=False)):
-            parts.append(Convolution(inputs, width, stride=2, normalised=normalised))
-            parts += [Convolution(width, width, stride=1, normalised=normalised) for _ in range(depth - 1)]
+            parts.append(Convolution(inputs, width, stride=2, normalized=normalized))
+            parts += [Convolution(width, width, stride=1, normalized=normalized) for _ in range(depth - 1)]
             if number in attention:
-                parts.append(PositionAttention(width))
+                parts.append(PositionAttention(width, sum(isinstance(part, PositionAttention) for part in parts)))
             parts.append(nn.Dropout2d(dropout))
         self.stages = nn.Sequential(*parts)
 

@@ -4,7 +4,7 @@
     memory    1280 channels at each place of a grid of ⌈rows/32⌉ × ⌈columns/32⌉
 
 Tan and Le 2019 (arXiv:1905.11946), Table 1, in the Lite form: no squeeze-and-excitation, relu6 for swish. Each
-convolution is followed by batch normalisation; with its statistics fixed, that is one factor and one shift a channel,
+convolution is followed by batch normalization; with its statistics fixed, that is one factor and one shift a channel,
 so it is folded into the convolution:   w' = w γ/σ,   b' = β − μ γ/σ.   Fine-tuning trains w' and b'.
 
 Convolutions of stride 2 pad as TensorFlow does ("same": more on the right and below), for which the weights were made.

@@ -36,13 +36,13 @@ class VisionTransformer(nn.Module):
         heads: int,
         layers: int,
         *,
-        hidden: int | None = None,
+        feed_forward: int | None = None,
         channels: int = 3,
         stem: Sequence[int] = (),
         dropout: float = 0.0,
         norm_eps: float | None = None,
     ) -> None:
-        """`size`: rows × columns of the images in pixels; `hidden`: 4 · width if not given; `stem`: channels."""
+        """`size`: rows × columns of the images in pixels; `feed_forward`: 4 · width if not given; `stem`: channels."""
         super().__init__()
         if size[0] % patch or size[1] % patch:
             raise CallError(f"patch={patch} must divide the images' size={size[0]}×{size[1]}")
@@ -60,8 +60,10 @@ class VisionTransformer(nn.Module):
             self.positions.table[1:] += 0.5 * on_grid(self.grid, width).to(self.positions.table)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
-            Block(width, heads, hidden or 4 * width, norm_eps=norm_eps, activation="gelu", dropout=dropout)
-            for _ in range(layers)
+            Block(
+                width, heads, feed_forward or 4 * width, norm_eps=norm_eps, activation="gelu", dropout=dropout
+            ).placed("encoder", number)
+            for number in range(layers)
         )
         self.norm = norm(width, eps=norm_eps)
 

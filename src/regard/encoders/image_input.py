@@ -28,7 +28,7 @@ from regard.layers.transformer import Block
 Body = ConvNet | VisionTransformer | EfficientNetLite0
 
 
-class Colours(NamedTuple):
+class Colors(NamedTuple):
     """Mean and standard deviation of each channel, of pixels between 0 and 1."""
 
     mean: Sequence[float]
@@ -43,7 +43,7 @@ class PictureEncoder(nn.Module):
         self,
         body: Body,
         *,
-        colours: Colours,
+        colors: Colors,
         frozen: bool = False,
         width: int | None = None,
         positions: bool = False,
@@ -51,7 +51,7 @@ class PictureEncoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         """
-        colours           what pixels are normalised by; saved with the weights
+        colors           what pixels are normalized by; saved with the weights
         width             to project the regions to; None leaves them and the body's summary as they are
         layers            blocks of self-attention over the projected regions
         """
@@ -59,12 +59,13 @@ class PictureEncoder(nn.Module):
         self.body, self.frozen = body, frozen
         self.size, self.channels, self.grid = body.size, body.channels, body.grid
         self.memory_width = self.summary_width = width or body.memory_width
-        for name, values in (("mean", colours.mean), ("deviation", colours.deviation)):
+        for name, values in (("mean", colors.mean), ("deviation", colors.deviation)):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32).view(-1, 1, 1))
         self.project = None if width is None else nn.Sequential(nn.Linear(body.memory_width, width), norm(width))
         self.positions = SinusoidalGrid(self.memory_width) if positions else None
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        above = len(body.layers) if isinstance(body, VisionTransformer) else 0
+        self.layers = nn.ModuleList(block.placed("encoder", above + number) for number, block in enumerate(layers))
         self.norm = norm(self.memory_width) if layers else nn.Identity()
         if frozen:
             body.requires_grad_(False)

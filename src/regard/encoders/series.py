@@ -57,7 +57,7 @@ class TransformerSeriesEncoder(nn.Module):
         self.enter = nn.Linear(inputs, width)
         self.positions = Sinusoidal(width)
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         self.norm = norm(width)
 
     def forward(self, past: Float[Tensor, "B S C"]) -> Memory:
@@ -79,7 +79,7 @@ class PatchEncoder(nn.Module):
         self.enter = nn.Linear(patch, width)
         self.positions = Learned(width, self.patches)
         self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         self.norm = norm(width)
 
     def forward(self, past: Float[Tensor, "N S"]) -> Memory:

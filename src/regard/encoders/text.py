@@ -1,4 +1,4 @@
-"""Text into a memory: a vector for each token that knows its neighbours.
+"""Text into a memory: a vector for each token that knows its neighbors.
 
     recurrent     →h_t = f(x_t, →h_{t−1}),   ←h_t = f(x_t, ←h_{t+1}),   memory_t = [→h_t; ←h_t]
     transformer   N blocks of self-attention and feed-forward over x_1 … x_S
@@ -49,7 +49,7 @@ class TransformerEncoder(nn.Module):
         """`final_norm`: blocks with norms first leave their sum without one, so it follows the last of them."""
         super().__init__()
         self.embedding = embedding
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         width = layers[0].width if layers else embedding.width_out
         self.memory_width = self.summary_width = width
         self.enter = nn.Linear(embedding.width_out, width) if embedding.width_out != width else nn.Identity()

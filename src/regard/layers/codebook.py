@@ -8,7 +8,7 @@ van den Oord et al. 2017, section 3.2 and appendix A.1 (arXiv:1711.00937). A cod
 where a vector of the batch is (the random restart of Dhariwal et al. 2020, section 3.1, arXiv:2005.00341); here such
 vectors are drawn by how badly they are coded, so that new codes go where codes are missing.
 
-The codes are buffers and not weights: they follow the data by themselves, and no optimiser moves them. Among several
+The codes are buffers and not weights: they follow the data by themselves, and no optimizer moves them. Among several
 processes those of the first are everybody's, because torch copies its buffers to the others before each step.
 """
 

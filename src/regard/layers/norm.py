@@ -1,4 +1,4 @@
-"""Normalising a vector over its width.
+"""Normalizing a vector over its width.
 
 layer   y = γ · (x − mean) / √(variance + ε) + β      Ba et al. 2016 (arXiv:1607.06450)
 rms     y = γ · x / √(mean of x² + ε)                 Zhang and Sennrich 2019 (arXiv:1910.07467)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention.layer import Attention
 from regard.attention.memory import Memory
+from regard.attention.role import Role
 from regard.attention.score import Score
 
 Kind = Literal["mean", "max", "cls", "last", "summary"]
@@ -49,6 +50,7 @@ class AttentionPooling(nn.Module):
         super().__init__()
         self.query = nn.Parameter(torch.empty(width))
         self.attention = Attention(score, width, width)
+        self.attention.role = Role("pooling")
         nn.init.normal_(self.query, std=width**-0.5)
 
     def forward(self, memory: Memory) -> Float[Tensor, "B D"]:
@@ -67,6 +69,7 @@ class Attended(nn.Module):
     def __init__(self, attention: Attention, pooling: nn.Module) -> None:
         super().__init__()
         self.own, self.pooling = attention, pooling
+        self.own.role = Role("encoder")
 
     def forward(self, memory: Memory) -> Float[Tensor, "B D"]:
         mask = None if memory.mask is None else memory.mask.unsqueeze(1)

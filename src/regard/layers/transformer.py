@@ -9,6 +9,7 @@ One block serves encoders, decoders, language models and images.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from regard.attention.cache import KeyValue, Room
 from regard.attention.memory import Memory
 from regard.attention.multihead import MultiHead
 from regard.attention.relative import Alibi, RelativeBias
+from regard.attention.role import Role
 from regard.attention.rotary import Rotary
 from regard.attention.score import Score
 from regard.layers.dropout import Dropout
@@ -29,7 +31,7 @@ class Block(nn.Module):
         self,
         width: int,
         heads: int,
-        hidden: int,
+        feed_forward: int,
         *,
         cross: bool = False,
         memory_width: int | None = None,
@@ -81,10 +83,17 @@ class Block(nn.Module):
         self.cross = attention(memory_width or width) if cross else None
         self.cross_norm = own_norm() if cross else None
         self.feed_forward = FeedForward(
-            width, hidden, activation=activation, gated=gated, bias=bias, dropout=hidden_dropout
+            width, feed_forward, activation=activation, gated=gated, bias=bias, dropout=hidden_dropout
         )
         self.feed_forward_norm = own_norm()
         self.dropout = Dropout(dropout)
+
+    def placed(self, side: Literal["encoder", "decoder"], layer: int) -> "Block":
+        """Tells the attentions of this block where they stand."""
+        self.attention.role = Role(side, layer)
+        if self.cross is not None:
+            self.cross.role = Role("cross", layer)
+        return self
 
     def forward(
         self,

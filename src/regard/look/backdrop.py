@@ -27,7 +27,7 @@ def image_array(image: Any) -> UInt8[np.ndarray, "H W 3"]:
         raise CallError(f"an image is rows × columns, with 1, 3 or 4 channels, not of shape {array.shape}")
     if np.issubdtype(array.dtype, np.floating):
         if not np.isfinite(array).all() or array.min() < -1e-3 or array.max() > 1 + 1e-3:
-            raise CallError("an image of fractions must lie between 0 and 1: undo the normalisation first")
+            raise CallError("an image of fractions must lie between 0 and 1: undo the normalization first")
         array = np.round(array * 255)
     array = np.clip(array, 0, 255).astype(np.uint8)
     array = np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[:, :, :3]
@@ -44,7 +44,7 @@ def signal_array(signal: Any) -> Float[np.ndarray, "*F N"]:
     if not np.isfinite(array).all():
         raise CallError("a signal must be finite: fill what is missing first")
     steps = array.shape[-1]
-    if steps > MOST_STEPS:  # a spectrogram keeps the mean of neighbours; a wave its peaks, which are what is seen of it
+    if steps > MOST_STEPS:  # a spectrogram keeps the mean of neighbors; a wave its peaks, which are what is seen of it
         starts = np.arange(MOST_STEPS) * steps // MOST_STEPS
         if array.ndim == 2:
             array = np.add.reduceat(array, starts, axis=1) / np.diff(np.append(starts, steps))

@@ -37,7 +37,7 @@ class Figure:
 
 def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
     """All figures for this table of the record, the model's own evidence included."""
-    weights = normalised(matrix.weights)
+    weights = normalized(matrix.weights)
     shuffled = weights[wrong_order(len(weights))]
     flat = np.full_like(weights, 1 / weights.shape[1])
     figures = [Figure("entropy (bits)", entropy(weights), entropy(flat))]
@@ -57,7 +57,7 @@ def entropy(weights: Float[np.ndarray, "*b Q K"]) -> float:
     return float(-(safe * np.log2(safe)).sum(axis=-1).mean())
 
 
-def normalised(weights: Float[np.ndarray, "*b Q K"]) -> Float[np.ndarray, "*b Q K"]:
+def normalized(weights: Float[np.ndarray, "*b Q K"]) -> Float[np.ndarray, "*b Q K"]:
     """Rows that sum to one; a row of zeros stays."""
     weights = np.clip(np.asarray(weights, dtype=np.float64), 0, None)
     total = weights.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What all figures share: colours, the titles above, the card beside, and fonts that have the characters."""
+"""What all figures share: colors, the titles above, the card beside, and fonts that have the characters."""
 
 import re
 import textwrap

@@ -9,7 +9,7 @@ CELL = 22
 
 
 def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
-    """Weights (rows × columns) as a labelled matrix; each cell tells its value on hover."""
+    """Weights (rows × columns) as a labeled matrix; each cell tells its value on hover."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")

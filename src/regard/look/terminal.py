@@ -1,6 +1,6 @@
 """Pictures of attention in the terminal: one row a word that was written, one column a word that was read.
 
-Colour cells where the terminal has colours, shades of ASCII where it has not (NO_COLOR, a pipe, a dumb terminal). Where
+Color cells where the terminal has colors, shades of ASCII where it has not (NO_COLOR, a pipe, a dumb terminal). Where
 the matrix is wider than the terminal, each row lists the words most attended to instead. Small maps without labels
 have two rows in a line, the upper and the lower half of a block character.
 """
@@ -74,7 +74,7 @@ def matrix(
     for row, values in zip(rows, strength(np.abs(weights), top, log) * np.sign(weights), strict=True):
         text.append(" " * (label - cell_len(row)) + row + " ")
         for value in values:
-            _cell(text, float(value), coloured=_coloured(console))
+            _cell(text, float(value), colored=_colored(console))
         text.append("\n")
     text.right_crop()  # the last line's end is the printer's
     return text
@@ -93,7 +93,7 @@ def grid(shown: Shown, console: Console) -> RenderableType:
 
 
 def small_map(weights: np.ndarray, console: Console, *, log: bool = False, most: int = LARGEST) -> Text:
-    """No labels; two rows in a line where there are colours."""
+    """No labels; two rows in a line where there are colors."""
     return _half_blocks(strength(blocks(weights, most), float(weights.max()), log), console)
 
 
@@ -105,7 +105,7 @@ def signed_map(table: np.ndarray, console: Console, *, most: int) -> Text:
 
 def _half_blocks(values: np.ndarray, console: Console) -> Text:
     text = Text(no_wrap=True)
-    if not _coloured(console):
+    if not _colored(console):
         for row in values:
             text.append("".join(_shade(abs(float(value))) for value in row) + "\n")
     else:
@@ -127,7 +127,7 @@ def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
     for row, *weights in zip(table.rows.labels, values, table.weights, strict=True):
         text.append(" " * (label - cell_len(row)) + row + " │ ", style="bold")
         for token, painted, weight in zip(table.columns.labels, *weights, strict=True):
-            if _coloured(console):
+            if _colored(console):
                 ink = "rgb(0,0,0)" if painted > 0.2 else "rgb(255,255,255)"
                 text.append(token, style=f"{ink} on {_rgb(float(painted))}")
             else:
@@ -224,7 +224,7 @@ def figures(card: Sequence[Figure], title: str) -> Table:
 
 
 # ---------------------------------------------------------------------------------------------------------------- cells
-def _coloured(console: Console) -> bool:
+def _colored(console: Console) -> bool:
     return console.color_system is not None and not console.no_color
 
 
@@ -236,8 +236,8 @@ def _upright(columns: Sequence[str]) -> list[str]:
     return ["".join(set_cell_size(" " + column[i], CELL) for column in padded) for i in range(height)]
 
 
-def _cell(text: Text, value: float, *, coloured: bool) -> None:
-    if coloured:
+def _cell(text: Text, value: float, *, colored: bool) -> None:
+    if colored:
         text.append(" " * CELL, style=f"on {_rgb(value)}")
     else:
         text.append(_shade(abs(value)) * (CELL - 1) + ("-" if value < -0.1 else " "))

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import CallError, nearest
 from regard.look.axis import Axis
-from regard.look.card import Figure, alignment_error, card, entropy, linked, normalised
+from regard.look.card import Figure, alignment_error, card, entropy, linked, normalized
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, Attention, AttentionRecord, Head, Kind, Matrix
 
@@ -84,7 +84,7 @@ class Shown:
 
     @property
     def heads(self) -> list[tuple[str, np.ndarray]]:
-        """What the view of lines draws in colours of their own: every head of a layer; else the one table."""
+        """What the view of lines draws in colors of their own: every head of a layer; else the one table."""
         layers = self.layers
         if self.layer is not None:
             layers = [one for one in layers if one.layer == self.layer % (layers[-1].layer + 1)]
@@ -139,9 +139,9 @@ def blocks(weights: np.ndarray, most: int) -> np.ndarray:
 def head_line(record: AttentionRecord, attention: Attention, number: int) -> str:
     """What the grid writes above a head: its entropy and, where gold is known, its alignment error."""
     table = record.matrix(attention.kind, attention.layer, number)
-    line = f"{entropy(normalised(table.weights)):.2f} bits"
+    line = f"{entropy(normalized(table.weights)):.2f} bits"
     if record.gold is not None and linked(table):
-        line += f", AER {alignment_error(table, normalised(table.weights), record.gold):.2f}"
+        line += f", AER {alignment_error(table, normalized(table.weights), record.gold):.2f}"
     return line
 
 

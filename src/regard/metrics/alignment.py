@@ -90,7 +90,7 @@ def write_pharaoh(path: Path | str, alignments: Iterable[Gold]) -> None:
 def read_naacl(path: Path | str, sentences: int | None = None) -> list[Gold]:
     """A line a link: sentence, source word, target word, all counted from 1, then S (if nothing: S) or P.
 
-    This is the format of the NAACL 2003 shared task. Word 0 stands for "no word" there, and such links are left out. A
+    This is the format of the NAACL 2003 shared job. Word 0 stands for "no word" there, and such links are left out. A
     confidence may follow and is ignored. `sentences` says how many there are, for when the last ones have no link.
     """
     sure: dict[int, set[Link]] = {}

@@ -1,7 +1,7 @@
 """Exact match and F1 of answers, as SQuAD defines them.
 
-    normalise    lower case; no punctuation (ASCII); no a, an, the; single spaces
-    exact match  1 if the normalised texts are equal
+    normalize    lower case; no punctuation (ASCII); no a, an, the; single spaces
+    exact match  1 if the normalized texts are equal
     F1           of the words that both have (as often as both have them); the best over all right answers
 
 Rajpurkar et al. 2016, section 6.1 (arXiv:1606.05250); the scripts evaluate-v1.1.py and evaluate-v2.0.py. The two differ
@@ -27,17 +27,17 @@ class AnswerScore(NamedTuple):
     f1: float
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def answer_score(said: str, right: Sequence[str], *, no_answer: bool = False) -> AnswerScore:
     """The best over all right answers, each score by itself. `no_answer`: by the rules of v2.0; () wants ""."""
     if no_answer:
-        right = [text for text in right if normalise(text)] or [""]
+        right = [text for text in right if normalize(text)] or [""]
     return AnswerScore(
-        float(max(normalise(said) == normalise(text) for text in right)),
-        max(_f1(normalise(said).split(), normalise(text).split(), no_answer) for text in right),
+        float(max(normalize(said) == normalize(text) for text in right)),
+        max(_f1(normalize(said).split(), normalize(text).split(), no_answer) for text in right),
     )
 
 

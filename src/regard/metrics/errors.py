@@ -1,4 +1,4 @@
-"""Error rates by edit distance, for tasks where every token counts: spelling, speech.
+"""Error rates by edit distance, for jobs where every token counts: spelling, speech.
 
     error rate = Σ distance(hypothesis, nearest reference) / Σ length(nearest reference)
 

@@ -64,7 +64,7 @@ def expected_times(weights: Float[np.ndarray, "T K"], times: Float[np.ndarray, "
 def median_times(weights: Float[np.ndarray, "T K"], edges: Float[np.ndarray, " K1"]) -> Float[np.ndarray, " T"]:
     """The moment before and after which each step has half of its weight.
 
-    A second glance at a neighbour draws the mean to it, and where a sound is long, so that its weight is shared by many
+    A second glance at a neighbor draws the mean to it, and where a sound is long, so that its weight is shared by many
     vectors, the highest single weight may be that glance. The median minds neither.
     """
     return middle_spans(weights, edges, share=0.0)[:, 0]

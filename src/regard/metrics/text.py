@@ -1,6 +1,6 @@
 """Scores of text against references, as the field computes them: sacreBLEU (Post 2018, arXiv 1804.08771).
 
-BLEU can only be compared with its signature (tokenisation, case, smoothing, version), so no score goes without one.
+BLEU can only be compared with its signature (tokenization, case, smoothing, version), so no score goes without one.
 A reference is a sentence, or several where any of them is right.
 """
 
@@ -30,7 +30,7 @@ class TextScore:
 
 
 def bleu(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> TextScore:
-    """Corpus BLEU with sacreBLEU's own choices: 13a tokenisation, exponential smoothing, mixed case."""
+    """Corpus BLEU with sacreBLEU's own choices: 13a tokenization, exponential smoothing, mixed case."""
     return _score("BLEU", BLEU(lowercase=lowercase), hypotheses, references)
 
 

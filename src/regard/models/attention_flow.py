@@ -26,6 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.role import Role
 from regard.attention.score import Score
 from regard.attention.silence import silent
 from regard.attention.trace import tracing
@@ -42,6 +43,7 @@ class Looking(nn.Module):
     def __init__(self, score: Score) -> None:
         super().__init__()
         self.score = score
+        self.role: Role | None = None
 
     def forward(
         self,
@@ -70,6 +72,7 @@ class MostAlike(nn.Module):
     def __init__(self, score: Score) -> None:
         super().__init__()
         self.score = score
+        self.role: Role | None = None
 
     def forward(
         self,
@@ -111,6 +114,7 @@ class RecurrentReader(Reader):
         self.context = Recurrent(embedding.width_out + match, width, cell=cell, depth=depth, dropout=dropout)
         self.to_question = Looking(score())
         self.to_document = MostAlike(self.to_question.score) if to_document == "most" else Looking(score())
+        self.to_question.role, self.to_document.role = Role("cross", 0), Role("cross", 1)
         self.read_start = Recurrent(4 * width, width, cell=cell, depth=reading_depth, dropout=dropout)
         self.read_end = Recurrent(width, width, cell=cell, dropout=dropout)
         self.start, self.end = nn.Linear(5 * width, 1), nn.Linear(5 * width, 1)

@@ -22,7 +22,7 @@ from regard.layers.loss import Loss
 
 
 @runtime_checkable
-class Labelled(Protocol):
+class Labeled(Protocol):
     """What a classifier is trained on: any batch with these two. See `class_loss` for the labels."""
 
     @property
@@ -87,7 +87,7 @@ class Classifier(nn.Module):
             encoder.requires_grad_(False)
         self.register_buffer("class_weights", class_weights, persistent=False)  # of the training data, for training
 
-    def forward(self, batch: Labelled) -> Loss:
+    def forward(self, batch: Labeled) -> Loss:
         logits = self.logits(batch.inputs)
         if not self.training:
             return class_loss(logits, batch.labels)

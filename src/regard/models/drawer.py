@@ -10,8 +10,8 @@ always begins at the same place: the vector of padding is zero, and what is left
 Where this differs: attention is dense and not sparse, codes are nearest vectors (`models.picture_tokens`), and the
 weight of text is λ a token, 1/7 like the paper's 1 to 7, which weighs means.
 
-Two stages: first the tokeniser of pictures alone, then, with the tokeniser as it is, the decoder. Which one learns says
-the batch; the other gets no gradient, and the optimiser leaves it as it is.
+Two stages: first the tokenizer of pictures alone, then, with the tokenizer as it is, the decoder. Which one learns says
+the batch; the other gets no gradient, and the optimizer leaves it as it is.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.models.language_model import LanguageModel
-from regard.models.picture_tokens import PictureTokeniser
+from regard.models.picture_tokens import PictureTokenizer
 
 PAD, START = 0, 2
 
@@ -34,11 +34,11 @@ class DrawBatch:
 
     pixels: UInt8[Tensor, "B C H W"]
     text: Int[Tensor, "B T"]
-    tokenising: bool  # the first stage: pictures only
+    tokenizing: bool  # the first stage: pictures only
 
     def to(self, device: torch.device | str) -> "DrawBatch":
         pixels, text = (part.to(device, non_blocking=True) for part in (self.pixels, self.text))
-        return DrawBatch(pixels, text, self.tokenising)
+        return DrawBatch(pixels, text, self.tokenizing)
 
 
 class Drawer(nn.Module):
@@ -46,41 +46,41 @@ class Drawer(nn.Module):
 
     def __init__(
         self,
-        tokeniser: PictureTokeniser,
+        tokenizer: PictureTokenizer,
         writer: LanguageModel,
         *,
         words: int,
         text_length: int,
         text_weight: float = 1 / 7,
-        tokeniser_rate: float = 1.0,
+        tokenizer_rate: float = 1.0,
     ) -> None:
         """
-        writer        knows `words` tokens of text and, after them, the codes of the tokeniser
+        writer        knows `words` tokens of text and, after them, the codes of the tokenizer
         text_length   tokens that a text is filled up to, </s> included
         text_weight   λ
-        tokeniser_rate   learning rate of the tokeniser, relative to the decoder's
+        tokenizer_rate   learning rate of the tokenizer, relative to the decoder's
         """
         super().__init__()
-        self.tokeniser, self.writer = tokeniser, writer
+        self.tokenizer, self.writer = tokenizer, writer
         self.words, self.text_length, self.text_weight = words, text_length, text_weight
-        self.tokeniser_rate = tokeniser_rate
+        self.tokenizer_rate = tokenizer_rate
 
     def rates(self) -> dict[Tensor, float]:
         """Learning rates of weights, relative to the schedule's."""
-        return dict.fromkeys(self.tokeniser.parameters(), self.tokeniser_rate)
+        return dict.fromkeys(self.tokenizer.parameters(), self.tokenizer_rate)
 
     @property
     def regions(self) -> int:
-        return self.tokeniser.grid[0] * self.tokeniser.grid[1]
+        return self.tokenizer.grid[0] * self.tokenizer.grid[1]
 
     def forward(self, batch: DrawBatch) -> Loss:
         """A sum over regions in both stages."""
         real = (batch.text != PAD).any(1)
-        if batch.tokenising:
-            made = self.tokeniser(batch.pixels)
-            losses = 0.5 * made.error + self.tokeniser.commitment * made.distance
+        if batch.tokenizing:
+            made = self.tokenizer(batch.pixels)
+            losses = 0.5 * made.error + self.tokenizer.commitment * made.distance
             return Loss((losses * real).sum(), int(real.sum()) * self.regions)
-        tokens = self.tokens(batch.text, self.tokeniser.codes(batch.pixels)).masked_fill(~real.unsqueeze(1), PAD)
+        tokens = self.tokens(batch.text, self.tokenizer.codes(batch.pixels)).masked_fill(~real.unsqueeze(1), PAD)
         features, targets = self.writer.features(tokens[:, :-1]), tokens[:, 1:]
         told, drawn = (
             self._cross_entropy(features[:, part], targets[:, part])

@@ -41,12 +41,12 @@ class Embedder(nn.Module):
         *,
         start: int,
         pooling: Pooling = "mean",
-        normalise: bool = True,
+        normalize: bool = True,
         temperature: float = 0.05,
     ) -> None:
         super().__init__()
         self.encoder, self.start = encoder, start
-        self.pooling, self.normalise, self.temperature = pooling, normalise, temperature
+        self.pooling, self.normalize, self.temperature = pooling, normalize, temperature
 
     def forward(self, batch: TextPairs) -> Loss:
         there = (batch.target != self.encoder.pad).any(1)
@@ -66,4 +66,4 @@ class Embedder(nn.Module):
         else:
             assert memory.mask is not None
             pooled = masked_mean(memory.vectors, memory.mask)
-        return F.normalize(pooled, dim=-1) if self.normalise else pooled
+        return F.normalize(pooled, dim=-1) if self.normalize else pooled

@@ -100,7 +100,7 @@ class RecurrentSeriesDecoder(SeriesDecoder):
 class TransformerSeriesDecoder(SeriesDecoder):
     def __init__(self, known: int, width: int, start: int, layers: list[Block], *, dropout: float = 0.0) -> None:
         super().__init__(known, width, start, dropout=dropout)
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(block.placed("decoder", number) for number, block in enumerate(layers))
         self.norm = norm(width)
         self.feature_width = width
 

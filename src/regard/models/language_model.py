@@ -54,7 +54,7 @@ class LanguageModel(nn.Module):
         heads: int,
         layers: int,
         *,
-        hidden: int | None = None,
+        feed_forward: int | None = None,
         max_length: int = 1024,
         positions: Positions | LearnedTextAndGrid = "learned",
         rotary_base: float = 10000.0,
@@ -70,7 +70,7 @@ class LanguageModel(nn.Module):
         pad: int | None = 0,
     ) -> None:
         """
-        hidden       width inside the feed-forward layers: 4 · width, or 8/3 · width for swiglu with its three matrices
+        feed_forward   width inside the feed-forward layers: 4 · width, or 8/3 · width for swiglu (three matrices)
         max_length   longest text that learned positions know
         positions    by name, or a table of its own that is added to the vectors
         rotary_base  of the angles by which rotary positions turn (theta); features turn in halves
@@ -83,7 +83,7 @@ class LanguageModel(nn.Module):
         if layers < 1:
             raise CallError(f"layers={layers} must be at least 1")
         gated = activation == "swiglu"
-        hidden = hidden or (math.ceil(8 * width / 3) if gated else 4 * width)
+        feed_forward = feed_forward or (math.ceil(8 * width / 3) if gated else 4 * width)
         added = None  # positions that are added to the vectors; the others act inside attention
         if isinstance(positions, LearnedTextAndGrid):
             added = positions
@@ -96,7 +96,7 @@ class LanguageModel(nn.Module):
             Block(
                 width,
                 heads,
-                hidden,
+                feed_forward,
                 norm_kind=norm_kind,
                 norm_eps=norm_eps,
                 bias=bias,

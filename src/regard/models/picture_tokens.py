@@ -5,11 +5,11 @@
 
 van den Oord et al. 2017, equation 3 (arXiv:1711.00937); its second term, which moves the codes, is the running mean of
 `layers.codebook`. x are pixels less their mean, divided by their deviation, so the first term is the log-likelihood of
-the pixels under a normal distribution of width one, up to a constant. DALL·E's tokeniser is the same with a Gumbel
+the pixels under a normal distribution of width one, up to a constant. DALL·E's tokenizer is the same with a Gumbel
 softmax in place of the nearest code (Ramesh et al. 2021, section 2.1, arXiv:2102.12092).
 
 The encoder is the CNN of captioning, without its norms: what a region looks like must not depend on the rest of the
-picture, or the same colour would have many codes. The decoder goes the way back, by convolutions that double sides.
+picture, or the same color would have many codes. The decoder goes the way back, by convolutions that double sides.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from regard.encoders.cnn import ConvNet, Convolution
-from regard.encoders.image_input import Colours, PictureEncoder
+from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
 from regard.layers.codebook import Codebook
 
@@ -32,7 +32,7 @@ class Reconstruction(NamedTuple):
     distance: Float[Tensor, " B"]  # Σ ‖z − sg[e]‖² of each picture
 
 
-class PictureTokeniser(nn.Module):
+class PictureTokenizer(nn.Module):
     def __init__(
         self,
         size: tuple[int, int],
@@ -42,7 +42,7 @@ class PictureTokeniser(nn.Module):
         width: int = 16,
         depth: int = 1,
         channels: int = 3,
-        colours: Colours,
+        colors: Colors,
         commitment: float = 0.25,
     ) -> None:
         """
@@ -53,7 +53,7 @@ class PictureTokeniser(nn.Module):
         if any(side % 2 ** len(stages) for side in size):
             raise CallError(f"{len(stages)} stages cannot halve {size[0]}×{size[1]} pixels without a rest")
         self.encoder = PictureEncoder(
-            ConvNet(size, stages, depth=depth, channels=channels, normalised=False), colours=colours
+            ConvNet(size, stages, depth=depth, channels=channels, normalized=False), colors=colors
         )
         self.grid, self.commitment = self.encoder.grid, commitment
         self.enter = nn.Linear(stages[-1], width)
@@ -61,7 +61,7 @@ class PictureTokeniser(nn.Module):
         back = stages[::-1]
         parts: list[nn.Module] = [nn.Conv2d(width, stages[-1], 3, padding=1)]
         for wide, narrow in pairwise(back):
-            parts += [Convolution(wide, wide, stride=1, normalised=False) for _ in range(depth)]
+            parts += [Convolution(wide, wide, stride=1, normalized=False) for _ in range(depth)]
             parts += [_doubled(wide, narrow), nn.ReLU()]
         self.decoder = nn.Sequential(*parts, _doubled(back[-1], channels))
 

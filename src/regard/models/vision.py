@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.decoders.decoder import Decoder
 from regard.layers.loss import Loss, fused_cross_entropy
-from regard.models.classifier import Classifier, Labelled
+from regard.models.classifier import Classifier, Labeled
 from regard.models.seq2seq import START, Seq2Seq, SourceTarget, Tie
 
 
@@ -121,7 +121,7 @@ class PictureClassifier(Classifier):
         )  # fmt: skip
         self.mixed = mixed
 
-    def forward(self, batch: Labelled) -> Loss:
+    def forward(self, batch: Labeled) -> Loss:
         if not (self.training and self.mixed and batch.labels.ndim == 2):
             return super().forward(batch)
         logits = self.logits(batch.inputs).float()

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.labels import Labels, Writing
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
+from regard.outputs.labels.labels import Labels, Writing
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported
 from regard.pretrained.tokenizer_files import wordpiece
@@ -47,9 +47,9 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
 
 
 def _encoder(folder: Path, settings: dict[str, Any], name: str) -> dict[str, Any]:
-    pooling, normalise, longest = _sentence_transformer(folder, settings)
+    pooling, normalize, longest = _sentence_transformer(folder, settings)
     return {
-        "task": "encode",
+        "job": "encode",
         "about": f"A text encoder, {name}",
         "data": {
             "train": NO_DATA,
@@ -58,7 +58,7 @@ def _encoder(folder: Path, settings: dict[str, Any], name: str) -> dict[str, Any
             "tokenizer": {"joint": True},
         },
         "model": settings,
-        "vectors": {"pooling": pooling, "normalise": normalise},
+        "vectors": {"pooling": pooling, "normalize": normalize},
     }
 
 
@@ -67,7 +67,7 @@ def _classifier(config: ConfigFile, settings: dict[str, Any], name: str) -> tupl
     several = config.get("problem_type", "") == "multi_label_classification"
     labels = labels_of(config, separator="|" if several else None)
     recipe = {
-        "task": "classify",
+        "job": "classify",
         "about": f"A text classifier, {name}",
         "data": {
             "kind": "text",
@@ -94,7 +94,7 @@ def labels_of(config: ConfigFile, separator: str | None = None) -> Labels:
 
 def _reader(settings: dict[str, Any], name: str) -> dict[str, Any]:
     return {
-        "task": "answer",
+        "job": "answer",
         "about": f"A reader that answers questions, {name}",
         "data": {"train": NO_DATA, "max_length": min(384, settings["max_positions"]), **_windows(settings)},
         "model": settings,
@@ -125,7 +125,7 @@ def _settings(config: ConfigFile) -> dict[str, Any]:
         "width": config["hidden_size"],
         "layers": config["num_hidden_layers"],
         "heads": config["num_attention_heads"],
-        "hidden": config["intermediate_size"],
+        "feed_forward": config["intermediate_size"],
         "norm_first": False,
         "eps": config.get("layer_norm_eps", 1e-12),
         "activation": config.choose("hidden_act", ACTIVATIONS),

@@ -1,7 +1,7 @@
-"""GGUF, the files of llama.cpp: settings, tokeniser and weights in one, the weights usually quantised.
+"""GGUF, the files of llama.cpp: settings, tokenizer and weights in one, the weights usually quantized.
 
-Quantised weights are read as the float32 numbers that they stand for. Rows of queries and keys are put back into the
-order of Hugging Face's files: llama.cpp turns neighbouring features by rotary positions, Llama's own files the halves.
+Quantized weights are read as the float32 numbers that they stand for. Rows of queries and keys are put back into the
+order of Hugging Face's files: llama.cpp turns neighboring features by rotary positions, Llama's own files the halves.
 """
 
 from pathlib import Path
@@ -88,7 +88,7 @@ def _tensors(reader: Any, config: ConfigFile) -> list[tuple[str, Tensor]]:
 
 
 def _halves(rows: Tensor, heads: int) -> Tensor:
-    """Features 0 1 2 3 … of a head, turned in neighbouring pairs, in the order 0 2 … 1 3 …, turned in halves."""
+    """Features 0 1 2 3 … of a head, turned in neighboring pairs, in the order 0 2 … 1 3 …, turned in halves."""
     return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 

@@ -22,7 +22,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
         "width": width,
         "layers": config["n_layer"],
         "heads": config["n_head"],
-        "hidden": config.get("n_inner", 4 * width),
+        "feed_forward": config.get("n_inner", 4 * width),
         "positions": "learned",
         "norm": "layer",
         "norm_eps": config.get("layer_norm_epsilon", 1e-5),

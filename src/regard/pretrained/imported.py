@@ -20,7 +20,7 @@ NO_DATA = "(imported: give data.train)"  # where a recipe has to name training d
 
 @dataclass(frozen=True)
 class Imported:
-    """A recipe as a tree, the weights under our names, and the tokenisers by the names of their files."""
+    """A recipe as a tree, the weights under our names, and the tokenizers by the names of their files."""
 
     recipe: Mapping[str, Any]
     weights: Mapping[str, Tensor]
@@ -58,12 +58,12 @@ def write_run(found: Imported, folder: Path, *, source: str) -> None:
 
 
 def _card(found: Imported, name: str, source: str) -> str:
-    task = found.recipe["task"]
+    job = found.recipe["job"]
     notes = [f"- {note}" for note in found.notes]
     lines = [
         f"# {name}",
         "",
-        f"{found.recipe.get('about') or task}. Imported from `{source}`; {found.parameters:,} parameters.",
+        f"{found.recipe.get('about') or job}. Imported from `{source}`; {found.parameters:,} parameters.",
         "",
         f'    regard predict runs/{name} "..."',
         "",

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard import config
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
-from regard.settings.encoder import EncoderSettings
+from regard.inputs.text.encoder_settings import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
 JOBS = ("encode", "classify", "answer")  # whose model's settings are those of an encoder, and a few of a head
@@ -59,6 +59,6 @@ def kept_settings(folder: Path) -> EncoderSettings:
         )
     tree = config.load_yaml(folder / "config.yaml")
     model = tree.get("model")
-    if tree.get("task") not in JOBS or not isinstance(model, dict) or model.get("kind") != "transformer":
-        raise CallError(f"{folder} is a run of the job {tree.get('task')!r} that has no Transformer encoder on its own")
+    if tree.get("job") not in JOBS or not isinstance(model, dict) or model.get("kind") != "transformer":
+        raise CallError(f"{folder} is a run of the job {tree.get('job')!r} that has no Transformer encoder on its own")
     return EncoderSettings.model_validate({key: model[key] for key in EncoderSettings.model_fields if key in model})

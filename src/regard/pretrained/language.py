@@ -36,7 +36,7 @@ def language_run(
     if tokenizer.size > vocabulary:
         raise CallError(f"{config.where}: {tokenizer.size} tokens do not fit weights for {vocabulary}")
     recipe = {
-        "task": "generate",
+        "job": "generate",
         "about": f"A language model, {config.get('_name_or_path', '') or name}",
         "data": {"train": NO_DATA},
         "model": {**settings, "context": context, "vocabulary": vocabulary, "tied": tied},
@@ -46,7 +46,7 @@ def language_run(
 
 
 def with_frame(tokenizer: Tokenizer, start: int | None, end: int | None) -> Tokenizer:
-    """The tokeniser with the tokens that begin and end a text, where its file does not say which they are."""
+    """The tokenizer with the tokens that begin and end a text, where its file does not say which they are."""
     specials = tokenizer.specials
     if (start, end) in ((None, None), (specials.start, specials.end)):
         return tokenizer

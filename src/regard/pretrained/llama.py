@@ -30,7 +30,7 @@ def convert(config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: st
         "layers": config["num_hidden_layers"],
         "heads": heads,
         "kv_heads": config.get("num_key_value_heads", heads),
-        "hidden": config["intermediate_size"],
+        "feed_forward": config["intermediate_size"],
         "positions": "rotary",
         "rotary_base": _rotary_base(config),
         "norm": "rms",

@@ -48,7 +48,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     }
     longest = config.get("max_position_embeddings", 512)
     recipe = {
-        "task": "translate",
+        "job": "translate",
         "about": f"A translator, {config.get('_name_or_path', '') or folder.name}",
         "data": {
             "train": NO_DATA,
@@ -59,7 +59,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
             "kind": "transformer",
             "width": width,
             "heads": config["encoder_attention_heads"],
-            "hidden": config["encoder_ffn_dim"],
+            "feed_forward": config["encoder_ffn_dim"],
             "encoder_layers": config["encoder_layers"],
             "decoder_layers": config["decoder_layers"],
             "norm_first": False,

@@ -1,7 +1,7 @@
 """SentencePiece models (Kudo and Richardson 2018, arXiv:1808.06226), read without the library that made them.
 
 A .spm or .model file is a protobuf message: 1 pieces (1 text, 2 score, 3 type), 2 how it was trained (3 the kind of
-model), 3 how text is normalised (2 a compiled table of characters, 4 whether spaces are made one). Only these fields
+model), 3 how text is normalized (2 a compiled table of characters, 4 whether spaces are made one). Only these fields
 are looked at: a few lines of the wire format take the place of two dependencies.
 """
 
@@ -24,7 +24,7 @@ FAR = 1e6  # a score so much lower is never chosen where there is any other way
 
 @dataclass(frozen=True)
 class SentencePiece:
-    """The pieces that text is cut into, with their log-probabilities, and the table that normalises text."""
+    """The pieces that text is cut into, with their log-probabilities, and the table that normalizes text."""
 
     scores: dict[str, float]
     characters: bytes
@@ -98,7 +98,7 @@ def tokenizer(model: SentencePiece, vocabulary: Sequence[str], whole: Sequence[s
     they are, such as >>fra<<, which tells a model of many languages which one to write.
     """
     low = min(model.scores.values())
-    # The longer, the worse: a character that this one does not know is taken alone, not with neighbours that it does.
+    # The longer, the worse: a character that this one does not know is taken alone, not with neighbors that it does.
     scores = [(piece, model.scores.get(piece, low - FAR * len(piece) ** 2)) for piece in vocabulary]
     inner = Inner(models.Unigram(scores, unk_id=UNK))
     # Text that spells a special token does not become one.

@@ -1,4 +1,4 @@
-"""The files of a tokeniser, in any of the forms that model folders have, as one `Tokenizer`."""
+"""The files of a tokenizer, in any of the forms that model folders have, as one `Tokenizer`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ CUTS: dict[str, tuple[str | None, bool]] = {
 def byte_level(entries: Mapping[str, int], merges: Sequence[str], cut: str, specials: Sequence[str]) -> Tokenizer:
     """BPE over bytes (Radford et al. 2019, section 2.2)."""
     if cut not in CUTS:
-        raise CallError(f"the tokeniser cuts text by {cut!r}, which is not understood; what is: {', '.join(CUTS)}")
+        raise CallError(f"the tokenizer cuts text by {cut!r}, which is not understood; what is: {', '.join(CUTS)}")
     pattern, digits = CUTS[cut]
     steps: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.Digits(individual_digits=True)] if digits else []
     if pattern is not None:

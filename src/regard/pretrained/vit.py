@@ -24,7 +24,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
         raise CallError(f"{config.where}: patch_size={[patch, other]} is not understood; patches must be square")
     labels = labels_of(config)
     recipe = {
-        "task": "classify",
+        "job": "classify",
         "about": f"A classifier of pictures, {config.get('_name_or_path', '') or folder.name}",
         "data": {
             "kind": "image",
@@ -39,12 +39,12 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
             "width": config["hidden_size"],
             "heads": config["num_attention_heads"],
             "layers": config["num_hidden_layers"],
-            "hidden": config["intermediate_size"],
+            "feed_forward": config["intermediate_size"],
             "eps": config.get("layer_norm_eps", 1e-12),
             "dropout": config.get("hidden_dropout_prob", 0.0),
         },
     }
-    found = _colours(folder, config.get("num_channels", 3)) | _weights(weights, config["num_hidden_layers"])
+    found = _colors(folder, config.get("num_channels", 3)) | _weights(weights, config["num_hidden_layers"])
     weights.finish()
     return Imported(recipe, found, files={"labels.json": labels.to_json()})
 
@@ -53,8 +53,8 @@ def _sides(size: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
-def _colours(folder: Path, channels: int) -> dict[str, Tensor]:
-    """What pixels between 0 and 1 are normalised by: preprocessor_config.json, or the paper's 0.5."""
+def _colors(folder: Path, channels: int) -> dict[str, Tensor]:
+    """What pixels between 0 and 1 are normalized by: preprocessor_config.json, or the paper's 0.5."""
     file = folder / "preprocessor_config.json"
     told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if abs(told.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:

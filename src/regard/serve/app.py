@@ -19,6 +19,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from regard import __version__
 from regard.api import Run
 from regard.errors import CallError
+from regard.job import Looks, takes
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
@@ -34,7 +35,6 @@ from regard.serve.showing import drawn, outline, part
 from regard.serve.streaming import event, stream
 from regard.serve.uploads import Uploads
 from regard.serve.worker import QueueFullError, Worker
-from regard.tasks.task import Looks, takes
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Error, "description": text}
@@ -218,8 +218,8 @@ def _too_slow(limits: Limits) -> RefusedError:
 
 def _about(name: str, run: Run) -> bodies.ModelOut:
     return bodies.ModelOut(
-        name=name, task=run.recipe.task, about=run.recipe.about, looks=isinstance(run.task, Looks),
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=takes(run.task),
+        name=name, job=run.recipe.job, about=run.recipe.about, looks=isinstance(run.job, Looks),
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=takes(run.job),
         history=run.has_history_of_looks(),
     )  # fmt: skip
 

@@ -106,7 +106,7 @@ class Picture(Look):
 
     format: Literal["png", "svg", "pdf", "html"] = "png"
     view: View = Field("matrix", description="how to draw it")
-    log: bool = Field(False, description="colours on a logarithmic scale")
+    log: bool = Field(False, description="colors on a logarithmic scale")
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
     against: str | None = Field(
         None,
@@ -160,7 +160,7 @@ class Predictions(BaseModel):
 
 class ModelOut(BaseModel):
     name: str
-    task: str
+    job: str
     about: str
     parameters: int
     looks: bool = Field(description="whether /api/look works for it")

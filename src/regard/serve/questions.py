@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 from regard.api import Run
 from regard.errors import CallError, nearest
+from regard.job import takes
 from regard.look import AttentionRecord
+from regard.outputs.picture.settings import DrawRecipe
+from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.serve import bodies
 from regard.serve.choosing import require_sendable
 from regard.serve.limits import Limits
@@ -15,10 +19,6 @@ from regard.serve.recent import Recent
 from regard.serve.refusals import RefusedError
 from regard.serve.uploads import WHAT, Uploads
 from regard.serve.worker import Work
-from regard.settings.draw import DrawRecipe
-from regard.settings.generate import GenerateRecipe
-from regard.settings.translate import TranslateRecipe
-from regard.tasks.task import takes
 
 
 class Question(NamedTuple):
@@ -50,10 +50,10 @@ class Questions:
 
     def given(self, run: Run, text: str) -> Any:
         """What the model gets: the text itself, or the file that was sent under this name."""
-        kind = takes(run.task)
+        kind = takes(run.job)
         if kind == "text":
             return text
-        (one,) = run.task.inputs([str(self._uploads.path(text, kind))])
+        (one,) = run.job.inputs([str(self._uploads.path(text, kind))])
         return one
 
     # ------------------------------------------------------------------------------------------------------- outputs
@@ -104,7 +104,7 @@ class Questions:
                 self.given(run, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
-            kind = takes(run.task)
+            kind = takes(run.job)
             return record if kind == "text" else _named(record, WHAT[kind])
 
         return name, ask
@@ -112,7 +112,7 @@ class Questions:
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> bodies.Uploaded:
         _, run = self.find(model)
-        kind = takes(run.task)
+        kind = takes(run.job)
         if kind == "text":
             raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
         return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)

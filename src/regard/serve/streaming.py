@@ -14,24 +14,24 @@ from torch import Tensor
 from regard.api import Run
 from regard.data.kinds import START
 from regard.errors import CallError
-from regard.tasks.task import Output, Prediction, Streams
-from regard.tasks.translate import Translate
+from regard.job import Output, Prediction, Streams
+from regard.outputs.text.translate import Translate
 
 
 def stream(run: Run, text: str, prefix: str, decoding: dict[str, Any], tell: Callable[[str, str], None]) -> Prediction:
     """`tell(token, text so far)` for every token. It may raise, which ends the work."""
-    task = run.task
-    if isinstance(task, Streams):
+    job = run.job
+    if isinstance(job, Streams):
         return _told(run, text, prefix, decoding, tell)
-    if not isinstance(task, Translate):
-        raise CallError(f"the job {run.recipe.task!r} writes nothing that could be streamed")
+    if not isinstance(job, Translate):
+        raise CallError(f"the job {run.recipe.job!r} writes nothing that could be streamed")
     ids: list[int] = []
 
     def step(tokens: Tensor, state: Any) -> Any:
         token = int(tokens[0])
         if token != START:
             ids.append(token)
-            tell(task.target.labels([token])[0], task.target.decode(ids))
+            tell(job.target.labels([token])[0], job.target.decode(ids))
         return run.model.step(tokens, state)  # pyright: ignore[reportCallIssue]
 
     model = copy.copy(run.model)  # its parts are shared; only this copy tells

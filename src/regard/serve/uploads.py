@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from regard.errors import CallError
-from regard.tasks.task import Takes
+from regard.job import Takes
 
 KEPT, MOST = 600.0, 64  # seconds, and files
 PIXELS, SECONDS = 50_000_000, 300.0  # of a picture, of a recording

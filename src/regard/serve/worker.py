@@ -24,7 +24,7 @@ class QueueFullError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Request:
     """Inputs of one request. Jobs of equal groups do the same work, so that of the first serves for all of them."""
 
     group: Hashable
@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, name: str, metrics: Metrics, *, queue: int, max_batch: int) -> None:
         self.name = name
         self._metrics, self._queue, self._max_batch = metrics, queue, max_batch
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[Request] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name=f"regard-{name}", daemon=True)
@@ -53,62 +53,62 @@ class Worker:
         self._thread.join()
 
     def submit(self, inputs: list[str], work: Work, group: Hashable | None = None) -> "Future[list[Any]]":
-        """The answers to come. A job without a group runs by itself. Cancelled before its turn, it costs nothing."""
-        job = Job(object() if group is None else group, inputs, work)
+        """The answers to come. One without a group runs by itself. Cancelled before its turn, it costs nothing."""
+        request = Request(object() if group is None else group, inputs, work)
         with self._changed:
             if len(self._waiting) >= self._queue:  # those that have given up make room
-                self._waiting = deque(job for job in self._waiting if not job.future.cancelled())
+                self._waiting = deque(request for request in self._waiting if not request.future.cancelled())
             if self._stopping or len(self._waiting) >= self._queue:
                 raise QueueFullError
-            self._waiting.append(job)
+            self._waiting.append(request)
             self._changed.notify()
-        return job.future
+        return request.future
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
 
     def _loop(self) -> None:
-        while jobs := self._take():
-            running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+        while requests := self._take():
+            running = [request for request in requests if request.future.set_running_or_notify_cancel()]
             if running:
                 self._run(running)
 
-    def _take(self) -> list[Job]:
-        """The oldest job and those that can go with it; nothing, once the service has stopped."""
+    def _take(self) -> list[Request]:
+        """The oldest request and those that can go with it; nothing, once the service has stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopping)
             if not self._waiting:
                 return []
             first = self._waiting.popleft()
-            taken, left, room = [first], deque[Job](), self._max_batch - len(first.inputs)
-            for job in self._waiting:
-                if job.group == first.group and len(job.inputs) <= room:
-                    taken.append(job)
-                    room -= len(job.inputs)
+            taken, left, room = [first], deque[Request](), self._max_batch - len(first.inputs)
+            for request in self._waiting:
+                if request.group == first.group and len(request.inputs) <= room:
+                    taken.append(request)
+                    room -= len(request.inputs)
                 else:
-                    left.append(job)
+                    left.append(request)
             self._waiting = left
             return taken
 
-    def _run(self, jobs: list[Job]) -> None:
+    def _run(self, requests: list[Request]) -> None:
         started = time.perf_counter()
-        inputs = [text for job in jobs for text in job.inputs]
+        inputs = [text for request in requests for text in request.inputs]
         try:
-            answers = list(jobs[0].work(inputs))
+            answers = list(requests[0].work(inputs))
         except CallError as error:
-            if len(jobs) > 1:  # one of them is at fault: let each have its own answer
-                for job in jobs:
-                    self._run([job])
+            if len(requests) > 1:  # one of them is at fault: let each have its own answer
+                for request in requests:
+                    self._run([request])
                 return
-            return jobs[0].future.set_exception(error)
+            return requests[0].future.set_exception(error)
         except BaseException as error:
-            for job in jobs:
-                job.future.set_exception(error)
+            for request in requests:
+                request.future.set_exception(error)
             return
         finally:
-            self._metrics.batch(self.name, len(jobs), len(inputs), time.perf_counter() - started)
+            self._metrics.batch(self.name, len(requests), len(inputs), time.perf_counter() - started)
         start = 0
-        for job in jobs:
-            job.future.set_result(answers[start : start + len(job.inputs)])
-            start += len(job.inputs)
+        for request in requests:
+            request.future.set_result(answers[start : start + len(request.inputs)])
+            start += len(request.inputs)

@@ -1,4 +1,4 @@
-"""What every recipe is: a task and its sections. Each task adds its own in a file of its name beside this one."""
+"""What every recipe is: a job and its sections. Each job adds its own in a file of its name beside this one."""
 
 from typing import Any, Literal
 
@@ -29,14 +29,14 @@ class StartSettings(Settings):
 
     run: str = Field(description="folder of a run, trained or imported")
     vocabulary: Literal["keep", "new"] = Field(
-        "keep", description="keep the tokenisers of that run, or learn new ones and take over the tokens both have"
+        "keep", description="keep the tokenizers of that run, or learn new ones and take over the tokens both have"
     )
 
 
 class Recipe(Settings):
-    """What every recipe has; each task adds its own sections."""
+    """What every recipe has; each job adds its own sections."""
 
-    task: str = Field(description="the job")
+    job: str = Field(description="the job")
     about: str = Field("", description="the recipe in one line")
     needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
     start: StartSettings | None = Field(None, description="the run that training starts from; null is from nothing")

@@ -59,7 +59,7 @@ class TrainingSettings(Settings):
     )
     warmup: int = Field(200, ge=0, description="updates over which the learning rate rises from 0")
     final: float = Field(0.0, ge=0, le=1, description="where cosine and linear end, as a share of learning_rate")
-    optimiser: Literal["adamw", "muon"] = Field(
+    optimizer: Literal["adamw", "muon"] = Field(
         "adamw", description="muon makes steps of hidden matrices orthogonal, and leaves the rest to adamw"
     )
     momentum: float = Field(0.95, ge=0, lt=1, description="of muon: memory of the gradient")
@@ -92,13 +92,13 @@ class TrainingSettings(Settings):
     precision: Literal["auto", "float32", "bf16"] = Field("auto", description="auto is bf16 on GPUs that have it")
     compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile; auto is on GPUs only")
     threads: int = Field(0, ge=0, description="processor threads of one process; 0 leaves it to torch")
-    shard: bool = Field(False, description="share weights and optimiser out over processes (FSDP), for large models")
+    shard: bool = Field(False, description="share weights and optimizer out over processes (FSDP), for large models")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.lora is not None and self.shard:
             yield "lora", "and shard=true do not go together"
-        if self.optimiser == "muon" and self.shard:
-            yield "optimiser", "works on whole matrices, which shard=true shares out: use adamw, or shard=false"
+        if self.optimizer == "muon" and self.shard:
+            yield "optimizer", "works on whole matrices, which shard=true shares out: use adamw, or shard=false"
         if self.max_steps is None and self.max_epochs is None:
             if self.schedule in FALLING:
                 yield "schedule", "needs max_steps or max_epochs: it falls until then"

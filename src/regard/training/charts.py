@@ -1,4 +1,4 @@
-"""Line charts as SVG text: no library, no script, colours from the page's style sheet."""
+"""Line charts as SVG text: no library, no script, colors from the page's style sheet."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def ticks(low: Number, high: Number, count: int = 6) -> list[Number]:
 
 
 def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) -> tuple[list[Number], list[Number]]:
-    """Means over equal runs of neighbours, so that at most `most` points are left."""
+    """Means over equal runs of neighbors, so that at most `most` points are left."""
     run = math.ceil(len(xs) / most)
     if run <= 1:
         return list(xs), list(ys)

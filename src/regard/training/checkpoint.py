@@ -30,7 +30,7 @@ Tensors = dict[str, Tensor]
 @dataclass(frozen=True)
 class Checkpoint:
     run: dict[str, Any]
-    tensors: dict[str, Tensors]  # by part (weights, optimiser, ...), then by name; in the file, part/name
+    tensors: dict[str, Tensors]  # by part (weights, optimizer, ...), then by name; in the file, part/name
 
 
 class Checkpoints:

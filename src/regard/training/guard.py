@@ -5,7 +5,7 @@ when it is more than a hundred times as long: a batch of hard sentences is well 
 Either must also be more than four times its value at the start, which keeps the late part of a good run safe, where
 both are near zero.
 
-Everything stays on the device: whether a step is skipped is a tensor that the fused optimiser obeys, so no step
+Everything stays on the device: whether a step is skipped is a tensor that the fused optimizer obeys, so no step
 waits for an answer. All inputs have been summed over processes before, so that all of them decide alike.
 """
 

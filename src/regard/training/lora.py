@@ -3,7 +3,7 @@
     W' = W + (α/r) B A        W: out × in, fixed;   A: r × in, drawn;   B: out × r, zero at the start
 
 Hu et al. 2021, section 4.1 (arXiv:2106.09685). With r = 8, a matrix of 1024 × 1024 has 16 thousand numbers to learn
-instead of a million; gradients and the optimiser's state shrink with them.
+instead of a million; gradients and the optimizer's state shrink with them.
 
 Where we differ: W' is formed before it is used (a parametrisation of torch), so that whatever uses a layer's weight
 works as before; for our widths that costs little. What is saved for use has W' itself, under the usual name: every run

@@ -1,7 +1,7 @@
 """One process or many with the same loop: `torchrun --nproc-per-node 2 -m regard train ...`.
 
 Everything that knows of processes is in this file. Each process works on its share of every batch; gradients are
-exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and optimiser too.
+exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and optimizer too.
 Processors talk through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints, so several
 machines need a folder that all of them see.
 """

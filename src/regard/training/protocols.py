@@ -1,4 +1,4 @@
-"""What the loop asks of the things it trains. It knows no text, no image and no task."""
+"""What the loop asks of the things it trains. It knows no text, no image and no job."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable

@@ -2,7 +2,7 @@
 
     write_report(folder, title="English to Spanish", config=recipe, scores={"bleu": 97.1}, sections=[...])
 
-Curves come from `metrics.jsonl`. A task adds its own sections: alignments, BLEU by length, examples.
+Curves come from `metrics.jsonl`. A job adds its own sections: alignments, BLEU by length, examples.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

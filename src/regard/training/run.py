@@ -22,7 +22,7 @@ class Window:
 
 @dataclass
 class Run:
-    """With weights and optimiser, this is all that going on exactly needs. Everything in it is plain JSON."""
+    """With weights and optimizer, this is all that going on exactly needs. Everything in it is plain JSON."""
 
     step: int = 0
     epoch: int = 0

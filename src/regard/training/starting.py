@@ -37,7 +37,7 @@ class Taken:
 def start_from(
     model: nn.Module, weights: Mapping[str, Tensor], vocabularies: Sequence[tuple[Vocabulary, Vocabulary]] = ()
 ) -> Taken:
-    """Copy all weights whose names and shapes fit. `vocabularies`: (old, new) of each tokeniser that changed.
+    """Copy all weights whose names and shapes fit. `vocabularies`: (old, new) of each tokenizer that changed.
 
     A table with a row for each token of an old vocabulary gives the rows of the tokens that the new one has, too.
     """

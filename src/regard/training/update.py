@@ -5,7 +5,7 @@
 The sums come first and one division last, so any split of a batch gives the same gradient. (A mean of means would
 weigh the tokens of short batches more.) DDP and FSDP give means over processes, which the divisor takes back.
 Gradients longer than `clip` are cut to that length: Pascanu et al. 2012, algorithm 1 (arXiv:1211.5063); the division
-that does it is the same one, made inside the optimiser's kernel.
+that does it is the same one, made inside the optimizer's kernel.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from regard.settings.training import TrainingSettings
 from regard.training.average import Average
 from regard.training.checkpoint import Tensors
 from regard.training.guard import Guard
-from regard.training.optimiser import Optimiser
+from regard.training.optimizer import Optimizer
 from regard.training.parallel import Parallel
 
 
@@ -44,7 +44,7 @@ class Update:
         if settings.compile == "on" or (settings.compile == "auto" and _worth_compiling(model, parallel.device)):
             self.wrapped.compile(dynamic=True)
         self.half = settings.precision == "bf16" or (settings.precision == "auto" and _has_bf16(parallel.device))
-        self.optimiser = Optimiser(model, settings, rate)
+        self.optimizer = Optimizer(model, settings, rate)
         self.average = Average(model, settings.average) if settings.average else None
         self.guard = Guard(parallel.device)
 
@@ -65,11 +65,11 @@ class Update:
         count = count.clamp(min=1)
 
         divisor = count / parallel.world
-        length = parallel.length([w.grad for w in self.optimiser.names if w.grad is not None]) / divisor
+        length = parallel.length([w.grad for w in self.optimizer.names if w.grad is not None]) / divisor
         bad = self.guard.bad(step, torch.stack([total / count, length]))
         if clip:
             divisor = divisor * (length / clip).clamp(min=1)
-        self.optimiser.step(step, divisor, bad)
+        self.optimizer.step(step, divisor, bad)
         if self.average is not None:
             self.average.update(step)
         return torch.stack([total, count, length, bad])
@@ -95,7 +95,7 @@ class Update:
         gather = self.parallel.gather
         tensors = {
             "weights": self.parallel.weights(self.model),
-            "optimiser": {name: gather(value) for name, value in self.optimiser.tensors().items()},
+            "optimizer": {name: gather(value) for name, value in self.optimizer.tensors().items()},
             "guard": self.guard.tensors(),
         }
         if self.average is not None:
@@ -104,7 +104,7 @@ class Update:
 
     def restore(self, saved: dict[str, Tensors]) -> None:
         self.parallel.load(self.model, saved["weights"])
-        self.optimiser.restore(saved["optimiser"], self.parallel.fill)
+        self.optimizer.restore(saved["optimizer"], self.parallel.fill)
         for name, value in self.guard.tensors().items():
             self.parallel.fill(value, saved["guard"][name])
         if self.average is not None:

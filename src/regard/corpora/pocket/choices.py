@@ -10,7 +10,7 @@ from regard.corpora.pocket.lexicon import (
     ANIMALS,
     BAD,
     CITIES,
-    COLOURS,
+    COLORS,
     DAYS,
     DRINKS,
     FAMILY,
@@ -70,7 +70,7 @@ NUMBERS = (*range(2, 40), 40, 50, 60, 70, 80, 90)
 YEARS = range(2010, 2020)
 ALL_PEOPLE, ALL_FAMILY, ALL_ANIMALS, ALL_THINGS = (list(group.values()) for group in (PEOPLE, FAMILY, ANIMALS, THINGS))
 SIBLINGS_AND_CHILDREN = [FAMILY[key] for key in ["brother", "sister", "son", "daughter"]]
-COLOURED = [
+COLORED = [
     THINGS[key]
     for key in ["house", "car", "table", "chair", "door", "window", "bicycle", "box", "book", "hat", "shirt", "flower"]
 ]
@@ -119,14 +119,14 @@ def adjectives_for(draw: Draw, noun: Noun, kind: Sequence[Adjective], often: flo
     """None, one, or two: one that goes before and one that moves, or two that move together."""
     if not draw.chance(often):
         return []
-    fitting = [*kind, *COLOURS] if noun in COLOURED else list(kind)
+    fitting = [*kind, *COLORS] if noun in COLORED else list(kind)
     first = draw.pick(fitting)
     if draw.chance(0.8):
         return [first]
     if draw.chance(0.5):
         return [draw.pick((GOOD, BAD)), first]
     second = draw.pick(kind)
-    return [first] if first in COLOURS or _clash(first, second) else [first, second]
+    return [first] if first in COLORS or _clash(first, second) else [first, second]
 
 
 def _clash(first: Adjective, second: Adjective) -> bool:

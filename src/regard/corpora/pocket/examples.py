@@ -16,7 +16,7 @@ from regard.corpora.pocket.clauses import (
 )
 from regard.corpora.pocket.noun_phrases import BARE, SHE, THE, WE, A, I, NounPhrase, date, name, noun_phrase, pronoun
 
-RED, BIG = lex.COLOURS[0], lex.OF_THINGS[1]
+RED, BIG = lex.COLORS[0], lex.OF_THINGS[1]
 
 
 def _the(noun: lex.Noun) -> NounPhrase:

@@ -147,7 +147,7 @@ OCCASION = Noun(("time", "times"), ("vez", "veces"), "f")
 NAMES: dict[str, Gender] = {"Ana": "f", "Carmen": "f", "Pedro": "m", "Luis": "m"}
 CITIES = {"Madrid": "Madrid", "London": "Londres", "Lisbon": "Lisboa"}
 
-COLOURS = [
+COLORS = [
     Adjective("red", "rojo"),
     Adjective("white", "blanco"),
     Adjective("black", "negro"),

@@ -67,7 +67,7 @@ def with_relative(draw: Draw) -> Phrase:
     owner = thing(draw, DESCRIBED, adjectives=0.0, definite=True)
     inner = act(subject(draw), draw.pick((lex.BUY, lex.SELL, lex.PAINT, lex.CLEAN)), Tense.PAST)
     what = relative(owner, inner, "that")
-    return statement(be(what, lex.SER, quality(what, draw.pick(lex.COLOURS + lex.OF_THINGS))))
+    return statement(be(what, lex.SER, quality(what, draw.pick(lex.COLORS + lex.OF_THINGS))))
 
 
 def shopping(draw: Draw) -> Phrase:

@@ -189,9 +189,7 @@ def describing(draw: Draw) -> Phrase:
             return statement(be(who, lex.SER, quality(who, draw.pick(lex.OF_PEOPLE)), past=past, negative=negative))
         case 3:
             what = thing(draw, DESCRIBED, adjectives=0.0, definite=True)
-            verb, states = draw.weighted(
-                ((0.6, (lex.SER, lex.COLOURS + lex.OF_THINGS)), (0.4, (lex.ESTAR, lex.STATES)))
-            )
+            verb, states = draw.weighted(((0.6, (lex.SER, lex.COLORS + lex.OF_THINGS)), (0.4, (lex.ESTAR, lex.STATES))))
             return statement(be(what, verb, quality(what, draw.pick(states)), past=past, negative=negative))
         case 4:
             what = thing(draw, OPENED, definite=True)

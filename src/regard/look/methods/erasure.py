@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from regard.look.card import Figure, normalised, wrong_order
+from regard.look.card import Figure, normalized, wrong_order
 
 Ids = Sequence[int]
 LogProbabilities = Callable[[list[list[int]]], Float[np.ndarray, "N T"]]  # of one output, given each of N inputs
@@ -31,7 +31,7 @@ def leave_one_out(source: Ids, log_probabilities: LogProbabilities) -> Float[np.
     """One column a token of the source."""
     kept = [[token for j, token in enumerate(source) if j != i] for i in range(len(source))]
     whole, *without = log_probabilities([list(source), *kept])
-    return normalised(np.maximum(whole[:, None] - np.stack(without, axis=1), 0.0))
+    return normalized(np.maximum(whole[:, None] - np.stack(without, axis=1), 0.0))
 
 
 def faithfulness(

@@ -13,17 +13,17 @@ The size in the second loses the sign, and with it whether a token speaks for or
 import numpy as np
 from jaxtyping import Float
 
-from regard.look.card import normalised
+from regard.look.card import normalized
 
 
 def gradient_times_attention(
     weights: Float[np.ndarray, "*b Q K"], gradient: Float[np.ndarray, "*b Q K"]
 ) -> Float[np.ndarray, "*b Q K"]:
-    return normalised(np.maximum(weights * gradient, 0.0))
+    return normalized(np.maximum(weights * gradient, 0.0))
 
 
 def input_times_gradient(
     vectors: Float[np.ndarray, "K D"], gradients: Float[np.ndarray, "Q K D"]
 ) -> Float[np.ndarray, "Q K"]:
     """`gradients[t, i]` is that of log p(y_t) by vector i."""
-    return normalised(np.abs((vectors * gradients).sum(axis=-1)))
+    return normalized(np.abs((vectors * gradients).sum(axis=-1)))

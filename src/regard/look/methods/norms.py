@@ -10,7 +10,7 @@ heads first, so that each head has its own picture; and rows are scaled to sum t
 import numpy as np
 from jaxtyping import Float
 
-from regard.look.card import normalised
+from regard.look.card import normalized
 
 
 def norm_weighted(
@@ -20,4 +20,4 @@ def norm_weighted(
 ) -> Float[np.ndarray, "H Q K"]:
     """`values` are x W_v + b_v of each head; `output` its part of W_o, None where values go on as they are."""
     brought = values if output is None else values @ output
-    return normalised(weights * np.linalg.norm(brought, axis=-1)[:, None, :])
+    return normalized(weights * np.linalg.norm(brought, axis=-1)[:, None, :])

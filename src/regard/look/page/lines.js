@@ -1,6 +1,6 @@
-// Lines between words: who looks stands at the left, what is looked at at the right, each head in a colour of its own.
+// Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own.
 import { largest, strength } from "./data.js";
-import { element, headColour, short, svgElement } from "./paint.js";
+import { element, headColor, short, svgElement } from "./paint.js";
 
 const STEP = 27;
 const MOST = 4000; // lines; the faintest are left out
@@ -23,7 +23,7 @@ export function drawLines(place, tables, names, log) {
     const shift = (number - (tables.length - 1) / 2) * 1.8;
     const [from, to] = [y(i, rows.length) + shift, y(j, columns.length) + shift];
     const path = svgElement("path", {
-      class: "line", d: `M200 ${from} C 310 ${from}, 330 ${to}, 440 ${to}`, stroke: headColour(number),
+      class: "line", d: `M200 ${from} C 310 ${from}, 330 ${to}, 440 ${to}`, stroke: headColor(number),
       "stroke-width": 0.6 + 2.6 * share, opacity: 0.15 + 0.8 * share,
     });
     const title = svgElement("title");
@@ -47,7 +47,7 @@ export function drawLines(place, tables, names, log) {
     const legend = element("ul", { className: "legend" });
     names.forEach((name, number) => {
       const mark = element("span");
-      mark.style.background = headColour(number);
+      mark.style.background = headColor(number);
       legend.append(element("li", {}, mark, name));
     });
     place.append(legend);

@@ -1,11 +1,11 @@
-// The labelled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
+// The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; moving the pointer never paints the cells again.
 import { largest, strength } from "./data.js";
 import { css, element, ramp, short } from "./paint.js";
 
 const FONT = '13px system-ui, "Noto Sans", sans-serif';
 
-/** `signed` tables (differences) have a colour for each sign; `top` is painted strongest. */
+/** `signed` tables (differences) have a color for each sign; `top` is painted strongest. */
 export function drawMatrix(place, table, { log = false, signed = false, top, label = "attention" } = {}) {
   const [q, k] = [table.rows.length, table.columns.length];
   const strongest = top ?? largest(table.values);
@@ -125,14 +125,14 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   });
 }
 
-/** One pixel a cell. Colours are written as whole numbers: a million cells take some ten milliseconds. */
+/** One pixel a cell. Colors are written as whole numbers: a million cells take some ten milliseconds. */
 function painted(values, q, k, top, log, signed = false) {
-  const colours = Uint32Array.from(ramp(signed), ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red);
+  const colors = Uint32Array.from(ramp(signed), ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red);
   const image = new ImageData(k, q);
   const pixels = new Uint32Array(image.data.buffer);
   for (let i = 0; i < pixels.length; i++) {
     const share = strength(values[i], top, log);
-    pixels[i] = colours[Math.round(signed ? 127.5 + 127.5 * Math.sign(values[i]) * share : 255 * share)];
+    pixels[i] = colors[Math.round(signed ? 127.5 + 127.5 * Math.sign(values[i]) * share : 255 * share)];
   }
   const cells = element("canvas", { width: k, height: q });
   cells.getContext("2d").putImageData(image, 0, 0);
@@ -150,10 +150,10 @@ export function smallMap(values, q, k, log, size = 112) {
   return made;
 }
 
-/** The colours from least to most, with the value at either end. */
+/** The colors from least to most, with the value at either end. */
 export function scaleBar(top, signed = false) {
-  const colours = ramp(signed);
-  const stops = [0, 64, 128, 192, 255].map((i) => css(colours[i])).join(", ");
+  const colors = ramp(signed);
+  const stops = [0, 64, 128, 192, 255].map((i) => css(colors[i])).join(", ");
   const bar = element("span");
   bar.style.cssText = `display:inline-block;width:8em;height:.6em;border-radius:3px;background:linear-gradient(to right, ${stops})`;
   return element("p", { className: "caption" }, signed ? `−${top.toFixed(2)} ` : "0 ", bar, ` ${top.toFixed(2)}`);

@@ -56,10 +56,10 @@ function drawImage(place, table, rows, columns, log) {
     if (at !== null) frame(at, "#ffffff");
   }
 
-  function frame(region, colour) {
+  function frame(region, color) {
     const pen = over.getContext("2d");
     const [w, h] = [over.width / gridColumns, over.height / gridRows];
-    pen.strokeStyle = colour;
+    pen.strokeStyle = color;
     pen.lineWidth = 3;
     pen.strokeRect((region % gridColumns) * w + 1.5, Math.floor(region / gridColumns) * h + 1.5, w - 3, h - 3);
   }
@@ -175,8 +175,8 @@ function drawSignal(place, table, columns, log) {
     canvas.setAttribute("aria-label", `${name} looks most at ${edges[best]} ${unit}, with ${weights[best].toFixed(4)}`);
     readout.replaceChildren(element("bdi", { textContent: name }), " looks most at ", element("b", { textContent: `${Number(edges[best].toPrecision(4))} ${unit}` }), `: ${weights[best].toFixed(4)}`);
   };
-  const ticks = (pen, colour) => {
-    pen.fillStyle = colour;
+  const ticks = (pen, color) => {
+    pen.fillStyle = color;
     pen.font = '12px system-ui, "Noto Sans", sans-serif';
     pen.textBaseline = "bottom";
     for (let i = 0; i <= 5; i++) {
@@ -200,18 +200,18 @@ function paintBands(pen, { signal, signal_shape: [bands, steps] }, width) {
   for (let i = 0; i < pixels.length; i++) {
     const band = bands - 1 - Math.floor(i / steps); // the lowest at the bottom
     const share = (signal[band * steps + (i % steps)] - low) / range;
-    const grey = Math.round(255 * (dark ? share : 1 - share));
-    pixels[i] = (255 << 24) | (grey << 16) | (grey << 8) | grey;
+    const gray = Math.round(255 * (dark ? share : 1 - share));
+    pixels[i] = (255 << 24) | (gray << 16) | (gray << 8) | gray;
   }
   const cells = element("canvas", { width: steps, height: bands });
   cells.getContext("2d").putImageData(image, 0, 0);
   pen.drawImage(cells, 0, 0, width, 146);
 }
 
-function paintSeries(pen, { signal }, width, colour) {
+function paintSeries(pen, { signal }, width, color) {
   const low = signal.reduce((least, value) => Math.min(least, value), Infinity);
   const range = signal.reduce((most, value) => Math.max(most, value), -Infinity) - low || 1;
-  pen.strokeStyle = colour;
+  pen.strokeStyle = color;
   pen.lineWidth = 1.3;
   pen.beginPath();
   signal.forEach((value, i) => pen.lineTo(((i + 0.5) / signal.length) * width, 140 - (134 * (value - low)) / range));

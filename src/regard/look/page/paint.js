@@ -1,4 +1,4 @@
-// Colours: one ramp for weights and one for differences, each for light and for dark pages.
+// Colors: one ramp for weights and one for differences, each for light and for dark pages.
 
 const RAMPS = {
   light: ["#f3f5fb", "#c5d0f7", "#7c97f0", "#3b53cf", "#171c6b"],
@@ -15,11 +15,11 @@ export function isDark() {
   return window.matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-export function headColour(number) {
+export function headColor(number) {
   return (isDark() ? HEADS_DARK : HEADS)[number % HEADS.length];
 }
 
-/** 256 colours as [red, green, blue]; of a signed ramp the middle is zero. */
+/** 256 colors as [red, green, blue]; of a signed ramp the middle is zero. */
 export function ramp(signed = false) {
   const stops = (signed ? SIGNED : RAMPS)[isDark() ? "dark" : "light"].map(rgb);
   return Array.from({ length: 256 }, (_, i) => {
@@ -33,11 +33,11 @@ function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-export function css(colour) {
-  return `rgb(${colour.join(" ")})`;
+export function css(color) {
+  return `rgb(${color.join(" ")})`;
 }
 
-/** Black or white, whichever can be read on a colour. */
+/** Black or white, whichever can be read on a color. */
 export function inkOn([red, green, blue]) {
   return 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "#14161f" : "#ffffff";
 }

@@ -1,5 +1,5 @@
 // Attention as training goes on: a slider over the validations, and how the figures of the chosen weights changed.
-import { element, headColour, svgElement } from "./paint.js";
+import { element, headColor, svgElement } from "./paint.js";
 
 const [WIDE, HIGH, LEFT, BELOW] = [640, 190, 44, 26];
 
@@ -29,10 +29,10 @@ export function curve(name, number, steps, values, chosen, unit = "step") {
   svg.append(tickText(LEFT - 6, y(top) + 5, "end", top.toPrecision(3)), tickText(LEFT - 6, y(0) + 5, "end", "0"));
   svg.append(tickText(LEFT, HIGH - 6, "start", steps[0]), tickText(WIDE - 12, HIGH - 6, "end", steps[steps.length - 1]));
   const points = values.flatMap((value, i) => (value === null ? [] : [`${x(i)},${y(value)}`]));
-  svg.append(svgElement("polyline", { points: points.join(" "), fill: "none", stroke: headColour(number), "stroke-width": 2 }));
+  svg.append(svgElement("polyline", { points: points.join(" "), fill: "none", stroke: headColor(number), "stroke-width": 2 }));
   values.forEach((value, i) => {
     if (value === null) return;
-    const dot = svgElement("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2.5, fill: headColour(number) });
+    const dot = svgElement("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2.5, fill: headColor(number) });
     const title = svgElement("title");
     title.textContent = `${unit} ${steps[i]}: ${value.toFixed(4)}`;
     dot.append(title);

@@ -22,14 +22,14 @@ export function drawText(place, table, log) {
   const mean = Array.from({ length: k }, (_, j) =>
     table.rows.reduce((sum, _, i) => sum + table.values[i * k + j], 0) / table.rows.length);
   const marked = element("p", { className: "marked", dir: "auto" });
-  const colours = ramp();
+  const colors = ramp();
   const show = (weights) => {
     const top = largest(weights);
     marked.replaceChildren(...table.columns.flatMap((token, j) => {
-      const colour = colours[Math.round(255 * strength(weights[j], top, log))];
+      const color = colors[Math.round(255 * strength(weights[j], top, log))];
       const span = element("span", { textContent: token.text, title: weights[j].toFixed(4) });
-      span.style.background = css(colour);
-      span.style.color = inkOn(colour);
+      span.style.background = css(color);
+      span.style.color = inkOn(color);
       return [span, " "];
     }));
   };

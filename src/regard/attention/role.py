@@ -1,0 +1,20 @@
+"""What an attention is for: who looks at what, and in which layer.
+
+    encoder   the vectors of an input look at each other
+    decoder   each step of an output looks back at the steps before it
+    cross     each step of an output looks at the memory of an input
+    pooling   one learned query looks at a memory
+    gate      not weights over anything, but how much of what was looked at is let through
+
+Whoever puts an attention into its place says which one it is (`module.role = Role("cross", 2)`), a trace keeps it with
+the weights, and nobody has to read it off the name of a module.
+"""
+
+from typing import Literal, NamedTuple
+
+RoleKind = Literal["encoder", "decoder", "cross", "pooling", "gate"]
+
+
+class Role(NamedTuple):
+    kind: RoleKind
+    layer: int = 0

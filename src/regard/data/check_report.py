@@ -1,0 +1,89 @@
+"""What a look over the data found: figures of each split, and what is wrong with it. What `regard check` prints."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from regard.data.tables import Role
+from regard.errors import RegardError
+
+Severity = Literal["error", "warning", "note"]
+PERCENTILES = (50, 90, 99, 100)
+MANY_UNKNOWN = 0.02  # of all tokens of a side
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: how bad, what, where (a file; the first lines of `count`), and what to do."""
+
+    severity: Severity
+    split: Role
+    what: str
+    count: int
+    file: str
+    lines: list[int]
+    advice: str
+
+
+@dataclass(frozen=True)
+class SideFigures:
+    tokens: int
+    unknown_rate: float
+    lengths: dict[int, int]  # percentile: tokens, the end token included
+
+
+@dataclass(frozen=True)
+class SplitFigures:
+    file: str
+    pairs: int
+    skipped: int
+    source: SideFigures
+    target: SideFigures
+    sides: tuple[str, str] = ("source", "target")  # what this job calls them
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `regard check` prints. Who knows the model fills in `estimates`: its size, memory and time."""
+
+    splits: dict[Role, SplitFigures]
+    vocabulary: dict[str, int]
+    findings: list[Finding]
+    estimates: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # further figures, by their title
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def refuse_if_errors(self) -> None:
+        """Raise if there is anything that training must not start with."""
+        if self.errors:
+            listing = "".join(f"\n  {finding.file}: {finding.what}; {finding.advice}" for finding in self.errors)
+            raise RegardError(f"the data cannot be trained on:{listing}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"ok": not self.errors, **asdict(self)}
+
+
+@runtime_checkable
+class SideCounts(Protocol):
+    tokens: int
+    unknown: int
+    lengths: Counter[int]
+
+
+def side_figures(side: SideCounts) -> SideFigures:
+    lengths = {percent: percentile(side.lengths, percent) for percent in PERCENTILES}
+    return SideFigures(side.tokens, side.unknown / max(1, side.tokens), lengths)
+
+
+def percentile(lengths: Counter[int], percent: float | int) -> int:
+    """The least length that so many per cent of the sentences do not exceed."""
+    needed = percent / 100 * lengths.total()
+    below = 0
+    for length in sorted(lengths):
+        below += lengths[length]
+        if below >= needed:
+            return length
+    return 0

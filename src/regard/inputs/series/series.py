@@ -1,0 +1,240 @@
+"""A table of series in order: sorted, regular steps, gaps handled as the settings say, and everything odd named.
+
+    refuse   gaps and empty cells are errors
+    fill     every step gets the last value at or before it, so that nothing comes from the future
+    split    a series ends where a gap begins, and another one starts behind it; lines with an empty cell are a gap
+    ignore   a line is a step, whatever the clock says; lines with an empty cell are left out
+
+Lines out of order are sorted. Of lines with one time, the last is kept; under `refuse`, they are errors.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.check_report import Finding, Severity
+from regard.data.read_report import FIRST
+from regard.data.tables import Role
+from regard.errors import RegardError
+from regard.inputs.series.files import RawTable, Roles
+from regard.inputs.series.times import Step, Times, find_step, labels
+from regard.outputs.values.settings import SeriesDataSettings
+
+NEAR = 1e-3  # of a step: how far off a regular time may be
+MOST_FILLED = 20  # times as many steps as lines: no gap is that large, the step must be wrong
+
+
+@dataclass(frozen=True)
+class Series:
+    """A stretch without a gap: one step from row to row. `ahead`: times whose targets are not there yet."""
+
+    name: str
+    times: Times
+    values: NDArray[np.float64]  # steps × columns
+    ahead: NDArray[np.float64]  # steps × columns; targets and past are NaN
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """All series of a table, and what was found wrong with it."""
+
+    where: str
+    columns: tuple[str, ...]
+    dates: bool
+    step: Step
+    series: tuple[Series, ...]
+    findings: tuple[Finding, ...]
+
+    def labels(self, times: Times) -> list[str]:
+        return labels(times, self.dates)
+
+
+def order(table: RawTable, roles: Roles, settings: SeriesDataSettings, role: Role = "train") -> Panel:
+    """Put a table into order."""
+    notes = _Notes(table, role, settings)
+    notes.bad()
+    whole = [_one(table, rows, roles, notes) for rows in _by_id(table)]
+    steps = [find_step(one.times, table.dates) for one in whole]
+    step = Counter(steps).most_common(1)[0][0]
+    for one, its_own in zip(whole, steps, strict=True):
+        if its_own != step and len(one) > 2:
+            what = f"series {one.name!r} has a step of {its_own}, most have one of {step}"
+            notes.add("error", what, 1, one.lines[:1], "give each frequency a table of its own")
+    if settings.gaps == "ignore":
+        step = Step("rows", step.size) if step.unit in ("seconds", "number") else replace(step, unit="rows")
+    parts = [part for one in whole for part in _regular(one, step, settings, notes)]
+    notes.constant(roles, parts)
+    if not any(len(part) for part in parts):
+        raise RegardError(f"{table.where}: nothing is left of it: every line has an empty cell")
+    found = tuple(sorted(notes.found, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
+    return Panel(table.where, roles.columns, table.dates, step, tuple(parts), found)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """One series as its lines have it, sorted; `missing` names cells without a number."""
+
+    name: str
+    times: Times
+    values: NDArray[np.float64]
+    lines: NDArray[np.int64]
+    ahead: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class _Notes:
+    """What is wrong, each kind once, with the first lines of it."""
+
+    def __init__(self, table: RawTable, role: Role, settings: SeriesDataSettings) -> None:
+        self.table, self.settings = table, settings
+        self.role: Role = role
+        self.found: list[Finding] = []
+
+    def add(self, severity: Severity, what: str, count: int, lines: Sequence[int] | NDArray, advice: str) -> None:
+        first = [int(line) for line in lines[:FIRST]]
+        self.found.append(Finding(severity, self.role, what, count, self.table.where, first, advice))
+
+    def gap(self, what: str, count: int, lines: NDArray) -> None:
+        """Under `refuse` an error, else a warning that says what is done."""
+        done = {
+            "refuse": "choose data.gaps=fill, split or ignore (docs/forecast.md says what they do)",
+            "fill": "filled with the last value before",
+            "split": "the series is split there",
+            "ignore": "the clock is ignored: a line is a step, and lines with an empty cell are left out",
+        }
+        how = self.settings.gaps
+        self.add("error" if how == "refuse" else "warning", what, count, lines, done[how])
+
+    def bad(self) -> None:
+        table, most = self.table, self.settings.max_bad
+        kinds: dict[str, list] = {}
+        for one in table.bad:
+            kinds.setdefault(one.reason.split(":")[0] if one.kind == "unreadable" else one.kind, []).append(one)
+        share = table.bad_share
+        for bads in kinds.values():
+            lines = np.array([one.line for one in bads])
+            severe = "error" if share > most or self.settings.gaps == "refuse" else "warning"
+            advice = "they count as missing" if severe == "warning" else "correct them"
+            if share > most:
+                advice += f"; {share:.1%} of all lines are bad, data.max_bad allows {most:.1%}"
+            elif severe == "error":
+                advice += ", or let them count as missing: data.gaps=fill, split or ignore"
+            self.add(severe, f"{bads[0].reason}{' (the first)' if len(bads) > 1 else ''}", len(bads), lines, advice)
+
+    def constant(self, roles: Roles, parts: Sequence[Series]) -> None:
+        if self.role != "train":
+            return
+        values = np.concatenate([part.values for part in parts])
+        for place, name in enumerate(roles.columns):
+            column = values[:, place]
+            column = column[~np.isnan(column)]
+            if len(column) and column.min() == column.max():
+                what = f"column {name!r} never changes: it is {column[0]:g} throughout"
+                self.add("warning", what, 1, [], "leave it out; there is nothing to learn from it or about it")
+
+
+def _by_id(table: RawTable) -> Iterator[NDArray[np.int64]]:
+    names, first = np.unique(table.ids, return_index=True)
+    for name in names[np.argsort(first)]:
+        yield np.flatnonzero(table.ids == name)
+
+
+def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) -> _Lines:
+    """One series: sorted, one line a time, lines that only know the future put aside."""
+    times = table.times[rows]
+    back = np.flatnonzero(np.diff(times) < 0)
+    if len(back):
+        what = f"{len(back):,} time{'s' if len(back) > 1 else ''} earlier than the line before"
+        notes.add("warning", what, len(back), table.lines[rows[back + 1]], "the lines are sorted by time")
+        rows = rows[np.argsort(times, kind="stable")]
+        times = table.times[rows]
+    again = np.flatnonzero(np.diff(times) == 0)
+    if len(again):
+        severity: Severity = "error" if notes.settings.gaps == "refuse" else "warning"
+        what = f"{len(again):,} time{'s' if len(again) > 1 else ''} given twice"
+        advice = "the last line of each counts" if severity == "warning" else "remove one of each"
+        advice += "" if roles.id else "; if there are several series, name the column that tells them apart: data.id="
+        notes.add(severity, what, len(again), table.lines[rows[again + 1]], advice)
+        rows = np.delete(rows, again)
+        times = table.times[rows]
+    values = table.values[rows]
+    end = len(rows)
+    if roles.future:  # lines at the end that hold nothing but what is known ahead
+        own = len(roles.targets) + len(roles.past)
+        known = np.isnan(values[:, :own]).sum(axis=1) == own
+        known &= np.isnan(values[:, own:]).sum(axis=1) == 0
+        end -= len(known) if known.all() else int(np.argmin(known[::-1]))
+    name = str(table.ids[rows[0]]) if len(rows) else ""
+    return _Lines(name, times[:end], values[:end], table.lines[rows[:end]], values[end:])
+
+
+def _regular(one: _Lines, step: Step, settings: SeriesDataSettings, notes: _Notes) -> Iterator[Series]:
+    """The series without gaps."""
+    places = step.places(one.times)
+    apart = np.diff(places)
+    steps = np.round(apart)
+    odd = np.abs(apart - steps) > NEAR
+    wide = ~odd & (steps > 1)
+    of = f" of {one.name!r}" if one.name else ""
+    if settings.gaps != "ignore":
+        if odd.any():
+            what = f"{odd.sum():,} time{'s' if odd.sum() > 1 else ''}{of} off the step of {step}"
+            if odd.sum() > 0.1 * len(apart):
+                sizes, counts = np.unique(np.round(np.diff(one.times), 6), return_counts=True)
+                usual = ", ".join(f"{counts[n]:,} × {sizes[n]:g}" for n in np.argsort(-counts)[:3])
+                what += f": mixed frequencies (lines apart: {usual}{' seconds' if notes.table.dates else ''})"
+            notes.gap(what, int(odd.sum()), one.lines[1:][odd])
+        if wide.any():
+            missing = int((steps[wide] - 1).sum())
+            what = f"{missing:,} missing step{'s' if missing > 1 else ''} of {step} in {wide.sum():,} gaps{of}"
+            notes.gap(what, int(wide.sum()), one.lines[1:][wide])
+    empty = np.isnan(one.values[:, _counted(one.values)]).any(axis=1)
+    if empty.any():
+        notes.gap(f"{empty.sum():,} line{'s' if empty.sum() > 1 else ''}{of} with an empty cell",
+                  int(empty.sum()), one.lines[empty])  # fmt: skip
+    if settings.gaps == "fill":
+        yield _filled(one, step, places, notes)
+        return
+    kept = np.flatnonzero(~empty)
+    if settings.gaps == "ignore":
+        cuts = np.array([], dtype=np.int64)
+    else:
+        cuts = np.flatnonzero(np.abs(np.diff(places[kept]) - 1) > NEAR) + 1
+    stretches = np.split(kept, cuts)
+    for number, rows in enumerate(stretches):
+        if len(rows):
+            ahead = one.ahead if number == len(stretches) - 1 else one.ahead[:0]
+            yield Series(one.name, one.times[rows], one.values[rows], ahead)
+
+
+def _counted(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Columns that have any number at all: a target that is sought has none, and is not missing."""
+    return np.isnan(values).sum(axis=0) < len(values)
+
+
+def _filled(one: _Lines, step: Step, places: NDArray[np.float64], notes: _Notes) -> Series:
+    """Every step of the clock, with the last value at or before it."""
+    size = int(np.floor(places[-1] - places[0] + NEAR)) + 1
+    if size > MOST_FILLED * len(one) + 1000:
+        raise RegardError(
+            f"{notes.table.where}: filling the gaps of a step of {step} would make {size:,} steps of {len(one):,} "
+            "lines; look at the times, or choose data.gaps=split"
+        )
+    row = np.searchsorted(places - places[0], np.arange(size) + NEAR, side="right") - 1
+    values = one.values[row]
+    for column in np.flatnonzero(_counted(one.values)):
+        known = ~np.isnan(values[:, column])
+        last = np.maximum.accumulate(np.where(known, np.arange(size), -1))
+        values[:, column] = np.where(last >= 0, values[np.maximum(last, 0), column], np.nan)
+    start = int(np.argmax(~np.isnan(values[:, _counted(one.values)]).any(axis=1)))
+    first = one.times[0]
+    times = np.concatenate([[first], step.after(float(first), size - 1)])
+    return Series(one.name, times[start:], values[start:], one.ahead)

@@ -1,0 +1,168 @@
+"""Times of a series as numbers, and the step from one to the next.
+
+A time is a number: seconds since 1970 (UTC) where it is a date, else what the table says. The step is what most
+neighbors are apart: so many seconds, a working day, so many calendar months, or so much of any other unit.
+`Step.places` puts times on a line where the step has length 1: neighbors 1 apart are regular, 2 or 3 apart leave a gap
+between them, 1.4 apart are irregular.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+DAY = 86400.0
+Times = NDArray[np.float64]
+Unit = Literal["number", "seconds", "weekdays", "months", "rows"]
+
+
+def as_number(cell: object, form: str | None) -> tuple[float, bool]:
+    """A time, and whether it is a date. A ValueError says what is wrong with it."""
+    if isinstance(cell, datetime):
+        return _seconds(cell), True
+    if isinstance(cell, date):
+        return _seconds(datetime(cell.year, cell.month, cell.day)), True
+    text = str(cell).strip() if cell is not None else ""
+    if not text:
+        raise ValueError("the time is missing")
+    if form is not None:
+        return _seconds(datetime.strptime(text, form)), True
+    if not text.isdigit() or len(text) == 8:  # 20240131 is a day; 2024 and 1706659200 are numbers
+        try:
+            return _seconds(datetime.fromisoformat(text)), True
+        except ValueError:
+            pass
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither an ISO date nor a number; say data.time_format=...") from None
+    if not np.isfinite(number):
+        raise ValueError(f"{text!r} is no time")
+    return number, False
+
+
+def _seconds(moment: datetime) -> float:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def labels(times: Times, dates: bool) -> list[str]:
+    """As people write them: days alone where the clock says nothing."""
+    if not dates:
+        return [f"{time:.12g}" for time in times]
+    moments = [datetime.fromtimestamp(float(time), UTC) for time in times]
+    if all(moment.timestamp() % DAY == 0 for moment in moments):
+        return [f"{moment:%Y-%m-%d}" for moment in moments]
+    return [moment.replace(tzinfo=None).isoformat(sep=" ") for moment in moments]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`size` units from each time to the next."""
+
+    unit: Unit
+    size: float
+
+    def places(self, times: Times) -> Float[np.ndarray, " T"]:
+        """The times on a line where the step has length 1."""
+        if self.unit == "rows":
+            return np.arange(len(times), dtype=np.float64)
+        if self.unit == "months":
+            return _months(times) / self.size
+        if self.unit == "weekdays":
+            return np.busday_count("1970-01-01", _days(times)) + times % DAY / DAY
+        return times / self.size
+
+    def after(self, last: float, count: int) -> Times:
+        """The next `count` times."""
+        ahead = np.arange(1, count + 1)
+        if self.unit == "months":
+            return _months_later(last, ahead * int(self.size))
+        if self.unit == "weekdays":
+            days = np.busday_offset(_days(np.array([last]))[0], ahead, roll="forward")
+            return days.astype("datetime64[s]").astype(np.float64) + last % DAY
+        return last + ahead.astype(np.float64) * self.size
+
+    def season(self) -> int:
+        """Steps of the season that usually matters: of a day, a week or a year."""
+        if self.unit == "months":
+            return max(1, round(12 / self.size))
+        if self.unit == "weekdays":
+            return 5
+        if self.unit == "seconds":
+            if self.size < DAY:
+                return max(1, round(DAY / self.size))
+            return {1: 7, 7: 52}.get(round(self.size / DAY), 1)
+        return 1
+
+    def __str__(self) -> str:
+        if self.unit in ("number", "rows"):
+            return f"{self.size:g}" if self.unit == "number" else "a line"
+        if self.unit == "months":
+            return {1: "a month", 3: "a quarter", 12: "a year"}.get(int(self.size), f"{self.size:g} months")
+        if self.unit == "weekdays":
+            return "a working day"
+        for length, name in ((7 * DAY, "week"), (DAY, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second")):
+            if self.size % length == 0:
+                return f"{self.size / length:g} {name}s" if self.size != length else f"1 {name}"
+        return f"{self.size:g} seconds"
+
+
+def find_step(times: Times, dates: bool) -> Step:
+    """What most neighbors of sorted, different times are apart."""
+    apart = np.diff(times)
+    if not len(apart):
+        return Step("seconds" if dates else "number", 1.0)
+    sizes, counts = np.unique(np.round(apart, 6), return_counts=True)
+    usual = float(sizes[counts.argmax()])
+    if not dates:
+        return Step("number", usual)
+    if usual >= 28 * DAY and (same_day := _months(times)) is not None and np.allclose(same_day % 1, same_day[0] % 1):
+        months, counts = np.unique(np.diff(np.round(same_day - same_day[0])), return_counts=True)
+        return Step("months", float(months[counts.argmax()]))
+    weekday = (times // DAY + 3) % 7  # 1970-01-01 was a Thursday; Monday is 0
+    if usual == DAY and weekday.max() < 5 and times[-1] - times[0] > 7 * DAY and (weekday == 4).any():
+        return Step("weekdays", 1.0)
+    return Step("seconds", usual)
+
+
+def _days(times: Times) -> np.ndarray:
+    return (times // DAY).astype("int64").astype("datetime64[D]")
+
+
+def _months(times: Times) -> Float[np.ndarray, " T"]:
+    """Months since 1970. The fraction is that of the day; the last day of any month has the same one."""
+    days = _days(times)
+    month = days.astype("datetime64[M]")
+    day = (days - month.astype("datetime64[D]")).astype(np.float64) + times % DAY / DAY
+    last = ((month + 1).astype("datetime64[D]") - days).astype(np.int64) == 1
+    all_last = bool(last.all())
+    return month.astype(np.int64) + (0.0 if all_last else day / 31)
+
+
+def _months_later(last: float, months: NDArray[np.int64]) -> Times:
+    days = _days(np.array([last]))
+    month = days.astype("datetime64[M]")
+    day = (days - month.astype("datetime64[D]")).astype(np.int64)[0]
+    at_end = ((month + 1).astype("datetime64[D]") - days).astype(np.int64)[0] == 1
+    later = month[0] + months
+    first = later.astype("datetime64[D]")
+    length = ((later + 1).astype("datetime64[D]") - first).astype(np.int64)
+    place = np.where(at_end & (day > 27), length - 1, np.minimum(day, length - 1))
+    return (first + place).astype("datetime64[s]").astype(np.float64) + last % DAY
+
+
+def calendar(times: Times, what: list[str]) -> Float[np.ndarray, "T F"]:
+    """Sine and cosine of the hour of the day, the day of the week, of the month, of the year: alike where they meet."""
+    days = _days(times)
+    month, year = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
+    phases = {
+        "hour": times % DAY / DAY,
+        "weekday": (times / DAY + 3) % 7 / 7,
+        "monthday": (days - month.astype("datetime64[D]")).astype(np.float64) / 31,
+        "yearday": (days - year.astype("datetime64[D]")).astype(np.float64) / 366,
+    }
+    waves = [wave(2 * np.pi * phases[name]) for name in what for wave in (np.sin, np.cos)]
+    return np.stack(waves, axis=1) if waves else np.empty((len(times), 0))

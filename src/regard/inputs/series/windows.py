@@ -1,0 +1,214 @@
+"""Windows of series: what the model reads, what it is told of the steps ahead, and what it shall say.
+
+    forecast   reads rows  s … s+L−1    of all columns     says rows  s+L … s+L+H−1    of the targets
+    convert    reads rows  s … s+L−1    but no target      says rows  s+L−H … s+L−1    of the targets
+
+The table is divided by time, the same moment for all its series. A window belongs to the part that all steps it says
+fall into; what it reads may reach back into the part before, as it would in use (and as is usual in the literature).
+Mean and deviation are those of the training part, so nothing that is learned or scaled knows what comes after it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.errors import RegardError
+from regard.inputs.series.series import Panel
+from regard.inputs.series.times import calendar
+from regard.outputs.values.settings import SeriesDataSettings
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """x' = (x − mean) / deviation, column by column. A column that never changes is only moved."""
+
+    mean: Float[np.ndarray, " C"]
+    deviation: Float[np.ndarray, " C"]
+
+    @classmethod
+    def fit(cls, values: Float[np.ndarray, "T C"], how: Literal["standard", "none"]) -> "Scaler":
+        if how == "none":
+            return cls(np.zeros(values.shape[1]), np.ones(values.shape[1]))
+        deviation = values.std(axis=0)
+        return cls(values.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+
+    def scaled(self, values: Float[np.ndarray, "*T C"]) -> Float[np.ndarray, "*T C"]:
+        return (values - self.mean) / self.deviation
+
+    def restored(self, values: Float[np.ndarray, "*T M"]) -> Float[np.ndarray, "*T M"]:
+        """For the first M columns, the targets."""
+        size = values.shape[-1]
+        return values * self.deviation[:size] + self.mean[:size]
+
+    def as_dict(self) -> dict[str, list[float]]:
+        return {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+
+    @classmethod
+    def from_dict(cls, read: dict[str, list[float]]) -> "Scaler":
+        return cls(np.array(read["mean"]), np.array(read["deviation"]))
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """B windows, scaled. `known`: what is known ahead of the steps to be said, columns of `future` and the calendar."""
+
+    past: Float[Tensor, "B S C"]
+    known: Float[Tensor, "B T F"]
+    target: Float[Tensor, "B T M"]
+
+    def to(self, device: torch.device | str) -> "SeriesBatch":
+        return SeriesBatch(self.past.to(device), self.known.to(device), self.target.to(device))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How windows lie in the rows of a table, and its columns: targets, past, future, calendar."""
+
+    look_back: int
+    horizon: int
+    convert: bool
+    targets: int
+    past: int
+    ahead: int  # future and calendar
+
+    @classmethod
+    def of(cls, settings: SeriesDataSettings, targets: int) -> "Layout":
+        return cls(
+            settings.look_back, settings.horizon, settings.mode == "convert", targets, len(settings.past),
+            len(settings.future) + 2 * len(settings.calendar),
+        )  # fmt: skip
+
+    @property
+    def inputs(self) -> int:
+        """Columns that are read."""
+        return self.past + self.ahead + (0 if self.convert else self.targets)
+
+    @property
+    def says_from(self) -> int:
+        """The first row that is said, counted from the window's first row."""
+        return self.look_back - self.horizon if self.convert else self.look_back
+
+    @property
+    def rows(self) -> int:
+        """Rows of a window."""
+        return self.says_from + self.horizon
+
+
+class Windows:
+    """Windows that begin at `starts`, in scaled rows of all series one after the other; `owner`: whose each row is."""
+
+    def __init__(
+        self,
+        rows: Float[Tensor, "R C"],
+        starts: Int[np.ndarray, " N"],
+        layout: Layout,
+        times: Float[np.ndarray, " R"],
+        owner: Int[np.ndarray, " R"],
+    ) -> None:
+        self.rows, self.starts, self.layout, self.times, self.owner = rows, starts, layout, times, owner
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def batch(self, numbers: NDArray[np.int64]) -> SeriesBatch:
+        lay, first = self.layout, torch.from_numpy(self.starts[numbers]).unsqueeze(1)
+        read = self.rows[first + torch.arange(lay.look_back)]
+        said = self.rows[first + torch.arange(lay.says_from, lay.rows)]
+        size = self.rows.shape[1]
+        past = read[..., lay.targets if lay.convert else 0 :]
+        return SeriesBatch(past, said[..., size - lay.ahead :], said[..., : lay.targets])
+
+    def digest(self) -> str:
+        """Changes if what the windows read or say does."""
+        seen = blake2b(self.starts.tobytes(), digest_size=10)
+        used = (self.starts[:, None] + np.arange(self.layout.rows)).ravel()
+        seen.update(self.rows[torch.from_numpy(np.unique(used))].numpy().tobytes())
+        return seen.hexdigest()
+
+    def in_order(self, size: int) -> Iterator[SeriesBatch]:
+        """All windows, each once, `size` at a time."""
+        for start in range(0, len(self), size):
+            yield self.batch(np.arange(start, min(start + size, len(self))))
+
+
+class WindowBatches:
+    """Windows in an order that depends on (seed, epoch) alone; a batch has max_tokens // rows of a window of them."""
+
+    def __init__(self, windows: Windows, max_tokens: int, *, seed: int = 0) -> None:
+        self._windows, self._seed = windows, seed
+        lay = windows.layout
+        self.size = max(1, max_tokens // (lay.look_back + lay.horizon))
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[SeriesBatch | None]:
+        chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, number])))
+        order = chance.permutation(len(self._windows))
+        for place in range(start * self.size, len(order), self.size):
+            share = order[place : place + self.size][rank::world]
+            yield self._windows.batch(share) if len(share) else None
+
+    def len_epoch(self, number: int) -> int:
+        return -(-len(self._windows) // self.size)
+
+
+def cut_times(panel: Panel, settings: SeriesDataSettings) -> tuple[float, float, float]:
+    """When the training part ends, the validation part ends, and the test part ends (each the first time beyond it)."""
+    times = np.unique(np.concatenate([one.times for one in panel.series]))
+    split = list(settings.split)
+    if sum(split) <= 1 + 1e-9:
+        for part, other in ((1, settings.valid), (2, settings.test)):
+            if other is not None:  # it has a file of its own, and leaves its share to training
+                split[0], split[part] = split[0] + split[part], 0.0
+        sizes = [round(share * len(times)) for share in split]
+    else:
+        sizes = [int(size) for size in split]
+    ends = np.minimum(np.cumsum(sizes), len(times))
+    beyond = np.append(times, np.inf)
+    return float(beyond[ends[0]]), float(beyond[ends[1]]), float(beyond[ends[2]])
+
+
+def with_calendar(panel: Panel, values: NDArray[np.float64], times: NDArray[np.float64], what: list[Any]) -> NDArray:
+    """The columns of a table, and the calendar's beside them."""
+    if what and not panel.dates:
+        raise RegardError(f"{panel.where}: data.calendar={','.join(what)} needs dates, but its times are numbers")
+    return np.concatenate([values, calendar(times, what)], axis=1)
+
+
+def training_rows(panel: Panel, end: float) -> Float[np.ndarray, "T C"]:
+    return np.concatenate([one.values[one.times < end] for one in panel.series])
+
+
+def windows_of(
+    panel: Panel, scaler: Scaler, layout: Layout, settings: SeriesDataSettings, spans: list[tuple[float, float]]
+) -> list[Windows]:
+    """The windows of each span of time: those that say nothing outside of it."""
+    rows, first, starts = [], 0, [[] for _ in spans]
+    owner = np.repeat(np.arange(len(panel.series)), [len(one) for one in panel.series])
+    for one in panel.series:
+        columns = scaler.scaled(one.values)
+        rows.append(with_calendar(panel, columns, one.times, list(settings.calendar)))
+        candidates = np.arange(max(0, len(one) - layout.rows + 1))
+        begins = one.times[candidates + layout.says_from] if len(candidates) else candidates
+        ends = one.times[candidates + layout.rows - 1] if len(candidates) else candidates
+        for place, (low, high) in enumerate(spans):
+            starts[place].append(first + candidates[(begins >= low) & (ends < high)])
+        first += len(one)
+    table = torch.from_numpy(np.concatenate(rows).astype(np.float32))
+    times = np.concatenate([one.times for one in panel.series])
+    return [Windows(table, np.concatenate(some).astype(np.int64), layout, times, owner) for some in starts]
+
+
+def naive_errors(panel: Panel, scaler: Scaler, targets: int, season: int, end: float) -> dict[str, list[float]]:
+    """The mean error of saying what was there a season ago, over the training part: the unit of MASE."""
+    sums: dict[str, list[NDArray]] = {}
+    for one in panel.series:
+        values = scaler.scaled(one.values)[one.times < end, :targets]
+        if len(values) > season:
+            sums.setdefault(one.name, []).append(np.abs(values[season:] - values[:-season]))
+    return {name: np.concatenate(parts).mean(axis=0).tolist() for name, parts in sums.items()}

@@ -1,0 +1,180 @@
+"""From settings to token ids: count, learn the vocabularies, tokenize; each step once, as long as nothing changes.
+
+Every step writes a folder of the cache, see `data/cache.py`. A step depends on the files (name, size, time of change),
+the settings that matter to it, and the steps before it.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from regard.data.cache import built_once, cached_folder
+from regard.data.files import PairSource
+from regard.data.pairs import Pair
+from regard.data.read_report import Tally
+from regard.data.tables import Role
+from regard.data.tokens import Tokenizer
+from regard.errors import RegardError
+from regard.inputs.text.pair_store import VERSION, PairStore, Vocabulary, write_store
+from regard.inputs.text.settings import PairDataSettings
+from regard.inputs.text.splits import Split, find_splits, pair_source
+
+
+@dataclass(frozen=True)
+class PreparedPairs:
+    """Two tokenizers (one, twice, if the vocabulary is joint) and the token ids of each split."""
+
+    source: Tokenizer
+    target: Tokenizer
+    splits: dict[Role, Split]
+    stores: dict[Role, PairStore]
+
+    @property
+    def train(self) -> PairStore:
+        return self.stores["train"]
+
+    @property
+    def valid(self) -> PairStore:
+        return self.stores["valid"]
+
+    @property
+    def test(self) -> PairStore | None:
+        return self.stores.get("test")
+
+
+def prepare(
+    settings: PairDataSettings,
+    cache: Path,
+    *,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    strict: bool = True,
+    tell: Callable[[str], None] = lambda message: None,
+) -> PreparedPairs:
+    """Bring the user's files into a form that training reads quickly; `settings.cache` comes before `cache`.
+
+    `tokenizers` (source, target) are used as they are, instead of learning new ones: those of a run that goes on.
+    `strict` refuses data with more bad lines than `data.max_bad`; without it they are only counted, for `check`.
+    """
+    cache = Path(settings.cache).expanduser() if settings.cache else cache
+    train = pair_source(settings, "train")
+    assert train is not None
+    count = count_pairs(cache, train, tell)
+    if strict or not count.pairs:
+        count.refuse_if(f"data.train={settings.train}", settings.max_bad)
+    splits = find_splits(settings, count.pairs)
+    source, target = tokenizers or _vocabularies(cache, settings, splits["train"], count.pairs, tell)
+    stores: dict[Role, PairStore] = {}
+    for role, split in splits.items():
+        stores[role] = store_split(cache, settings, role, split, source, target, tell)
+        refuse_if_useless(stores[role], role, split, settings, strict)
+    return PreparedPairs(source, target, splits, stores)
+
+
+def count_pairs(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally:
+    """How many pairs there are, and what is none."""
+
+    def build(folder: Path) -> None:
+        tell(f"counting pairs of {train.where}")
+        tally = Tally()
+        for _ in tally.only_pairs(train.read()):
+            pass
+        (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
+
+    folder = built_once(cache, "count", train.depends_on(), build)
+    return Tally.from_dict(json.loads((folder / "count.json").read_text(encoding="utf-8")))
+
+
+def _vocabularies(
+    cache: Path, settings: PairDataSettings, train: Split, pairs: int, tell: Callable[[str], None]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Learned from training pairs only, and from an even choice of them if there are very many."""
+    how = settings.tokenizer
+    every = -(-pairs // how.learn_from)
+
+    def texts(side: str) -> Iterator[str]:
+        good = (item for item in train.read() if isinstance(item, Pair))
+        return (getattr(pair, side) for pair in islice(good, 0, None, every))
+
+    def learn(texts: Iterator[str], kind: Any, size: int) -> Tokenizer:
+        return Tokenizer.train(texts, kind, size=size, min_frequency=how.min_frequency, lowercase=how.lowercase)
+
+    def build(folder: Path) -> None:
+        tell(f"learning the vocabular{'y' if how.joint else 'ies'} of {train}")
+        if how.joint:
+            learn(chain(texts("source"), texts("target")), how.kind, how.size).save(folder / "source.json")
+            return
+        learn(texts("source"), how.kind, how.size).save(folder / "source.json")
+        kind, size = how.target_kind or how.kind, how.target_size or how.size
+        learn(texts("target"), kind, size).save(folder / "target.json")
+
+    key = [train.pairs.depends_on(), train.part, train.share, how.model_dump()]
+    folder = built_once(cache, "vocabulary", key, build)
+    source = Tokenizer.load(folder / "source.json")
+    return source, source if how.joint else Tokenizer.load(folder / "target.json")
+
+
+@runtime_checkable
+class Limits(Protocol):
+    """What of the settings decides which pairs are kept."""
+
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def overlong(self) -> Literal["skip", "cut"]: ...
+    @property
+    def max_bad(self) -> float: ...
+    @property
+    def valid_share(self) -> float: ...
+
+
+def store_split(
+    cache: Path,
+    settings: Limits,
+    role: Role,
+    split: Split,
+    source: Vocabulary,
+    target: Vocabulary,
+    tell: Callable[[str], None],
+) -> PairStore:
+    """Token ids of a split, on disk."""
+
+    def build(folder: Path) -> None:
+        tell(f"tokenizing {split}")
+        write_store(
+            folder,
+            split.read(),
+            source,
+            target,
+            name=str(split),
+            max_length=settings.max_length,
+            overlong=settings.overlong,
+        )
+
+    vocabularies = [source.to_json(), target.to_json()]
+    limits = [settings.max_length, settings.overlong]
+    key = [VERSION, split.pairs.depends_on(), split.part, split.share, vocabularies, limits]
+    try:
+        return PairStore(built_once(cache, role, key, build))
+    except RegardError:  # somebody cut it short; build it again
+        shutil.rmtree(cached_folder(cache, role, key))
+        return PairStore(built_once(cache, role, key, build))
+
+
+def refuse_if_useless(store: PairStore, role: Role, split: Split, settings: Limits, strict: bool) -> None:
+    """Raise where nothing is left, or too little of what was read."""
+    name = f"data.{role}={split}"
+    if split.part == "held out" and not store.counts.read.pairs:
+        raise RegardError(
+            f"{name}: nothing was held out by data.valid_share={settings.valid_share:g}; raise it, or give data.valid"
+        )
+    if strict or not store.counts.read.pairs:
+        store.counts.read.refuse_if(name, settings.max_bad)
+    if not len(store):
+        raise RegardError(
+            f"{name}: all {store.counts.overlong:,} pairs are longer than data.max_length={settings.max_length}; "
+            "raise it, or set data.overlong=cut"
+        )

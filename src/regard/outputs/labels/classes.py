@@ -1,0 +1,160 @@
+"""Logits of a classifier into answers, scores and pictures; the same for texts and pictures."""
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from regard.job import Picture, Scores
+from regard.look import AttentionRecord, heat_map
+from regard.metrics.classes import (
+    Bin,
+    class_scores,
+    confusion,
+    exact,
+    macro_f1,
+    micro_f1,
+    one_hot,
+    reliability,
+)  # fmt: skip
+from regard.models.classifier import class_loss
+from regard.outputs.labels.labels import UNKNOWN, Labels
+
+Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know
+WIDEST = 40  # classes of a confusion matrix that is drawn
+
+
+def probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
+    return np.exp(log_probabilities(logits, labels))
+
+
+def log_probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
+    table = torch.from_numpy(logits).double()
+    found = torch.nn.functional.logsigmoid(table) if labels.several else table.log_softmax(-1)
+    return found.numpy()
+
+
+def answers(logits: Float[np.ndarray, "M N"], labels: Labels, threshold: float) -> Bool[np.ndarray, "M N"]:
+    """Which classes are given: the most probable, or all that reach the threshold."""
+    if labels.several:
+        return probabilities(logits, labels) >= threshold
+    return one_hot(logits.argmax(1), len(labels))
+
+
+def table_of(rows: Rows, labels: Labels) -> Bool[np.ndarray, "M N"]:
+    """Which classes are right; a label that training does not know is none of them."""
+    table = np.zeros((len(rows), len(labels)), bool)
+    for number, row in enumerate(rows):
+        table[number, [one for one in row if one != UNKNOWN]] = True
+    return table
+
+
+def quick(rows: Rows, said: Bool[np.ndarray, "M N"], labels: Labels) -> dict[str, float]:
+    """The scores that are watched while training."""
+    gold = table_of(rows, labels)
+    found = {"accuracy": _accuracy(rows, gold, said), "macro_f1": macro_f1(class_scores(gold, said, labels.names))}
+    return {**found, "micro_f1": micro_f1(gold, said)} if labels.several else found
+
+
+def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> Scores:
+    """Everything that `evaluate` tells."""
+    said, gold = answers(logits, labels, threshold), table_of(rows, labels)
+    loss = class_loss(torch.from_numpy(logits), torch.from_numpy(labels.target(rows)))
+    error, bins = _calibration(logits, rows, labels)
+    by_class = class_scores(gold, said, labels.names)
+    values = {
+        **quick(rows, said, labels),
+        "loss": float(loss.total) / max(1, int(loss.count)),
+        "calibration_error": error,
+        "examples": float(len(rows)),
+    }
+    details = {
+        "by class": [score.as_row() for score in by_class],
+        "calibration": [one.as_row() for one in bins],
+    }
+    if not labels.several:
+        matrix = confusion(_first(rows), logits.argmax(1), len(labels))
+        details["confusion (rows: right, columns: predicted)"] = [
+            {"": name, **{other: int(count) for other, count in zip(labels.names, row, strict=True)}}
+            for name, row in zip(labels.names, matrix, strict=True)
+        ]
+    return Scores(values, {}, details, pictures(logits, rows, labels, "Test data"))
+
+
+def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, data: str) -> list[Picture]:
+    """The confusion matrix (of one label each) and the reliability of probabilities; `data` says of what."""
+    found = []
+    if not labels.several and len(labels) <= WIDEST:
+        matrix = confusion(_first(rows), logits.argmax(1), len(labels))
+        share = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
+        rights = [f"{name} ({count})" for name, count in zip(labels.names, matrix.sum(1), strict=True)]
+        note = f"{data}. Rows: the right class (and how many there are); columns: what the model said."
+        found.append(Picture("Confusion", heat_map(share, rights, labels.names, "Confusion"), note))
+    error, bins = _calibration(logits, rows, labels)
+    note = f"{data}. Bars: how often right; line: how sure. Expected calibration error {error:.1f} points."
+    found.append(Picture("Calibration", _reliability_diagram(bins), note))
+    return found
+
+
+def looked(record: AttentionRecord, text: str, right: str) -> Picture:
+    """One example with its words painted by the attention over them."""
+    matrix = record.matrix()
+    weights = matrix.weights[0]
+    top = float(weights.max()) or 1.0
+    words = " ".join(
+        f'<mark style="background:rgba(37,99,235,{0.85 * float(weight) / top:.3f});color:inherit;border-radius:3px">'
+        f"{escape(token)}</mark>"
+        for token, weight in zip(matrix.columns.labels, weights, strict=True)
+    )
+    title = f"{record.output} ({record.score or 0:.0%}; right: {right})"
+    return Picture(title, f'<p class="text" title="{escape(text)}">{words}</p>', matrix.title)
+
+
+def _accuracy(rows: Rows, gold: Bool[np.ndarray, "M N"], said: Bool[np.ndarray, "M N"]) -> float:
+    """Examples with an unknown label cannot be right."""
+    known = np.array([UNKNOWN not in row for row in rows], bool)
+    return exact(gold[known], said[known]) * float(known.mean()) if known.any() else 0.0
+
+
+def _first(rows: Rows) -> Int[np.ndarray, " M"]:
+    return np.array([row[0] for row in rows], np.int64)
+
+
+def _calibration(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels) -> tuple[float, list[Bin]]:
+    table, gold = probabilities(logits, labels), table_of(rows, labels)
+    if labels.several:
+        return reliability(table.reshape(-1), gold.reshape(-1))
+    best = table.argmax(1)
+    every = np.arange(len(table))
+    return reliability(table[every, best], gold[every, best])
+
+
+def _reliability_diagram(bins: Sequence[Bin], size: int = 220) -> str:
+    """Bars of how often each bin is right, under the diagonal of perfect calibration."""
+    width, left, base = size / 10, 34, size + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size + 50} {size + 44}" width="{size + 50}" '
+        f'height="{size + 44}" role="img" font-family="system-ui, sans-serif" font-size="11" fill="currentColor">'
+        "<title>Reliability of probabilities</title>"
+    ]
+    for one in bins:
+        x, height = left + one.low * size, one.right / 100 * size
+        sure = base - one.confidence / 100 * size
+        parts.append(
+            f'<rect x="{x + 1:.1f}" y="{base - height:.1f}" width="{width - 2:.1f}" height="{height:.1f}" '
+            f'fill="#2563eb" fill-opacity="0.55">'
+            f"<title>{one.low:.0%} to {one.high:.0%}: {one.right:.1f}% right of {one.count}</title>"
+            f'</rect><line x1="{x + 1:.1f}" x2="{x + width - 1:.1f}" y1="{sure:.1f}" y2="{sure:.1f}" '
+            'stroke="currentColor" stroke-width="2"/>'
+        )
+    parts.append(
+        f'<line x1="{left}" y1="{base}" x2="{left + size}" y2="{base - size}" stroke="currentColor" '
+        f'stroke-dasharray="3 3" opacity="0.5"/><line x1="{left}" y1="{base}" x2="{left + size}" y2="{base}" '
+        f'stroke="currentColor"/><text x="{left + size / 2}" y="{base + 28}" text-anchor="middle">probability</text>'
+    )
+    for share in (0, 0.5, 1):
+        parts.append(f'<text x="{left + share * size}" y="{base + 14}" text-anchor="middle">{share:g}</text>')
+        parts.append(f'<text x="{left - 6}" y="{base - share * size + 4}" text-anchor="end">{share:g}</text>')
+    return "".join(parts) + "</svg>"

@@ -1,0 +1,134 @@
+"""The classes of a job: their names, in order, and how labels are written in files.
+
+A label in a file is a text, a number, or (several labels) a list or a text with a separator. In stored data and
+batches a class is a token like any other, after the four special ones: an example with the classes 0 and 2 is stored as
+`4 6 </s>`, and a label that training does not know as `<unk>`. So texts with labels are stored, checked and put
+into batches by the same code as pairs of texts.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from regard.data.kinds import END, SPECIALS, UNK
+from regard.data.specials import OURS, Specials
+from regard.errors import CallError, RegardError, nearest
+from regard.outputs.labels.classify_settings import LabelSettings
+
+FIRST = len(SPECIALS)  # the token of class 0
+UNKNOWN = -1  # the class of a label that training does not know, and of a row that is none
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How labels are written: one or, with a separator, several; and what to call them."""
+
+    separator: str | None = None
+    names: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, settings: LabelSettings) -> "Writing":
+        return cls(settings.separator, tuple(sorted(settings.names.items())))
+
+    def text(self, value: object) -> object:
+        """A label of a file as text. Of several, none at all is a lone separator."""
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, int):
+            value = str(value)
+        if self.separator is None:
+            return self._named(value.strip()) if isinstance(value, str) else value
+        if isinstance(value, list | tuple):
+            parts = [str(part) for part in value]
+        elif value is None or isinstance(value, str):
+            parts = (value or "").split(self.separator)
+        else:
+            return value
+        found = dict.fromkeys(self._named(part.strip()) for part in parts if part.strip())
+        return self.separator.join(sorted(found)) or self.separator
+
+    def labels(self, text: str) -> tuple[str, ...]:
+        """The labels in what `text` gave."""
+        if self.separator is None:
+            return (text,)
+        return tuple(part for part in text.split(self.separator) if part)
+
+    def joined(self, labels: Iterable[str]) -> str:
+        return (self.separator or "|").join(labels)
+
+    def _named(self, label: str) -> str:
+        return dict(self.names).get(label, label)
+
+
+class Labels:
+    """The classes, in order. To a store it is a vocabulary: `size`, `specials`, `encode_batch`."""
+
+    specials: Specials = OURS
+
+    def __init__(self, names: Sequence[str], writing: Writing) -> None:
+        self.names, self.writing = tuple(names), writing
+        self._index = {name: number for number, name in enumerate(self.names)}
+
+    @classmethod
+    def learned(cls, labels: Iterable[str], writing: Writing) -> "Labels":
+        """From the label texts of the training data. Numbers are put in the order of their values."""
+        found = {label for text in labels for label in writing.labels(text)}
+        return cls(sorted(found, key=lambda label: (int(label) if label.isdecimal() else float("inf"), label)), writing)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def several(self) -> bool:
+        """Whether an example may have more than one label, or none."""
+        return self.writing.separator is not None
+
+    @property
+    def size(self) -> int:
+        return FIRST + len(self)
+
+    def classes(self, labels: Iterable[str]) -> list[int]:
+        return [self._index.get(label, UNKNOWN) for label in labels]
+
+    def require(self, label: str) -> int:
+        if label not in self._index:
+            raise CallError(f"{label!r} is no label of this model{nearest(label, self.names)}")
+        return self._index[label]
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Tokens of label texts as files have them."""
+        classes = (self.classes(self.writing.labels(text)) for text in texts)
+        return [[UNK if number == UNKNOWN else FIRST + number for number in some] for some in classes]
+
+    def decode(self, tokens: NDArray) -> tuple[int, ...]:
+        """The classes of stored tokens."""
+        return tuple(UNKNOWN if token == UNK else int(token) - FIRST for token in tokens if token != END)
+
+    def target(self, rows: Sequence[Sequence[int]]) -> NDArray[np.int64] | Float[np.ndarray, "B N"]:
+        """What a loss is taken against: a class a row; or, of several labels, a row of zeros and ones."""
+        if not self.several:
+            return np.array([row[0] for row in rows], np.int64)
+        table = np.zeros((len(rows), len(self)), np.float32)
+        for number, row in enumerate(rows):
+            table[number, [one for one in row if one != UNKNOWN]] = 1.0
+        return table
+
+    def to_json(self) -> str:
+        about = {"names": self.names, "separator": self.writing.separator, "called": dict(self.writing.names)}
+        return json.dumps(about, ensure_ascii=False, indent=1)
+
+    def save(self, path: Path) -> None:
+        path.write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Labels":
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            return cls(about["names"], Writing(about["separator"], tuple(about["called"].items())))
+        except (OSError, ValueError, KeyError) as problem:
+            raise RegardError(f"{path}: is no usable list of labels ({problem})") from None

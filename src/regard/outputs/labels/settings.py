@@ -1,0 +1,53 @@
+"""What every classifier has, whatever comes in: examples with labels, and a head above its encoder."""
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from regard.data.settings import Column, FileFormat
+from regard.settings.base import Settings
+
+
+class LabelSettings(Settings):
+    """Where examples and their labels come from; shared by texts and pictures."""
+
+    train: str = Field(description="training examples: FILE, a folder with a sub-folder for each class, corpus:NAME")
+    valid: str | None = Field(None, description="validation examples; by default a part of the training ones, held out")
+    test: str | None = Field(None, description="test examples, for `regard evaluate`")
+    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
+    label: Column | None = Field(
+        None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
+    )
+    header: bool | None = Field(
+        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
+    )
+    separator: str | None = Field(
+        None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
+    )
+    names: dict[str, str] = Field({}, description="what to call labels that the files write otherwise: {0: negative}")
+    max_bad: float = Field(
+        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
+    )
+    valid_share: float = Field(
+        0.1, gt=0, lt=1, description="the share of training examples held out for validation if valid is not given"
+    )
+    valid_most: int = Field(2000, ge=1, description="most training examples, about, to hold out for validation")
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _labels_are_text(cls, given: Any) -> Any:
+        """YAML reads `{0: negative}` as a number; a label is a text."""
+        if isinstance(given, dict) and isinstance(given.get("names"), dict):
+            return {**given, "names": {str(key): value for key, value in given["names"].items()}}
+        return given
+
+
+class HeadSettings(Settings):
+    """What every classifier has above its encoder, and how its errors are weighed."""
+
+    head_dropout: float = Field(0.1, ge=0, lt=1, description="share of the pooled vector dropped in training")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all classes in the loss")
+    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
+        "none", description="weight of each class in the loss; balanced: rare classes weigh more, {label: weight}"
+    )

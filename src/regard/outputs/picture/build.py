@@ -1,0 +1,35 @@
+"""The model of a drawing recipe."""
+
+from regard.attention.positions import LearnedTextAndGrid
+from regard.inputs.image.pictures import colors
+from regard.inputs.image.store import PictureStore
+from regard.models.drawer import Drawer
+from regard.models.language_model import LanguageModel
+from regard.models.picture_tokens import PictureTokenizer
+from regard.outputs.picture.settings import DrawRecipe
+
+
+def grid_of(recipe: DrawRecipe) -> tuple[int, int]:
+    """Rows × columns of the regions that a picture is drawn by."""
+    stages = len(recipe.model.tokenizer.stages)
+    return recipe.data.height >> stages, recipe.data.width >> stages
+
+
+def build_drawer(recipe: DrawRecipe, words: int, train: PictureStore | None = None) -> Drawer:
+    """`train`: the pictures whose mean and deviation are taken; None where the weights bring them."""
+    s, data = recipe.model, recipe.data
+    t, grid = s.tokenizer, grid_of(recipe)
+    tokenizer = PictureTokenizer(
+        (data.height, data.width), t.stages, t.codes,
+        width=t.width, depth=t.depth, channels=data.channels, colors=colors(t, data, train), commitment=t.commitment,
+    )  # fmt: skip
+    text = data.max_length + 1  # and <s>
+    writer = LanguageModel(
+        words + t.codes, s.width, s.heads, s.layers,
+        feed_forward=s.feed_forward, positions=LearnedTextAndGrid(s.width, text, grid),
+        dropout=s.dropout, attention_dropout=0.0, label_smoothing=s.label_smoothing,
+    )  # fmt: skip
+    return Drawer(
+        tokenizer, writer,
+        words=words, text_length=data.max_length, text_weight=s.text_weight, tokenizer_rate=t.rate,
+    )  # fmt: skip

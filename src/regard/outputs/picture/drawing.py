@@ -1,0 +1,72 @@
+"""From prompts to codes and from codes to pixels, in groups; and which of several drawings fits its sentence best."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from regard.companion_run import companion
+from regard.decoding.continuing import Drawing, continued
+from regard.models.drawer import Drawer
+from regard.outputs.picture.settings import DrawingSettings
+from regard.outputs.text.looking import evaluating
+
+AT_ONCE = 64  # pictures that are worked on together
+
+
+class Drawn(NamedTuple):
+    codes: Int[Tensor, " K"]
+    log_probability: float
+
+
+def candidates(model: Drawer, prompts: Sequence[list[int]], how: DrawingSettings, each: int) -> list[list[Drawn]]:
+    """So many drawings for each prompt."""
+    asked = [prompt for prompt in prompts for _ in range(each)]
+    codes: list[list[int]] = [[] for _ in asked]
+    told = [0.0] * len(asked)
+    at_once = max(1, AT_ONCE // each) * each  # equal prompts together: each of them draws numbers of its own
+    with evaluating(model):
+        for start in range(0, len(asked), at_once):
+            for written in continued(
+                model.writer, asked[start : start + at_once],
+                Drawing(how.temperature, how.top_k, how.top_p, seed=how.seed),
+                context=model.text_length + 1 + model.regions, max_length=model.regions, end=None,
+                forbidden=range(model.words), device=device_of(model),
+            ):  # fmt: skip
+                codes[start + written.row].append(written.token - model.words)
+                told[start + written.row] += written.log_probability
+    drawn = [Drawn(torch.tensor(one), total) for one, total in zip(codes, told, strict=True)]
+    return [drawn[start : start + each] for start in range(0, len(drawn), each)]
+
+
+@torch.inference_mode()
+def painted(model: Drawer, codes: Sequence[Int[Tensor, " K"]]) -> UInt8[Tensor, "B C H W"]:
+    groups = torch.stack(list(codes)).split(AT_ONCE)
+    return torch.cat([model.tokenizer.pictures(group.to(device_of(model))).cpu() for group in groups])
+
+
+@torch.inference_mode()
+def codes_of(model: Drawer, pixels: UInt8[Tensor, "B C H W"]) -> Int[Tensor, "B K"]:
+    return torch.cat([model.tokenizer.codes(group.to(device_of(model))).cpu() for group in pixels.split(AT_ONCE)])
+
+
+def rebuilt(model: Drawer, pixels: UInt8[Tensor, "B C H W"]) -> UInt8[Tensor, "B C H W"]:
+    """What tokens keep of pictures."""
+    return painted(model, list(codes_of(model, pixels)))
+
+
+def similarity(run: str, pictures: UInt8[Tensor, "B C H W"], texts: Sequence[str], device: torch.device) -> Tensor:
+    """How well each picture fits each text, by a run of the job `match`: cosines, B × texts.
+
+    DALL·E draws 512 pictures for a sentence and shows those that CLIP likes best (Ramesh et al. 2021, section 2.6,
+    arXiv:2102.12092).
+    """
+    job, judge = companion("decoding.rerank", run, "match", device)
+    arrays = [picture.permute(1, 2, 0).squeeze(2).numpy() for picture in pictures]
+    return job.similarity(judge, arrays, texts).cpu()
+
+
+def device_of(model: Drawer) -> torch.device:
+    return model.writer.output.weight.device

@@ -1,0 +1,106 @@
+"""What `predict` gives for a sentence: pictures, as arrays, for Pillow, as files."""
+
+import io
+import os
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from regard.errors import CallError
+from regard.inputs.image.decode import pillow
+from regard.job import Prediction
+
+SIDE, GAP = 192, 8  # of a picture on a sheet, and between two of them, in pixels
+Pixels = UInt8[np.ndarray, "H W C"]
+
+
+@dataclass(frozen=True)
+class Drawing(Prediction):
+    """The pictures drawn for one sentence, best first; `text` is the codes of the best, row by row."""
+
+    pictures: tuple[np.ndarray, ...] = ()  # H W C, uint8
+    unknown: tuple[str, ...] = ()  # words of the sentence that the model does not know
+
+    @property
+    def picture(self) -> np.ndarray:
+        return self.pictures[0]
+
+    @property
+    def image(self) -> Any:
+        """The best picture, as Pillow's."""
+        return as_image(self.picture)
+
+    @property
+    def note(self) -> str:
+        if not self.unknown:
+            return ""
+        words = ", ".join(map(repr, self.unknown))
+        return f"{len(self.unknown)} unknown to the model, which drew without: {words}"
+
+    def as_dict(self) -> dict[str, Any]:
+        pictures = [b64encode(_png(as_image(picture))).decode() for picture in self.pictures]
+        return super().as_dict() | {"png": pictures, "unknown": list(self.unknown)}
+
+    def save(self, path: str | Path) -> Path:
+        """The best picture, pixel by pixel, into a .png file."""
+        return write_png(self.image, Path(path))
+
+    def save_with(self, others: Sequence["Drawing"], path: str | Path) -> Path:
+        """One picture as it is, several on a sheet, if `path` has an ending; else a folder with a file for each."""
+        drawings, path = [self, *others], Path(path)
+        if path.suffix and sum(len(one.pictures) for one in drawings) == 1:
+            return self.save(path)
+        if path.suffix:
+            return write_png(sheet([one.pictures for one in drawings]), path)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise CallError(f"{path} is there already and not empty: give a new folder, or a sheet, FILE.png")
+        path.mkdir(parents=True, exist_ok=True)
+        for number, one in enumerate(drawings, 1):
+            for rank, picture in enumerate(one.pictures, 1):
+                name = f"{number:04}.png" if len(one.pictures) == 1 else f"{number:04}-{rank}.png"
+                write_png(as_image(picture), path / name)
+        return path
+
+
+def as_image(picture: np.ndarray) -> Any:
+    """Colors, or shades of gray."""
+    return pillow().fromarray(np.ascontiguousarray(picture[..., 0] if picture.shape[2] == 1 else picture))
+
+
+def sheet(rows: Sequence[Sequence[np.ndarray]]) -> Any:
+    """Pictures of one size, row by row, enlarged so that single pixels can be seen."""
+    Image = pillow()
+    first = rows[0][0]
+    scale = max(1, SIDE // max(first.shape[:2]))
+    high, wide = (side * scale + GAP for side in first.shape[:2])
+    whole = Image.new("RGB", (wide * max(map(len, rows)) + GAP, high * len(rows) + GAP), "white")
+    for row, pictures in enumerate(rows):
+        for column, picture in enumerate(pictures):
+            large = as_image(picture).resize((wide - GAP, high - GAP), Image.Resampling.NEAREST)
+            whole.paste(large.convert("RGB"), (GAP + column * wide, GAP + row * high))
+    return whole
+
+
+def write_png(image: Any, path: Path) -> Path:
+    """Whole or not at all."""
+    if path.suffix.lower() != ".png":
+        raise CallError(f"{path}: a drawing is written as FILE.png")
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(_png(image))
+    os.replace(part, path)
+    return path
+
+
+def as_html(image: Any, about: str) -> str:
+    return f'<img alt="{about}" src="data:image/png;base64,{b64encode(_png(image)).decode()}">'
+
+
+def _png(image: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, format="PNG")
+    return out.getvalue()

@@ -1,0 +1,106 @@
+"""How well a drawer draws: what its tokens cost and keep; and on `corpus:shapes`, what its pictures show.
+
+loss             −log p of a region's code, given the sentence and the regions before (bits_per_region: in bits)
+reconstruction   mean squared error of pixels after their way through tokens, as a share of the pixels' variance
+codes_used       exp of the entropy of the codes: as if so many were in use, all alike
+right            drawings in which all shapes, their colors and their relations are as the sentence says (percent,
+                 by `corpora.shapes_seen`, from pixels); right_things: shapes and colors only
+right_true, right_tokens, right_shuffled    the same of the true pictures (the ceiling), of those after their way
+                 through tokens, and of the drawings beside sentences that they were not drawn for (the chance)
+similarity       cosine of a drawing and its sentence under the run that reranks; _true: of the true pictures;
+                 _shuffled: of drawings and other sentences
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.corpora.pictures import PREFIX
+from regard.corpora.shapes_seen import judged, said, seen
+from regard.inputs.image.store import PictureStore
+from regard.job import Picture
+from regard.layers.codebook import use
+from regard.models.drawer import DrawBatch, Drawer
+from regard.outputs.picture.result import as_html, sheet
+
+MOST = 500  # sentences that are drawn
+SHOWN = 6  # of them on the page
+Similarity = Callable[[Tensor, Sequence[str]], Tensor]  # pictures × texts
+
+
+def costs(model: Drawer, batches: Iterator[DrawBatch]) -> dict[str, float]:
+    """Of all regions of all captions; the model is in evaluation mode."""
+    device = next(model.parameters()).device
+    nats = regions = error = pixels = 0.0
+    codes: list[Tensor] = []
+    for batch in batches:
+        batch = batch.to(device)
+        made = model.tokenizer(batch.pixels)
+        scores = model.scores(batch.text, made.codes)
+        nats, regions = nats - float(scores.sum()), regions + scores.numel()
+        error, pixels = error + float(made.error.sum()), pixels + batch.pixels.numel()
+        codes.append(made.codes.flatten())
+    loss, reconstruction = nats / max(1, regions), error / max(1, pixels)
+    used = float(use(torch.cat(codes), len(model.tokenizer.codebook.table))) if codes else 0.0
+    return {"region_loss": loss, "reconstruction": reconstruction, "codes_used": used}
+
+
+def is_shapes(store: PictureStore) -> bool:
+    return store.name.startswith(f"{PREFIX}shapes")
+
+
+def asked(store: PictureStore) -> list[str]:
+    """A sentence for each of the first pictures, one after the other of those that a picture has."""
+    entries = store.entries[:MOST]
+    return [entry.texts[number % len(entry.texts)] for number, entry in enumerate(entries)]
+
+
+def shown_right(sentences: Sequence[str], drawn: Tensor, true: Tensor, rebuilt: Tensor) -> tuple[dict, dict]:
+    """Scores in percent, and by how many things a sentence names. Pictures: B C H W, uint8."""
+    scenes = [said(sentence) for sentence in sentences]
+    things, right = np.array(_verdicts(scenes, drawn)).T
+    others = [*scenes[1:], *scenes[:1]]
+    values = {
+        "right": right, "right_things": things,
+        "right_true": [one[1] for one in _verdicts(scenes, true)],
+        "right_tokens": [one[1] for one in _verdicts(scenes, rebuilt)],
+        "right_shuffled": [one[1] for one in _verdicts(others, drawn)],
+    }  # fmt: skip
+    sizes = np.array([len(scene.things) for scene in scenes])
+    rows = [
+        {
+            "things": int(size),
+            "sentences": int((sizes == size).sum()),
+            "right": 100 * float(right[sizes == size].mean()),
+        }
+        for size in np.unique(sizes)
+    ]
+    return {name: 100 * float(np.mean(found)) for name, found in values.items()}, {"by number of things": rows}
+
+
+def _verdicts(scenes: Sequence[Any], pictures: Tensor) -> list[tuple[bool, bool]]:
+    return [
+        judged(scene, seen(picture.permute(1, 2, 0).numpy())) for scene, picture in zip(scenes, pictures, strict=True)
+    ]
+
+
+def similarities(sentences: Sequence[str], drawn: Tensor, true: Tensor, similarity: Similarity) -> dict[str, float]:
+    table = similarity(drawn, sentences)
+    return {
+        "similarity": float(table.diagonal().mean()),
+        "similarity_true": float(similarity(true, sentences).diagonal().mean()),
+        "similarity_shuffled": float(table.roll(1, 0).diagonal().mean()),
+    }
+
+
+def page(sentences: Sequence[str], true: Tensor, rebuilt: Tensor, drawn: Sequence[Tensor]) -> list[Picture]:
+    """For the report and the page of scores: the true picture, what tokens keep of it, and what was drawn."""
+    note = "From left to right: the picture itself; after its way through tokens; drawn from the sentence alone."
+    found = []
+    for number, sentence in enumerate(sentences[:SHOWN]):
+        row = [one[number].permute(1, 2, 0).numpy() for one in (true, rebuilt, *drawn)]
+        found.append(Picture(sentence, as_html(sheet([row]), "pictures"), note))
+    return found

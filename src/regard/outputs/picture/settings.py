@@ -1,0 +1,79 @@
+"""The recipe of sentences to pictures."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.outputs.text.caption_settings import CaptionDataSettings
+from regard.settings.base import Settings
+from regard.settings.recipe import Recipe
+
+
+class PictureTokensSettings(Settings):
+    """The tokenizer of pictures: convolutions to a grid of vectors, each of them one of a codebook, and back."""
+
+    stages: list[Annotated[int, Field(ge=1)]] = Field(
+        [24, 48, 96], min_length=1, description="channels of each stage, which halves both sides"
+    )
+    depth: int = Field(1, ge=1, description="convolutions in each stage; those after the first go around a shortcut")
+    codes: int = Field(512, ge=2, description="different tokens that a region of a picture can be")
+    width: int = Field(32, ge=1, description="width of the vectors of the codebook")
+    commitment: float = Field(0.25, ge=0, description="weight of the penalty for vectors that are far from their code")
+    epochs: int = Field(
+        1, ge=1, description="the first epochs of training are the tokenizer's; then it stays, and the decoder learns"
+    )
+    rate: float = Field(1.0, gt=0, description="its learning rate, relative to training.learning_rate")
+
+
+class DrawerSettings(Settings):
+    """A decoder-only Transformer over the tokens of a text, then those of a picture."""
+
+    tokenizer: PictureTokensSettings = Field(
+        PictureTokensSettings.model_validate({}), description="how pictures become tokens"
+    )
+    layers: int = Field(4, ge=1, description="depth")
+    width: int = Field(256, ge=1, description="width of the vectors between layers")
+    heads: int = Field(8, ge=1, description="attention heads")
+    feed_forward: int | None = Field(None, ge=1, description="width inside the feed-forward layers; null is 4 · width")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all tokens in the loss")
+    text_weight: float = Field(1 / 7, ge=0, description="weight of a token of the text in the loss; a region has 1")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+
+
+class DrawingSettings(Settings):
+    """How a picture is drawn: region by region from the model's distribution; temperature=0 takes the most probable."""
+
+    temperature: float = Field(1.0, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
+    top_k: int = Field(0, ge=0, description="draw from the k most probable codes only; 0 is all")
+    top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest codes that hold this much probability")
+    seed: int = Field(0, ge=0, description="of the draws; the same seed draws the same pictures")
+    candidates: int = Field(1, ge=1, description="pictures drawn for each sentence, of which the best are given")
+    n_best: int = Field(1, ge=1, description="pictures given for each sentence")
+    rerank: str | None = Field(
+        None, description="a run of the job match that says which candidates are best; null is the model itself"
+    )
+
+
+class DrawRecipe(Recipe):
+    """Text to pictures."""
+
+    job: Literal["draw"] = Field("draw", description="the job: text to pictures")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: CaptionDataSettings = Field(description="the user's pictures and captions, and how they are read")
+    model: DrawerSettings = Field(DrawerSettings.model_validate({}), description="the model and its sizes")
+    decoding: DrawingSettings = Field(DrawingSettings.model_validate({}), description="how pictures are drawn")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        data, tokenizer, training = self.data, self.model.tokenizer, self.training
+        side = 2 ** len(tokenizer.stages)
+        if data.height % side or data.width % side:
+            sizes = f"data.height={data.height} and data.width={data.width}"
+            yield "model.tokenizer.stages", f"make regions of {side}×{side} pixels, which must divide {sizes}"
+        if training.max_epochs is not None and training.max_epochs <= tokenizer.epochs:
+            yield "training.max_epochs", f"must be more than model.tokenizer.epochs={tokenizer.epochs}: the decoder's"
+        if training.shard:
+            yield "training.shard", "has no meaning here: a codebook cannot be shared out over processes"

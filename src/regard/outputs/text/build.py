@@ -1,0 +1,131 @@
+"""Settings into modules: the one place where names of a recipe become classes."""
+
+from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, RelativeBias, Rotary, Score, Sinusoidal
+from regard.catalog import SCORES, find
+from regard.decoders.recurrent import RecurrentDecoder
+from regard.decoders.transformer import TransformerDecoder
+from regard.encoders.bert import Bert
+from regard.encoders.text import RecurrentEncoder, TransformerEncoder
+from regard.inputs.text.encoder_settings import EncoderSettings
+from regard.layers.embedding import Embedding
+from regard.layers.norm import NormKind, norm
+from regard.layers.transformer import Block
+from regard.models.seq2seq import Seq2Seq
+from regard.outputs.text.model_settings import RecurrentSettings, ScoreName, TransformerSettings
+
+
+def build_seq2seq(settings: RecurrentSettings | TransformerSettings, source: int, target: int) -> Seq2Seq:
+    """The model of a text-to-text recipe, for vocabularies of `source` and `target` entries."""
+    build = _recurrent if isinstance(settings, RecurrentSettings) else _transformer
+    encoder, decoder = build(settings, source, target)  # pyright: ignore[reportArgumentType]
+    bias = isinstance(settings, TransformerSettings) and settings.output_bias
+    return Seq2Seq(encoder, decoder, tie=settings.tied, bias=bias, label_smoothing=settings.label_smoothing)
+
+
+def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
+    """Scores that have weights are told their widths; the others have nothing to be told."""
+    score = find(SCORES, name)
+    if score is Bilinear:
+        return Bilinear(query_width, key_width)
+    if score in (Additive, Concat):
+        return score(query_width, key_width, hidden)
+    return score()
+
+
+def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
+    """An encoder on its own, for a vocabulary of so many entries of which `pad` is the one that is not there."""
+    positions = None
+    if s.positions == "learned":
+        positions = Learned(s.width, s.max_positions)
+    elif s.positions == "sinusoidal":
+        positions = Sinusoidal(s.width)
+    rotary = Rotary(s.width // s.heads) if s.positions == "rotary" else None
+    gated = s.activation == "swiglu"
+    blocks = [
+        Block(
+            s.width, s.heads, s.feed_forward, norm_first=s.norm_first, norm_kind=s.norm, norm_eps=s.eps,
+            activation="relu" if s.activation == "swiglu" else s.activation, gated=gated,
+            dropout=s.dropout, attention_dropout=s.attention_dropout, rotary=rotary,
+        )
+        for _ in range(s.layers)
+    ]  # fmt: skip
+    return Bert(
+        Embedding(vocabulary, s.width, positions=positions, scaled=False, pad=pad), blocks,
+        embedding_norm=norm(s.width, s.norm, eps=s.eps) if s.embedding_norm else None,
+        final_norm=norm(s.width, s.norm, eps=s.eps) if s.norm_first else None,
+        token_types=s.token_types, pooler=s.pooler, dropout=s.dropout,
+    )  # fmt: skip
+
+
+def recurrent_decoder(
+    s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int, gated: bool = False
+) -> RecurrentDecoder:
+    """The decoder of a recurrent model, for whatever encodes into a memory of these widths."""
+    attends = s.context == "attention"
+    return RecurrentDecoder(
+        Embedding(vocabulary, s.embedding, dropout=s.dropout), s.width,
+        memory_width=memory_width, summary_width=summary_width,
+        context=s.query if attends else s.context,  # pyright: ignore[reportArgumentType]
+        score=build_score(s.score, s.width, memory_width, s.width) if attends else None,
+        input_feeding=s.input_feeding, gated=gated, cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
+    )  # fmt: skip
+
+
+def transformer_decoder(s: TransformerSettings, vocabulary: int) -> TransformerDecoder:
+    """The decoder of a Transformer, for whatever encodes into a memory of its width."""
+    return TransformerDecoder(
+        _embedding(s, vocabulary), transformer_blocks(s, s.decoder_layers, decoder=True), final_norm=final_norm(s)
+    )
+
+
+def transformer_blocks(s: TransformerSettings, count: int, *, decoder: bool) -> list[Block]:
+    # Positions inside attention are one object for all layers: their tables are the same (T5 shares its bias too).
+    head_width = s.width // s.heads
+    rotary = Rotary(head_width) if s.positions == "rotary" else None
+    relative = None
+    if s.positions == "alibi":
+        relative = Alibi(s.heads)
+    elif s.positions == "relative":
+        relative = RelativeBias(s.heads, both_ways=not decoder)
+    return [
+        Block(
+            s.width, s.heads, s.feed_forward,
+            cross=decoder, norm_first=s.norm_first, norm_kind=s.norm,
+            activation="relu" if s.activation == "swiglu" else s.activation, gated=s.activation == "swiglu",
+            dropout=s.dropout, attention_dropout=s.attention_dropout, kv_heads=s.kv_heads,
+            score=lambda width: build_score(s.score, width, width, width), rotary=rotary, relative=relative,
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def added_positions(s: TransformerSettings) -> Sinusoidal | Learned | None:
+    """Positions that meet the vectors before the first block; the others act inside attention."""
+    if s.positions == "sinusoidal":
+        return Sinusoidal(s.width, combine=s.combine)
+    return Learned(s.width, s.max_positions, combine=s.combine) if s.positions == "learned" else None
+
+
+def final_norm(s: TransformerSettings) -> NormKind | None:
+    """Blocks with norms first leave their sum without one."""
+    return s.norm if s.norm_first else None
+
+
+def _recurrent(s: RecurrentSettings, source: int, target: int) -> tuple[RecurrentEncoder, RecurrentDecoder]:
+    encoder = RecurrentEncoder(
+        Embedding(source, s.embedding, dropout=s.dropout), s.width,
+        cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout,
+    )  # fmt: skip
+    decoder = recurrent_decoder(s, target, memory_width=encoder.memory_width, summary_width=encoder.summary_width)
+    return encoder, decoder
+
+
+def _transformer(s: TransformerSettings, source: int, target: int) -> tuple[TransformerEncoder, TransformerDecoder]:
+    encoder = TransformerEncoder(
+        _embedding(s, source), transformer_blocks(s, s.encoder_layers, decoder=False), final_norm=final_norm(s)
+    )
+    return encoder, transformer_decoder(s, target)
+
+
+def _embedding(s: TransformerSettings, vocabulary: int) -> Embedding:
+    return Embedding(vocabulary, s.width, positions=added_positions(s), dropout=s.dropout)

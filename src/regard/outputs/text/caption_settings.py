@@ -1,0 +1,115 @@
+"""The recipe of pictures to text."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.data.settings import Column, FileFormat, TokenizerSettings
+from regard.inputs.image.settings import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    PictureSettings,
+    VisionTransformerSettings,
+    fits,
+)
+from regard.outputs.text.model_settings import RecurrentSettings, TransformerSettings
+from regard.outputs.text.settings import DecodingSettings
+from regard.settings.recipe import Recipe
+
+PictureEncoderSettings = Annotated[
+    ConvNetSettings | VisionTransformerSettings | EfficientNetSettings, Field(discriminator="kind")
+]
+
+
+class CaptionDataSettings(PictureSettings):
+    """Pictures and what is said of them; a picture may have several captions, one a line of a list.
+
+    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name and caption) or corpus:NAME.
+    """
+
+    train: str = Field(description="training data: a list of pictures and captions, or corpus:NAME")
+    valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
+    test: str | None = Field(None, description="test data, for `regard evaluate`")
+    format: FileFormat = Field("auto", description="format of lists; auto goes by the ending of the name")
+    caption: Column | None = Field(
+        None, description="column of the caption: a name, or a number from 0; by default 'caption', or the second"
+    )
+    header: bool | None = Field(
+        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
+    )
+    tokenizer: TokenizerSettings = Field(
+        TokenizerSettings.model_validate({"kind": "word"}), description="how captions are cut into tokens"
+    )
+    max_length: int = Field(64, ge=2, description="captions of more tokens are left out of training")
+    max_bad: float = Field(
+        0.01, ge=0, le=1, description="the share of bad lines, and of bad pictures, that is tolerated (and skipped)"
+    )
+    valid_share: float = Field(
+        0.05, gt=0, lt=1, description="the share of training pictures held out for validation if valid is not given"
+    )
+    valid_most: int = Field(500, ge=1, description="most training pictures, about, to hold out for validation")
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.tokenizer.joint or self.tokenizer.target_kind or self.tokenizer.target_size:
+            yield "tokenizer", "has one text only: joint, target_kind and target_size have no meaning here"
+        if self.augment.mixup:
+            yield "augment.mixup", "mixes labels; of two captions there is no mean"
+        if isinstance(self.image, str) != isinstance(self.caption, str) and None not in (self.image, self.caption):
+            yield "image", f"is {self.image!r} and caption is {self.caption!r}: give both by name or both by number"
+
+
+class RecurrentCaptionerSettings(RecurrentSettings):
+    """Show, Attend and Tell: a recurrent decoder that looks at the regions of the picture, or at one vector of it."""
+
+    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    gate: bool = Field(False, description="a gate on what attention brings, so that the decoder can look away")
+    doubly_stochastic: float = Field(
+        0.0, ge=0, description="weight of the penalty for regions whose attention over all words does not sum to one"
+    )
+    positions: bool = Field(True, description="tell the decoder where each region is (sinusoids of row and column)")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from _tied(self.tied)
+        if self.encoder_layers != 1 or not self.bidirectional:
+            yield "encoder_layers", "and bidirectional belong to encoders of text; model.encoder reads the picture"
+        for name in ("gate", "doubly_stochastic"):
+            if getattr(self, name) and self.context != "attention":
+                yield name, "needs context=attention"
+
+
+class TransformerCaptionerSettings(TransformerSettings):
+    """A Transformer decoder over the regions of the picture."""
+
+    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    encoder_layers: int = Field(0, ge=0, description="blocks of self-attention over the regions, before the decoder")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from _tied(self.tied)
+
+
+def _tied(tied: str) -> Iterator[tuple[str, str]]:
+    if tied == "all":
+        yield "tied", "is all, but pictures have no word vectors to share; output shares the decoder's"
+
+
+class CaptionRecipe(Recipe):
+    """Pictures to text."""
+
+    job: Literal["caption"] = Field("caption", description="the job: pictures to text")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: CaptionDataSettings = Field(description="the user's pictures and how they are read")
+    model: Annotated[RecurrentCaptionerSettings | TransformerCaptionerSettings, Field(discriminator="kind")] = Field(
+        description="the model and its sizes"
+    )
+    decoding: DecodingSettings = Field(
+        DecodingSettings.model_validate({"max_length": 40}), description="how outputs are searched for"
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for name, why in fits(self.model.encoder, self.data):
+            yield f"model.encoder.{name}", why
+        if self.decoding.replace_unknown:
+            yield "decoding.replace_unknown", "has no meaning for pictures: there is no source word to put in"

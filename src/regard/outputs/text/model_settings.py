@@ -1,0 +1,107 @@
+"""The models a text-to-text recipe can ask for. Names of scores and positions are those of `catalog.py`."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from regard.settings.base import Settings
+
+ScoreName = Literal["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"]
+PositionName = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
+
+#: Sizes of the Transformer. base and big: Vaswani et al. 2017 (arXiv:1706.03762), Table 3. tiny: the small model that
+#: is usual for Multi30k (Wu et al. 2021, arXiv:2105.14462). small lies between.
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"encoder_layers": 4, "decoder_layers": 4, "width": 128, "feed_forward": 256, "heads": 4, "dropout": 0.3},
+    "small": {"encoder_layers": 3, "decoder_layers": 3, "width": 256, "feed_forward": 1024, "heads": 8, "dropout": 0.1},
+    "base": {"encoder_layers": 6, "decoder_layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
+    "big": {"encoder_layers": 6, "decoder_layers": 6, "width": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3},
+}
+
+
+class RecurrentSettings(Settings):
+    """Recurrent sequence to sequence: one vector as the only message, or attention over all encoder states."""
+
+    kind: Literal["recurrent"] = Field("recurrent", description="recurrent or transformer")
+    cell: Literal["gru", "lstm"] = Field("gru", description="recurrent cell of encoder and decoder")
+    context: Literal["initial", "constant", "attention"] = Field(
+        "attention",
+        description="how the source reaches the decoder: as its first state, as one vector at every step, by attention",
+    )
+    query: Literal["previous", "current"] = Field(
+        "previous", description="state that asks: before the step (Bahdanau) or after it (Luong); attention only"
+    )
+    input_feeding: bool = Field(
+        False, description="feed the last attended vector into the next step; query=current only"
+    )
+    score: ScoreName = Field("additive", description="how a query is held against a key; attention only")
+    width: int = Field(256, ge=1, description="width of states and annotations (each direction has half)")
+    embedding: int = Field(256, ge=1, description="width of the word vectors")
+    encoder_layers: int = Field(1, ge=1, description="depth of the encoder")
+    decoder_layers: int = Field(1, ge=1, description="depth of the decoder")
+    bidirectional: bool = Field(True, description="read the source in both directions")
+    tied: Literal["none", "output", "all"] = Field(
+        "none",
+        description="share word vectors with the output layer: the decoder's, or the source's too",
+    )
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of activations dropped in training")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all words in the loss")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.input_feeding and not (self.context == "attention" and self.query == "current"):
+            yield "input_feeding", "needs context=attention and query=current"
+        if self.bidirectional and self.width % 2:
+            yield "width", "must be even, as each direction of the encoder has half of it"
+
+
+class TransformerSettings(Settings):
+    """The Transformer, encoder and decoder."""
+
+    kind: Literal["transformer"] = Field("transformer", description="recurrent or transformer")
+    size: Literal["tiny", "small", "base", "big"] | None = Field(
+        None, description="a named size; what is given beside it takes precedence"
+    )
+    width: int = Field(256, ge=1, description="width of the vectors between layers (d_model)")
+    heads: int = Field(8, ge=1, description="attention heads")
+    kv_heads: int | None = Field(None, ge=1, description="key/value heads, if fewer than heads (grouped attention)")
+    feed_forward: int = Field(1024, ge=1, description="width inside the feed-forward layers")
+    encoder_layers: int = Field(3, ge=1, description="depth of the encoder")
+    decoder_layers: int = Field(3, ge=1, description="depth of the decoder")
+    norm_first: bool = Field(True, description="normalize before each part (pre-norm) rather than after it (post-norm)")
+    norm: Literal["layer", "rms"] = Field("layer", description="layer norm or root-mean-square norm")
+    activation: Literal["relu", "gelu", "swish", "swiglu"] = Field("relu", description="inside the feed-forward layers")
+    positions: PositionName = Field("sinusoidal", description="how the model knows the order of words")
+    combine: Literal["add", "concat"] = Field("add", description="how positions meet the word vectors")
+    max_positions: int = Field(512, ge=1, description="longest sequence that learned positions know")
+    score: ScoreName = Field("scaled_dot", description="how a query is held against a key")
+    tied: Literal["none", "output", "all"] = Field(
+        "output",
+        description="share word vectors with the output layer: the decoder's, or the source's too",
+    )
+    output_bias: bool = Field(False, description="whether the output layer has a bias for each word")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights dropped in training")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all words in the loss")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_size(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("size") in SIZES:
+            return {**SIZES[given["size"]], **given}
+        return given
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.width % self.heads:
+            yield "heads", f"must divide width={self.width}{_divisors(self.width)}"
+        if self.kv_heads and self.heads % self.kv_heads:
+            yield "kv_heads", f"must divide heads={self.heads}"
+        if self.positions == "rotary" and self.width % self.heads == 0 and self.width // self.heads % 2:
+            yield "positions", f"needs an even width per head, but width/heads is {self.width // self.heads}"
+        if self.positions not in {"sinusoidal", "learned"} and self.combine == "concat":
+            yield "combine", f"has no meaning for positions={self.positions}, which add nothing to the word vectors"
+
+
+def _divisors(width: int) -> str:
+    usual = [heads for heads in (1, 2, 4, 8, 12, 16, 32) if width % heads == 0]
+    return f"; {', '.join(map(str, usual))} would"

@@ -1,0 +1,107 @@
+"""What a forecast has to be better than: the last value, the last season, and a line through the look-back.
+
+    last       ŷ_{t+h} = y_t
+    seasonal   ŷ_{t+h} = y_{t+h−k·season},  k the least that reaches the past
+    linear     ŷ = y_t + W (x − y_t) + b     ridge regression in closed form, fitted on the training part
+    mean       ŷ = the mean of the training part (only where the targets' own past is not read: convert)
+
+The linear map is the closed form of what NLinear is trained for (Zeng et al. 2022, section 4, arXiv:2205.13504): the
+last value taken away and given back, one map for all targets. Where other columns are read too, x is all of them and
+each target has a map of its own. Of several penalties, the one with the least error on the validation part is taken.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard.inputs.series.windows import Layout, SeriesBatch, Windows
+
+PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)
+MOST_FEATURES = 2048  # numbers that the linear map reads; of longer windows, the last steps
+AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class Linear:
+    weight: Float[Tensor, "F Y"]  # the last row is the bias
+    own: bool  # one map for all targets, each from its own past
+
+    @classmethod
+    def fit(cls, train: Windows, valid: Windows) -> "Linear":
+        lay = train.layout
+        own = not lay.convert and lay.inputs == lay.targets
+        gram = moment = None
+        for x, y in (_pair(batch, lay, own) for batch in train.in_order(AT_ONCE)):
+            gram = x.T @ x if gram is None else gram.addmm_(x.T, x)
+            moment = x.T @ y if moment is None else moment.addmm_(x.T, y)
+        assert gram is not None
+        assert moment is not None
+        ridge = torch.eye(len(gram), dtype=gram.dtype)
+        ridge[-1, -1] = 0  # the bias is free
+        found = [cls(torch.linalg.solve(gram + penalty * ridge, moment), own) for penalty in PENALTIES]
+        return min(found, key=lambda one: one._error(valid))
+
+    def _error(self, windows: Windows) -> float:
+        pairs = (_pair(batch, windows.layout, self.own) for batch in windows.in_order(AT_ONCE))
+        return sum(float((y - x @ self.weight).square().sum()) for x, y in pairs)
+
+    def predict(self, batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B T M"]:
+        said = (_features(batch, lay, self.own) @ self.weight).to(batch.target.dtype)
+        if self.own:
+            said = said.view(-1, lay.targets, lay.horizon).transpose(1, 2)
+        else:
+            said = said.view(-1, lay.horizon, lay.targets)
+        return said + _level(batch, lay)
+
+    def save(self, file: Path) -> None:
+        save_file({"weight": self.weight.contiguous(), "own": torch.tensor(self.own)}, file)
+
+    @classmethod
+    def load(cls, file: Path) -> "Linear":
+        tensors = load_file(file)
+        return cls(tensors["weight"], bool(tensors["own"]))
+
+
+def _level(batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B 1 M"]:
+    """The last value of each target; nothing where it is not known."""
+    if lay.convert:
+        return torch.zeros(len(batch.past), 1, lay.targets)
+    return batch.past[:, -1:, : lay.targets]
+
+
+def _features(batch: SeriesBatch, lay: Layout, own: bool) -> Float[Tensor, "R F"]:
+    """Rows are windows, or each target of each window. In double: the equations are nearly singular."""
+    past = batch.past.double()
+    if own:
+        x = (past - past[:, -1:]).transpose(1, 2).flatten(0, 1)
+    else:
+        if not lay.convert:
+            past = torch.cat([past[..., : lay.targets] - _level(batch, lay), past[..., lay.targets :]], dim=-1)
+        steps = max(1, min(past.shape[1], MOST_FEATURES // past.shape[2]))
+        x = torch.cat([past[:, -steps:].flatten(1), batch.known.double().flatten(1)], dim=1)
+    return torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
+
+
+def _pair(batch: SeriesBatch, lay: Layout, own: bool) -> tuple[Tensor, Tensor]:
+    y = (batch.target - _level(batch, lay)).double()
+    return _features(batch, lay, own), y.transpose(1, 2).flatten(0, 1) if own else y.flatten(1)
+
+
+def baselines(
+    batch: SeriesBatch, lay: Layout, linear: Linear, season: int
+) -> Iterator[tuple[str, Float[Tensor, "B T M"]]]:
+    """Each baseline's name, and what it says for a batch."""
+    yield "linear", linear.predict(batch, lay)
+    if lay.convert:
+        yield "mean", torch.zeros_like(batch.target)
+        return
+    own = batch.past[..., : lay.targets]
+    yield "last", own[:, -1:].expand(-1, lay.horizon, -1)
+    if 1 < season <= own.shape[1]:
+        ahead = torch.arange(lay.horizon) % season
+        yield "seasonal", own[:, own.shape[1] - season + ahead]

@@ -1,0 +1,74 @@
+"""Pictures and captions that are told apart within their batch.
+
+A batch has a picture once, with one of its captions: in the next epoch it comes with the next one, so that each is read
+as often as the others. Who meets whom is random: captions of like length are not put together, as their length would
+then no longer tell any of them apart.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.inputs.image.batches import BatchesAhead, Captions, Sight
+from regard.inputs.text.labeled_batches import Frame
+
+
+@dataclass(frozen=True)
+class MatchBatch:
+    """Pictures (or their features), a caption of each as an encoder reads it, and whether caption j is picture i's."""
+
+    source: Tensor
+    text: Int[Tensor, "B S"]
+    right: Bool[Tensor, "B B"]
+
+    def to(self, device: torch.device | str) -> "MatchBatch":
+        return MatchBatch(
+            self.source.to(device, non_blocking=True),
+            self.text.to(device, non_blocking=True),
+            self.right.to(device, non_blocking=True),
+        )
+
+
+class MatchBatches(BatchesAhead[MatchBatch]):
+    """Every picture of a store once in an epoch. A batch is cut to the budget by its size, alike for all of them."""
+
+    def __init__(
+        self, captions: Captions, sight: Sight, frame: Frame, regions: int, max_tokens: int, *, seed: int = 0
+    ) -> None:
+        self._captions, self._sight, self._frame = captions, sight, frame
+        self._pictures, first = np.unique(captions.pictures, return_index=True)  # those that have a caption
+        self._said = np.split(np.arange(len(captions)), first[1:])
+        names: dict[bytes, int] = {}  # captions that read the same are the same
+        self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in captions.ids], np.int64)
+        longest = np.array([captions.lengths[rows].max(initial=0) for rows in self._said], np.int32)
+        super().__init__(np.full(len(longest), regions, np.int32), longest, max_tokens, seed=seed)
+        self._size = max(2, max_tokens // (regions + int(longest.max(initial=1))))
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
+        order = chance.permutation(len(self._pictures))
+        return np.array_split(order, -(-len(order) // self._size)) if len(order) else []
+
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> MatchBatch:
+        if not len(rows):  # a process without a share: one picture, and nothing is right for it
+            first = np.zeros(1, np.int64)
+            return MatchBatch(self._sight(first, first, epoch), self._frame.read([[]]), torch.zeros(1, 1).bool())
+        chosen = [int(self._said[row][(epoch + row) % len(self._said[row])]) for row in rows]
+        pictures = self._pictures[rows]
+        text = self._frame.padded([self._captions.ids[row] for row in chosen])
+        return MatchBatch(self._sight(pictures, pictures, epoch), text, self._right(rows, chosen))
+
+    def _right(self, rows: NDArray[np.int64], chosen: list[int]) -> Bool[Tensor, "B B"]:
+        """Also where the caption that came with another picture is one of this picture's own."""
+        where: dict[int, list[int]] = {}
+        for column, caption in enumerate(chosen):
+            where.setdefault(int(self._texts[caption]), []).append(column)
+        right = torch.zeros(len(rows), len(rows), dtype=torch.bool)
+        for number, row in enumerate(rows):
+            for text in self._texts[self._said[row]].tolist():
+                right[number, where.get(text, [])] = True
+        return right

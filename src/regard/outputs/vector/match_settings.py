@@ -1,0 +1,106 @@
+"""The recipe of pictures and texts in one space."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.inputs.image.settings import fits
+from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
+from regard.outputs.text.caption_settings import CaptionDataSettings, PictureEncoderSettings
+from regard.outputs.text.model_settings import ScoreName
+from regard.settings.base import Settings
+from regard.settings.recipe import Recipe
+
+LABEL = "{}"  # where a template has the label
+
+
+class MatchDataSettings(CaptionDataSettings):
+    """Pictures and what is said of them, as for captioning."""
+
+    zero_shot: str | None = Field(
+        None,
+        description="labeled pictures, for `regard evaluate`: a folder with a sub-folder for each class, a list of "
+        "files and labels, an .npz, or corpus:NAME; none of them is trained on",
+    )
+
+
+class ImageTowerSettings(Settings):
+    """What reads a picture and makes one vector of it."""
+
+    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    width: int | None = Field(
+        None, ge=1, description="project regions to this width and tell them their places; null leaves them as they are"
+    )
+    layers: int = Field(0, ge=0, description="blocks of self-attention over the regions; needs width")
+    heads: int = Field(4, ge=1, description="attention heads of these blocks")
+    pooling: Literal["summary", "mean", "max", "attention"] = Field(
+        "attention",
+        description="how the regions become one vector; summary: the class token of a vit, of others the mean",
+    )
+    score: ScoreName = Field("scaled_dot", description="how a query is held against a region; pooling=attention only")
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of the numbers of regions dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.layers and self.width is None:
+            yield "layers", "needs a width"
+        if self.layers and self.width is not None and self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+        if self.pooling == "summary" and self.width is not None and self.encoder.kind == "vit":
+            yield "pooling", "is summary, but width projects the regions only: a vit's class token needs width=null"
+
+
+class MatchModelSettings(Settings):
+    """Two towers, as in CLIP (Radford et al. 2021, arXiv:2103.00020)."""
+
+    image: ImageTowerSettings = Field(description="the tower that reads pictures")
+    text: Annotated[
+        RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings, Field(discriminator="kind")
+    ] = Field(description="the tower that reads texts")
+    width: int = Field(128, ge=1, description="width of the space in which pictures and texts meet")
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of each tower's pooled vector dropped in training")
+    temperature: float = Field(
+        0.07, gt=0.01, description="what cosines are divided by at first; it is learned, and never below 0.01"
+    )
+
+
+class MatchAskSettings(Settings):
+    """How a trained model is asked."""
+
+    labels: list[str] = Field(
+        [], description="what a picture may show, to choose from; empty: captions of the training data"
+    )
+    templates: list[str] = Field(
+        [LABEL], min_length=1, description="sentences that labels are put into; the mean of their vectors is used"
+    )
+    n_best: int = Field(1, ge=1, description="labels given back for each picture, the most probable first")
+    batch_tokens: int = Field(8192, ge=1, description="tokens, or regions of pictures, that are encoded together")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for template in self.templates:
+            if LABEL not in template:
+                yield "templates", f"has {template!r}, which has no {LABEL} for the label"
+        if any(not label.strip() for label in self.labels):
+            yield "labels", "has an empty one"
+        if len(set(self.labels)) < len(self.labels):
+            yield "labels", "has the same label twice"
+
+
+class MatchRecipe(Recipe):
+    """Pictures and texts as vectors that are near each other where the text says what the picture shows."""
+
+    job: Literal["match"] = Field("match", description="the job: pictures and texts in one space")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: MatchDataSettings = Field(description="the user's pictures and how they are read")
+    model: MatchModelSettings = Field(description="the two towers and their sizes")
+    decoding: MatchAskSettings = Field(MatchAskSettings.model_validate({}), description="how the model is asked")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for name, why in fits(self.model.image.encoder, self.data):
+            yield f"model.image.encoder.{name}", why
+        text = self.model.text
+        if isinstance(text, TransformerTextSettings):
+            # The start token comes on top of what the data may have.
+            if text.positions == "learned" and self.data.max_length >= text.max_positions:
+                yield "data.max_length", f"must be less than model.text.max_positions={text.max_positions}"
+            if text.pooling == "summary" and not text.pooler:
+                yield "model.text.pooling", "is summary, which needs model.text.pooler=true"
