@@ -15,10 +15,10 @@ from regard import config
 from regard.cli import cli as commands
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.outputs.span.answer import AnswerQuestions
-from regard.outputs.text.build import build_encoder
+from regard.parts import build_encoder
 from regard.pretrained import keep_settings
+from regard.settings.encoder import EncoderSettings
 
 ANIMALS = ["cat", "dog", "owl", "fox", "hen"]
 COLORS = ["red", "blue", "green", "dark brown", "white"]

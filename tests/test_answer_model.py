@@ -7,12 +7,12 @@ from torch.nn import functional as F
 from regard.attention import Trace
 from regard.attention.trilinear import Trilinear
 from regard.inputs.question.windows import ReaderBatch
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
 from regard.models.attention_flow import Looking, MostAlike, RecurrentReader
 from regard.models.reader import PairReader, join
 from regard.outputs.span.reading import span_scores
-from regard.outputs.text.build import build_encoder
+from regard.parts import build_encoder
+from regard.settings.encoder import EncoderSettings
 
 CLS, SEP, PAD = 2, 3, 0
 QUESTION = torch.tensor([[5, 6, 7], [8, 0, 0]])

@@ -24,10 +24,10 @@ from regard.inputs.image.labeled import PictureBatches
 from regard.inputs.image.pictures import frozen_features
 from regard.inputs.image.prepare import form_of, store_of
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
-from regard.job import takes
 from regard.layers.pooling import Pooling
 from regard.metrics.captions import caption_bleu, cider
 from regard.models.vision import PictureClassifier
+from regard.old_job import takes
 from regard.outputs.labels.classify_image import ImageReader
 
 

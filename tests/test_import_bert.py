@@ -13,9 +13,9 @@ from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.text.pair_batches import TokenBatches
 from regard.inputs.text.pair_store import PairStore, write_store
-from regard.outputs.text.build import build_encoder
 from regard.outputs.vector.contrast_batches import ContrastBatches
 from regard.outputs.vector.encode import Encode
+from regard.parts import build_encoder
 from regard.pretrained import encoder, keep_settings
 from regard.pretrained.sources import find
 

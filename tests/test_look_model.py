@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 import torch
+from regard.outputs.text.translate import Translate
 
 from regard.attention import Trace
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
-from regard.job import Wish
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
+from regard.old_job import Wish
 from regard.outputs.text import gradients, looking
-from regard.outputs.text.build import build_seq2seq
-from regard.outputs.text.model_settings import RecurrentSettings, TransformerSettings
-from regard.outputs.text.translate import Translate
 from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.parts import build_seq2seq
+from regard.settings.model import RecurrentSettings, TransformerSettings
 
 TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 TEXT = "the red cat sees"

@@ -98,7 +98,7 @@ def test_every_name_of_the_catalogue_exists_and_is_tested(table, name):
 
 def test_settings_and_catalogue_name_the_same_things():
     from regard.jobs import JOBS
-    from regard.outputs.text.model_settings import PositionName, ScoreName
+    from regard.settings.model import PositionName, ScoreName
 
     assert set(get_args(ScoreName)) == set(catalog.SCORES)
     assert set(get_args(PositionName)) - {"none"} == set(catalog.POSITIONS)

@@ -17,8 +17,8 @@ from regard.corpora.tones import call, write
 from regard.errors import CallError
 from regard.inputs.sound.recording import Sound, read_sound
 from regard.inputs.sound.windows import windows
-from regard.job import Output
 from regard.metrics.speech import error_rates, expected_times, median_times, middle_spans, peak_times, timing
+from regard.old_job import Output
 from regard.outputs.text.listening import Clock
 from regard.outputs.text.transcribe import Transcribe
 from regard.outputs.text.transcribe_settings import SoundSettings

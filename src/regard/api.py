@@ -12,7 +12,7 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,16 +25,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from regard import __version__, catalog, config, fine_tuning
+from regard import __version__, config, fine_tuning, jobs
 from regard.attention import Silence
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
-from regard.job import Job, Looks, Prediction, Scores, Streams, Watches, Wish
+from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, keep, load_history
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
+from regard.outputs.base import LookOptions
+from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
@@ -63,7 +65,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     folder = Path(output)
     with processes(recipe.training.device, recipe.training.shard) as parallel:
-        job = fine_tuning.started(recipe, folder, _task)
+        job = fine_tuning.started(recipe, folder, jobs.make)
         with parallel.main_first():
             if parallel.main and not (folder / "state").exists():
                 _check(job, folder)
@@ -75,7 +77,8 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         identity = config.as_tree(recipe) | {DATA: job.fingerprint()}
         result = fit(
             model, job.batches(), recipe.training, folder,
-            evaluate=job.validate, sample=job.sample, watch=_watch(job, folder),
+            evaluate=lambda model: job.bound(model).validate(), sample=lambda model: job.bound(model).sample(),
+            watch=_watch(job, folder),
             config=identity, complete=_complete, parallel=parallel,
         )  # fmt: skip
         if parallel.main:
@@ -99,11 +102,11 @@ def _complete(old: dict[str, Any]) -> dict[str, Any]:
 def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
     """Keeps attention at every validation, for the view of it as training goes on."""
     most = job.recipe.training.looks
-    if not most or not isinstance(job, Watches):
+    if not most:
         return None
 
     def watch(model: nn.Module, step: int) -> None:
-        for number, record in enumerate(job.watch(model, most)):
+        for number, record in enumerate(job.bound(model).watch(most)):
             keep(replace(record, model=folder.name), folder, number, step)
 
     return watch
@@ -128,7 +131,7 @@ def _report(job: Job, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
     model = job.build()
     load_model(model, folder / WEIGHTS)  # knows about weights that two layers share
-    pictures = [Section(*picture) for picture in job.pictures(model.eval())]
+    pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
     about, tree = job.recipe.about, config.as_tree(job.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
 
@@ -170,7 +173,7 @@ def load(folder: str | Path) -> "Run":
     if not (folder / CONFIG).is_file():
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
-    job = _task(recipe)
+    job = jobs.make(recipe)
     job.restore(folder)
     model = job.build()
     if not (folder / WEIGHTS).is_file():
@@ -179,14 +182,14 @@ def load(folder: str | Path) -> "Run":
         load_model(model, folder / WEIGHTS)
     except (SafetensorError, RuntimeError) as error:
         raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
-    return Run(folder, recipe, job, model.to(pick_device(recipe.training.device)).eval())
+    return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
 
 
 def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
     """Look the data of a recipe over: what is wrong, where, how often, and what happens to it."""
     settings = config.read(recipe, overrides)
     with TemporaryDirectory(prefix="regard-check-") as cache:
-        return _task(settings).check(Path(cache))
+        return jobs.make(settings).check(Path(cache))
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,10 @@ class Run:
     folder: Path
     recipe: Recipe
     job: Job
-    model: nn.Module
+
+    @property
+    def model(self) -> nn.Module:
+        return self.job.model
 
     @overload
     def predict(  # pyright: ignore[reportOverlappingOverload]  (a str is a Sequence[str], too)
@@ -222,27 +228,29 @@ class Run:
         given = [inputs] if single else list(inputs)
         job = self._with(overrides, {"decoding": decoding})
         with self._silence(job, given, without):
-            found = job.predict(self.model, given, prefix=prefix, attention=attention)
+            found = job.predict(given, prefix=prefix, attention=attention)
         return found[0] if single else found
 
-    def stream(self, text: str, overrides: Overrides = (), *, prefix: str = "", **decoding: Any) -> Iterator[str]:
-        """The output of one text in pieces, while it is written; joined, they are `predict(text).text`."""
-        return (piece for piece, _ in self.scored_stream(text, overrides, prefix=prefix, **decoding))
-
-    def scored_stream(
-        self, text: str, overrides: Overrides = (), *, prefix: str = "", **decoding: Any
-    ) -> Iterator[tuple[str, float]]:
-        """The same, with the log-probability of all that was written so far."""
+    def stream(
+        self,
+        text: Any,
+        tell: Callable[[str, str], None],
+        overrides: Overrides = (),
+        *,
+        prefix: str = "",
+        **decoding: Any,
+    ) -> Prediction:
+        """`tell(piece, text so far)` while the output of one input is written. It may raise, which ends the work."""
         job = self._with(overrides, {"decoding": decoding})
-        if not isinstance(job, Streams):
+        if not job.output.writes_text:
             raise CallError(f"the job {self.recipe.job!r} writes nothing that could be streamed")
-        return job.stream(self.model, text, prefix=prefix)
+        return job.stream(text, tell, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs: each comes back with its log-probability as its score."""
         if len(inputs) != len(outputs):
             raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
-        return self.job.score(self.model, inputs, outputs)
+        return self.job.score(inputs, outputs)
 
     def look(
         self,
@@ -265,26 +273,22 @@ class Run:
         begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
         job = self._with(overrides, {"decoding": decoding})
-        if not isinstance(job, Looks):
-            raise CallError(f"the job {self.recipe.job!r} cannot be looked at yet")
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        if prefix and not getattr(job, "takes_prefix", False):
+        if prefix and not job.output.takes_prefix:
             raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
-        wish = Wish(output, method, gold, layer, head, self.folder.name, prefix)
+        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix)
         with self._silence(job, [text], without):
-            record = job.look(self.model, text, wish)
+            record = job.look(text, options)
         return replace(record, without=tuple(without))
 
     def _silence(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
         if not without:
             return nullcontext()
-        if not isinstance(job, Looks):
-            raise CallError(f"the job {self.recipe.job!r} has no heads that could be left out")
         if not inputs:
             return nullcontext()
-        return Silence(heads_called(without, self.model, job.look(self.model, inputs[0])))
+        return Silence(heads_called(without, self.model, job.look(inputs[0])))
 
     def history_of_looks(self, number: int = 0) -> History:
         """Attention on validation input `number`, at every validation of the training (`training.looks`)."""
@@ -300,7 +304,7 @@ class Run:
         """
         if not isinstance(alignments, bool):
             data["alignments"] = str(alignments)
-        return self._with(overrides, {"data": data}).evaluate(self.model, alignments=bool(alignments))
+        return self._with(overrides, {"data": data}).evaluate(alignments=bool(alignments))
 
     def index(self, folder: str | Path) -> "PictureIndex":
         """The pictures of a folder, to search through: `run.index("photos/").search("two dogs", k=5)`."""
@@ -319,8 +323,4 @@ class Run:
         """The same job under a recipe with changes."""
         tree = config.override(config.as_tree(self.recipe), overrides)
         tree = config.override(tree, {key: value for key, value in sections.items() if value})
-        return self.job.under(config.build(tree, str(self.folder)))
-
-
-def _task(recipe: Recipe) -> Job:
-    return catalog.find(catalog.JOBS, recipe.job)(recipe)
+        return self.job.with_recipe(config.build(tree, str(self.folder)))

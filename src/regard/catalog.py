@@ -23,19 +23,6 @@ POSITIONS = {
     "relative": "regard.attention:RelativeBias",
 }
 
-JOBS = {
-    "answer": "regard.outputs.span.answer:AnswerQuestions",
-    "caption": "regard.outputs.text.caption:Caption",
-    "classify": "regard.outputs.labels.classify:Classify",
-    "draw": "regard.outputs.picture.draw:Draw",
-    "encode": "regard.outputs.vector.encode:Encode",
-    "forecast": "regard.outputs.values.forecast:Forecasting",
-    "generate": "regard.outputs.text.generate:Generate",
-    "match": "regard.outputs.vector.match:Match",
-    "transcribe": "regard.outputs.text.transcribe:Transcribe",
-    "translate": "regard.outputs.text.translate:Translate",
-}
-
 #: What reads the inputs of classification, by `data.kind`.
 READERS = {
     "image": "regard.outputs.labels.classify_image:ImageReader",
@@ -47,5 +34,10 @@ def find(table: Mapping[str, str], name: str) -> Any:
     """The object behind a name of one of the tables above."""
     if name not in table:
         raise CallError(f"{name!r} is not in the catalogue{nearest(name, table)}")
-    module, _, attribute = table[name].partition(":")
+    return load_object(table[name])
+
+
+def load_object(path: str) -> Any:
+    """What "package.module:name" names."""
+    module, _, attribute = path.partition(":")
     return getattr(import_module(module), attribute)

@@ -11,9 +11,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from regard import catalog
 from regard.errors import CallError, RegardError
-from regard.jobs import JOBS
+from regard.jobs import JOBS, make
 
 
 @lru_cache(maxsize=2)
@@ -22,7 +21,7 @@ def companion(field: str, folder: str, name_of_job: str, device: torch.device) -
     place, name = Path(folder).expanduser(), f"{field}={folder}"
     try:
         tree = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
-        job = catalog.find(catalog.JOBS, name_of_job)(JOBS[name_of_job].model_validate(tree))
+        job = make(JOBS[name_of_job].recipe.model_validate(tree))
         job.restore(place)
         model = job.build()
         load_model(model, place / "model.safetensors")
@@ -30,4 +29,4 @@ def companion(field: str, folder: str, name_of_job: str, device: torch.device) -
         raise CallError(f"{name} is no run of the job {name_of_job} ({problem})") from None
     except (ValidationError, yaml.YAMLError, SafetensorError, RuntimeError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job}: {str(problem).splitlines()[0]}") from None
-    return job, model.to(device).eval()
+    return job.bound(model.to(device).eval()), model

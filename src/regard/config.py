@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from regard.errors import CallError, nearest
 from regard.jobs import JOBS
 from regard.outputs.text import generate_settings as generate
-from regard.outputs.text import model_settings as model
+from regard.settings import model
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
 
@@ -175,7 +175,7 @@ def build(tree: Tree, origin: str = "the recipe") -> Recipe:
     if job not in JOBS:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
         raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
-    kind = JOBS[str(job)]
+    kind = JOBS[str(job)].recipe
     settings, mistakes = _validate(kind, tree)
     if mistakes:
         head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
@@ -317,7 +317,7 @@ def show(settings: Settings, indent: int = 0) -> str:
 
 def schema() -> Tree:
     """A JSON schema of recipes, for editors that complete and check YAML."""
-    jobs = [kind.model_json_schema(ref_template="#/$defs/{model}") for kind in JOBS.values()]
+    jobs = [kind.model_json_schema(ref_template="#/$defs/{model}") for kind in (row.recipe for row in JOBS.values())]
     definitions: Tree = {}
     for job in jobs:
         definitions |= job.pop("$defs", {})

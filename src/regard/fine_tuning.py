@@ -29,19 +29,19 @@ from regard.training.starting import Vocabulary, freeze, start_from
 RECORD = "start.json"  # what was taken, in the folder of the run
 
 
-def started(recipe: Recipe, folder: Path, task_of: Callable[[Recipe], Job]) -> Job:
+def started(recipe: Recipe, folder: Path, make: Callable[[Recipe], Job]) -> Job:
     """The job, with the tokenizers of the start, or of its own folder if it goes on."""
     if recipe.training.lora is not None and recipe.start is None:
         raise CallError("training.lora adapts a trained model: say which, start=RUN")
     if recipe.start is None:
-        return task_of(recipe)
+        return make(recipe)
     origin = folder if _goes_on(folder) else Path(recipe.start.run)
     kept = _recipe_of(origin)
     if kept.job != recipe.job or (recipe.start.vocabulary == "new" and origin != folder):
-        return task_of(recipe)
-    before = task_of(kept)
+        return make(recipe)
+    before = make(kept)
     before.restore(origin)
-    return before.under(recipe)
+    return before.with_recipe(recipe)
 
 
 def initialize(model: nn.Module, recipe: Recipe, folder: Path, *, tell: bool) -> None:

@@ -1,5 +1,22 @@
-"""Which recipe belongs to which job."""
+"""The table of jobs: what goes in, what comes out, and the recipe that says how.
 
+| input ╲ output | text       | labels   | a label a token | span   | values   | vector        | picture |
+|----------------|------------|----------|-----------------|--------|----------|---------------|---------|
+| nothing        | generate   |          |                 |        |          |               |         |
+| text           | translate  | classify | tag             |        |          | encode, match | draw    |
+| two texts      |            |          |                 | answer |          |               |         |
+| image          | caption    | classify |                 |        |          | match         |         |
+| image + text   | ask        |          |                 |        |          |               |         |
+| sound          | transcribe | classify |                 |        |          |               |         |
+| series         |            | classify |                 |        | forecast |               |         |
+
+A new job is a row here. Nothing is imported until a job is made: recipes have to be read at once.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from regard.catalog import load_object
 from regard.outputs.labels.classify_settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
@@ -12,15 +29,43 @@ from regard.outputs.vector.encode_settings import EncodeRecipe
 from regard.outputs.vector.match_settings import MatchRecipe
 from regard.settings.recipe import Recipe
 
-JOBS: dict[str, type[Recipe]] = {
-    "answer": AnswerRecipe,
-    "caption": CaptionRecipe,
-    "classify": ClassifyRecipe,
-    "draw": DrawRecipe,
-    "encode": EncodeRecipe,
-    "forecast": ForecastRecipe,
-    "generate": GenerateRecipe,
-    "match": MatchRecipe,
-    "transcribe": TranscribeRecipe,
-    "translate": TranslateRecipe,
+if TYPE_CHECKING:
+    from regard.job import Job
+
+TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
+
+
+class Row(NamedTuple):
+    """`input`: the class of the input; or one for each `data.kind`, where a job takes several."""
+
+    recipe: type[Recipe]
+    input: str | Mapping[str, str]
+    output: str
+
+
+JOBS: dict[str, Row] = {
+    "answer": Row(AnswerRecipe, "", "regard.outputs.span.answer:AnswerQuestions"),
+    "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
+    "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
+    "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
+    "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
+    "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
+    "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
+    "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
+    "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
+    "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }
+
+
+def make(recipe: Recipe) -> "Job":
+    """The job of a recipe: its input, and its output over that."""
+    from regard.job import Job
+
+    row = JOBS[recipe.job]
+    if not row.input:
+        from regard.old_job import LegacyJob
+
+        return LegacyJob(load_object(row.output)(recipe))  # pyright: ignore[reportReturnType]
+    where: Any = row.input if isinstance(row.input, str) else row.input[recipe.data.kind]  # pyright: ignore
+    input = load_object(where)(recipe)
+    return Job(recipe, input, load_object(row.output)(recipe, input))

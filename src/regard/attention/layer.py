@@ -75,14 +75,14 @@ class Attention(nn.Module):
         *,
         causal: bool = False,
     ) -> Float[Tensor, "*b Q Dv"]:
-        trace = tracing()
+        trace, value = tracing(), self.value(memory)
         context, weights = attend(
-            self.score, self.query(x), self.key(memory), self.value(memory), mask, causal=causal,
+            self.score, self.query(x), self.key(memory), value, mask, causal=causal,
             dropout=self.dropout if self.training else 0.0, need_weights=trace is not None,
             check_finite=not self.training,
         )  # fmt: skip
         if trace is not None and weights is not None:
-            trace.keep(self, weights)
+            trace.keep(self, weights, value)
         return torch.zeros_like(context) if silent(self) else context
 
 

@@ -185,7 +185,8 @@ class MultiHead(nn.Module):
             weights = weights.flatten(1, 2) if grouped else weights
             if len(weights) < len(x):  # beams are rows of x, and become rows of the picture: B H n·Q K → B·n H Q K
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
-            trace.keep(self, weights)
+            out = self.out.weight.T.unflatten(0, (self.heads, -1))
+            trace.keep(self, weights, memory.value.flatten(1, 2) if grouped else memory.value, out)
         return self.out(context.transpose(1, 2).reshape(*x.shape[:2], self.out.in_features))
 
     def _query_part(self) -> tuple[Tensor, Tensor | None]:

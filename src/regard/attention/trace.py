@@ -10,6 +10,7 @@ weights in the open and hand them to `Trace.keep`, if not, the fused kernel runs
 active trace is a context variable, so a trace sees what runs in its own thread (or async job) and no other. Of
 nested traces the innermost sees.
 
+`Trace(model, values=True)` also keeps what was averaged: `seen.values(name)`.
 `Trace(model, gradients=True)` also keeps the weights as part of the graph: `seen.gradients(total)` is then the gradient
 of a number by the weights of every attention.
 
@@ -19,6 +20,7 @@ hooks; to trace one by name, say `Trace(model)`.
 """
 
 from contextvars import ContextVar, Token
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -33,13 +35,21 @@ from regard.attention.silence import shown_weights
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
 
 
+class Values(NamedTuple):
+    """`value` B H K Dv (or B K Dv for one head), and `out` H Dv D, None where values go on as they are."""
+
+    value: Tensor
+    out: Tensor | None
+
+
 def tracing() -> "Trace | None":
     """The trace that is looking at this moment, or None."""
     return _active.get()
 
 
 class Trace:
-    def __init__(self, model: nn.Module | None = None, *, gradients: bool = False):
+    def __init__(self, model: nn.Module | None = None, *, gradients: bool = False, values: bool = False):
+        self._values: dict[str, Values] | None = {} if values else None
         self._in_graph: dict[str, list[Tensor]] | None = {} if gradients else None
         self._names: dict[nn.Module, str] = {}
         self._used: set[str] = set()
@@ -64,13 +74,25 @@ class Trace:
         self._hook.remove()
         self._token = self._hook = None
 
-    def keep(self, module: nn.Module, weights: Float[Tensor, "*b Q K"]) -> None:
-        """Called by attention modules, once for each computation. What is shown has no part in any gradient."""
+    def keep(
+        self,
+        module: nn.Module,
+        weights: Float[Tensor, "*b Q K"],
+        value: Float[Tensor, "*v K Dv"] | None = None,
+        out: Float[Tensor, "H Dv D"] | None = None,
+    ) -> None:
+        """Called by attention modules, once for each computation. What is shown has no part in any gradient.
+
+        `value`: the vectors that were averaged, a set for each head or for groups of them; `out`: each head's part of
+        the matrix that mixes the heads, where there is one.
+        """
         if module not in self._names:
             self._learn_names(module)
         name = self._names[module]
         self._modules[name] = module
         self._kept.setdefault(name, []).append(shown_weights(module, weights.detach()))
+        if self._values is not None and value is not None:
+            self._values[name] = Values(value.detach(), None if out is None else out.detach())
         if self._in_graph is not None:  # what is shown may be a view of what was used
             self._in_graph.setdefault(name, []).append(weights if weights._base is None else weights._base)
 
@@ -99,6 +121,12 @@ class Trace:
         """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
         role = getattr(self._modules[name], "role", None)
         return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
+
+    def values(self, name: str) -> "Values":
+        """What the attention of this name averaged; of a trace with values=True."""
+        if self._values is None:
+            raise RuntimeError("this trace keeps no values: say Trace(model, values=True)")
+        return self._values[name]
 
     def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
         """The weights of one attention, one tensor a call."""

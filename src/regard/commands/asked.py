@@ -6,21 +6,16 @@ from typing import Any
 
 from regard.api import Run
 from regard.errors import CallError
-from regard.job import GivesFiles, ReadsDocuments
 
 
 def inputs_of(run: Run, words: list[str], document: str | None) -> list[Any]:
     """`document` is the path of a text file, or - for standard input."""
-    if document is None:
-        return run.job.inputs(words)
-    if not isinstance(run.job, ReadsDocuments):
-        raise CallError(f"--document is for questions, but {run.folder} is a run of the job {run.recipe.job}")
-    return run.job.about(words, _text(document))
+    return run.job.input.parse(words) if document is None else run.job.input.about(words, _text(document))
 
 
 def outputs_of(run: Run, words: list[str]) -> list[Any]:
     """Outputs that are given, and not the model's own: texts, or what a job makes of the names of files."""
-    return run.job.outputs(words) if isinstance(run.job, GivesFiles) else words
+    return run.job.output.given(words)
 
 
 def _text(document: str) -> str:

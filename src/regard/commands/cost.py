@@ -14,10 +14,10 @@ from regard.data.specials import OURS
 from regard.errors import CallError, nearest
 from regard.outputs.labels.classify_build import TextModel, build_text_classifier
 from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
-from regard.outputs.text.build import build_seq2seq
 from regard.outputs.text.generate import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.parts import build_seq2seq
 from regard.pretrained import encoder
 
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from regard.errors import CallError
-from regard.job import Scores, readable
+from regard.outputs.result import Scores, readable
 from regard.training.report import Section, page, table, tiles
 
 

@@ -12,7 +12,7 @@ from regard import api
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
-from regard.job import Drawn, DrawnTogether, Streams
+from regard.outputs.result import SupportsSave, SupportsSaveTogether
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -49,7 +49,7 @@ def predict(
     if document == "-" and not texts and input_file is None:
         raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
     lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
-    if isinstance(loaded.job, Streams) and targets is None and not (as_json or output_file or n_best or without):
+    if loaded.job.output.takes_prompt and targets is None and not (as_json or output_file or n_best or without):
         return _stream(loaded, lines, overrides, prefix)
     if targets is not None:
         predictions, scores = loaded.score(lines, outputs_of(loaded, list(_lines(targets)))), True
@@ -77,7 +77,7 @@ def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _together(predictions: list[Any]) -> bool:
-    return bool(predictions) and all(isinstance(one, DrawnTogether) for one in predictions)
+    return bool(predictions) and all(isinstance(one, SupportsSaveTogether) for one in predictions)
 
 
 def _draw(file: Path, predictions: list[Any]) -> None:
@@ -88,7 +88,7 @@ def _draw(file: Path, predictions: list[Any]) -> None:
         predictions[0].save_with(predictions[1:], file)
         print(f"written: {file}", file=sys.stderr)
         return
-    if len(predictions) != 1 or not isinstance(predictions[0], Drawn):
+    if len(predictions) != 1 or not isinstance(predictions[0], SupportsSave):
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
     predictions[0].save(file)
     print(f"written: {file}", file=sys.stderr)
@@ -100,8 +100,7 @@ def _stream(run: api.Run, prompts: list[str], overrides: tuple[str, ...], prefix
         if number:
             print("\n" + "─" * 40)
         print(prompt, end="", flush=True)
-        for piece in run.stream(prompt, overrides, prefix=prefix):
-            print(piece, end="", flush=True)
+        run.stream(prompt, lambda piece, _: print(piece, end="", flush=True), overrides, prefix=prefix)
         print()
 
 

@@ -226,7 +226,7 @@ class RecurrentReader(nn.Module):
         if weights is not None:
             weights = weights.view(*query.shape[:2], -1)
             if trace is not None:
-                trace.keep(self.attention, weights.unsqueeze(1))  # one head
+                trace.keep(self.attention, weights.unsqueeze(1), state.value)  # one head
         context = context.view(*query.shape[:2], -1)
         if self.gate is not None:
             gate = torch.sigmoid(self.gate(query))

@@ -57,6 +57,7 @@ class PictureEncoder(nn.Module):
         """
         super().__init__()
         self.body, self.frozen = body, frozen
+        self.pixels = nn.Identity()  # what gradients by the input are taken of
         self.size, self.channels, self.grid = body.size, body.channels, body.grid
         self.memory_width = self.summary_width = width or body.memory_width
         for name, values in (("mean", colors.mean), ("deviation", colors.deviation)):
@@ -78,8 +79,8 @@ class PictureEncoder(nn.Module):
 
     def features(self, pixels: Tensor) -> Memory:
         """What the body makes of pixels between 0 and 255, `B C H W`, of any type."""
-        x = (pixels.to(self.mean.dtype) / 255 - self.mean) / self.deviation
-        if not self.frozen:
+        x = self.pixels((pixels.to(self.mean.dtype) / 255 - self.mean) / self.deviation)
+        if not self.frozen or x.requires_grad:  # somebody asks for gradients by the pixels
             return self.body(x)
         with torch.no_grad():
             return self.body(x)

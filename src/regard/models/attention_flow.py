@@ -58,7 +58,7 @@ class Looking(nn.Module):
             need_weights=trace is not None, check_finite=not self.training,
         )  # fmt: skip
         if trace is not None and weights is not None:
-            trace.keep(self, weights.unsqueeze(1))
+            trace.keep(self, weights.unsqueeze(1), value)
         return torch.zeros_like(context) if silent(self) else context
 
 
@@ -87,7 +87,7 @@ class MostAlike(nn.Module):
         weights = most.masked_fill(~real, torch.finfo(most.dtype).min).softmax(1).masked_fill(~real, 0)
         if (trace := tracing()) is not None:
             by_word = torch.zeros_like(table.mT).scatter(1, who.unsqueeze(1), weights.unsqueeze(1))  # B Q K
-            trace.keep(self, by_word.unsqueeze(1))
+            trace.keep(self, by_word.unsqueeze(1), document)
             weights = by_word.sum(1)
         context = (weights.unsqueeze(1) @ document.to(weights.dtype)).to(document.dtype)
         return torch.zeros_like(context) if silent(self) else context

@@ -65,10 +65,11 @@ class Captioner(Seq2Seq):
         decoder: Decoder,
         *,
         tie: Tie = "none",
+        bias: bool = False,
         label_smoothing: float = 0.0,
         doubly_stochastic: float = 0.0,
     ) -> None:
-        super().__init__(encoder, decoder, tie=tie, label_smoothing=label_smoothing)
+        super().__init__(encoder, decoder, tie=tie, bias=bias, label_smoothing=label_smoothing)
         self.doubly_stochastic = doubly_stochastic
 
     def forward(self, batch: SourceTarget) -> Loss:
@@ -76,7 +77,7 @@ class Captioner(Seq2Seq):
             return super().forward(batch)
         features, weights = self._watched(self.encode(batch.source), batch.target)
         loss = fused_cross_entropy(
-            features.flatten(0, 1), self.output.weight, None, batch.target.flatten(),
+            features.flatten(0, 1), self.output.weight, self.output.bias, batch.target.flatten(),
             smoothing=self.label_smoothing, pad=self.pad,
         )  # fmt: skip
         written = (batch.target != self.pad).unsqueeze(2)

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard import config
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.text.encoder_settings import EncoderSettings
+from regard.settings.encoder import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
 JOBS = ("encode", "classify", "answer")  # whose model's settings are those of an encoder, and a few of a head

@@ -19,7 +19,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from regard import __version__
 from regard.api import Run
 from regard.errors import CallError
-from regard.job import Looks, takes
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
@@ -218,8 +217,8 @@ def _too_slow(limits: Limits) -> RefusedError:
 
 def _about(name: str, run: Run) -> bodies.ModelOut:
     return bodies.ModelOut(
-        name=name, job=run.recipe.job, about=run.recipe.about, looks=isinstance(run.job, Looks),
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=takes(run.job),
+        name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=run.job.input.kind,
         history=run.has_history_of_looks(),
     )  # fmt: skip
 

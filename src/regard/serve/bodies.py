@@ -125,7 +125,7 @@ class Part(Look):
 
 class Uploaded(BaseModel):
     name: str = Field(description="stands for the file wherever a text would stand for itself, for ten minutes")
-    takes: Literal["image", "audio"]
+    takes: str
 
 
 class OutputOut(BaseModel):
@@ -164,7 +164,7 @@ class ModelOut(BaseModel):
     about: str
     parameters: int
     looks: bool = Field(description="whether /api/look works for it")
-    takes: Literal["text", "image", "audio"] = Field(description="what an input is; not text: the name of an upload")
+    takes: str = Field(description="what an input is; not text: the name of an upload")
     history: bool = Field(description="whether attention was kept as it trained")
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from regard.api import Run
 from regard.errors import CallError, nearest
-from regard.job import takes
 from regard.look import AttentionRecord
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
@@ -50,10 +49,10 @@ class Questions:
 
     def given(self, run: Run, text: str) -> Any:
         """What the model gets: the text itself, or the file that was sent under this name."""
-        kind = takes(run.job)
+        kind = run.job.input.kind
         if kind == "text":
             return text
-        (one,) = run.job.inputs([str(self._uploads.path(text, kind))])
+        (one,) = run.job.input.parse([str(self._uploads.path(text, kind))])
         return one
 
     # ------------------------------------------------------------------------------------------------------- outputs
@@ -104,7 +103,7 @@ class Questions:
                 self.given(run, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
-            kind = takes(run.job)
+            kind = run.job.input.kind
             return record if kind == "text" else _named(record, WHAT[kind])
 
         return name, ask
@@ -112,7 +111,7 @@ class Questions:
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> bodies.Uploaded:
         _, run = self.find(model)
-        kind = takes(run.job)
+        kind = run.job.input.kind
         if kind == "text":
             raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
         return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)

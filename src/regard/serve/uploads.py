@@ -15,12 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from regard.errors import CallError
-from regard.job import Takes
 
 KEPT, MOST = 600.0, 64  # seconds, and files
 PIXELS, SECONDS = 50_000_000, 300.0  # of a picture, of a recording
 PREFIX = "upload:"
-WHAT = {"image": "picture", "audio": "recording"}
+WHAT = {"image": "picture", "sound": "recording"}
 PICTURES = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
 SOUNDS = {"WAV": ".wav", "WAVEX": ".wav", "FLAC": ".flac", "OGG": ".ogg", "MP3": ".mp3", "AIFF": ".aiff"}
 
@@ -28,7 +27,7 @@ SOUNDS = {"WAV": ".wav", "WAVEX": ".wav", "FLAC": ".flac", "OGG": ".ogg", "MP3":
 @dataclass(frozen=True)
 class Upload:
     path: Path
-    takes: Takes
+    takes: str
     until: float
 
 
@@ -40,7 +39,7 @@ class Uploads:
         self._kept: OrderedDict[str, Upload] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(self, content: bytes, takes: Takes) -> str:
+    def add(self, content: bytes, takes: str) -> str:
         """The name under which the file can be asked about."""
         suffix = check_picture(content) if takes == "image" else check_sound(content)
         name = PREFIX + secrets.token_hex(16)
@@ -53,7 +52,7 @@ class Uploads:
             self._sweep()
         return name
 
-    def path(self, name: str, takes: Takes) -> Path:
+    def path(self, name: str, takes: str) -> Path:
         with self._lock:
             self._sweep()
             found = self._kept.get(name)

@@ -1,6 +1,6 @@
 """What every recipe is: a job and its sections. Each job adds its own in a file of its name beside this one."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -37,6 +37,10 @@ class Recipe(Settings):
     """What every recipe has; each job adds its own sections."""
 
     job: str = Field(description="the job")
+    if TYPE_CHECKING:  # the sections of a job, by the settings of its input and its output
+        data: Any
+        model: Any
+        decoding: Any
     about: str = Field("", description="the recipe in one line")
     needs: list[str] = Field([], description="extras of regard that it uses, such as spelling")
     start: StartSettings | None = Field(None, description="the run that training starts from; null is from nothing")

@@ -1,5 +1,6 @@
 """What is wrong with pictures, before anything is trained on them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 from regard.data.check_report import Finding, Severity
 from regard.data.read_report import FIRST
 from regard.data.tables import Role
+from regard.inputs.image.examples import PictureExamples
 from regard.inputs.image.store import PictureStore
 
 _ADVICE = {
@@ -30,6 +32,22 @@ def picture_findings(stores: dict[Role, PictureStore], max_bad: float) -> list[F
         if role != "train":
             found += _leaks(role, store, stores["train"])
     return sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+def text_findings(role: Role, examples: PictureExamples, max_length: int | None, side: str) -> Iterator[Finding]:
+    """Texts that are too long, and pictures with more or fewer of them than is usual."""
+    store = examples.store
+    if examples.overlong:
+        what = f"{examples.overlong:,} {side}s longer than data.max_length={max_length} tokens"
+        advice = "they are left out of training; raise data.max_length to keep them"
+        yield Finding("note", role, what, examples.overlong, store.name, [], advice)
+    numbers = Counter(len(entry.texts) for entry in store.entries)
+    if len(numbers) > 1:
+        usual = numbers.most_common(1)[0][0]
+        odd = [entry for entry in store.entries if len(entry.texts) != usual]
+        what = f"{len(odd):,} pictures have more or fewer {side}s than the usual {usual}"
+        names = ", ".join(entry.name for entry in odd[:3])
+        yield Finding("note", role, what, len(odd), names, [], "nothing has to be done")
 
 
 def _lost(role: Role, store: PictureStore, max_bad: float) -> Iterator[Finding]:

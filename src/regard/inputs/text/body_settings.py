@@ -5,9 +5,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from regard.inputs.text.encoder_settings import EncoderSettings, PretrainedSettings
-from regard.outputs.text.model_settings import ScoreName
 from regard.settings.base import Settings
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.model import ScoreName
 
 TextPooling = Literal["mean", "max", "last", "attention"]
 EncoderPooling = Literal["cls", "mean", "max", "summary", "attention"]

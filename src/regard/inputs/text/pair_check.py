@@ -21,9 +21,8 @@ from regard.data.check_report import (
 )
 from regard.data.read_report import FIRST
 from regard.data.tables import Role
-from regard.inputs.text.pair_prepare import PreparedPairs
+from regard.inputs.text.pair_prepare import Limits
 from regard.inputs.text.pair_store import PairStore
-from regard.inputs.text.settings import PairDataSettings
 
 ODD_RATIO = 4.0  # a pair is suspicious if one side is so many times longer than is usual in these data ...
 ODD_LENGTH = 10  # ... and has at least so many tokens; short sentences vary
@@ -37,33 +36,36 @@ _ADVICE = {
 }
 
 
-def check(settings: PairDataSettings, prepared: PreparedPairs) -> CheckReport:
-    """Look at data that was prepared with `strict=False`, so that also bad data can be reported on as a whole."""
+def check(settings: Limits, stores: dict[Role, PairStore], vocabulary: dict[str, int]) -> CheckReport:
+    """Look at data that was prepared with `strict=False`, so that also bad data can be reported on as a whole.
+
+    `vocabulary`: the two sides by their names, and how many entries their vocabularies have.
+    """
     findings: list[Finding] = []
-    for role, store in prepared.stores.items():
+    for role, store in stores.items():
         findings += _lost(settings, role, store)
         findings += _lengths(settings, role, store)
-        findings += _unknown(role, store)
+        findings += _unknown(role, store, (*vocabulary,))
         findings += _texts(role, store)
         if role != "train":
-            findings += _leaks(role, store, prepared.train)
+            findings += _leaks(role, store, stores["train"])
     findings.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
     splits: dict[Role, SplitFigures] = {}
-    for role, store in prepared.stores.items():
-        splits[role] = _figures(store)
-    vocabulary = {"source": prepared.source.size, "target": prepared.target.size}
+    for role, store in stores.items():
+        splits[role] = _figures(store, (*vocabulary,))
     return CheckReport(splits, vocabulary, findings)
 
 
-def _figures(store: PairStore) -> SplitFigures:
+def _figures(store: PairStore, sides: tuple[str, ...]) -> SplitFigures:
     read = store.counts.read
     skipped = read.bad + read.pairs - len(store)
     return SplitFigures(
-        store.name, len(store), skipped, side_figures(store.counts.source), side_figures(store.counts.target)
-    )
+        store.name, len(store), skipped, side_figures(store.counts.source), side_figures(store.counts.target),
+        (sides[0], sides[-1]),
+    )  # fmt: skip
 
 
-def _lost(settings: PairDataSettings, role: Role, store: PairStore) -> Iterator[Finding]:
+def _lost(settings: Limits, role: Role, store: PairStore) -> Iterator[Finding]:
     """Lines that are no pairs."""
     read = store.counts.read
     too_many = read.share > settings.max_bad
@@ -82,7 +84,7 @@ def _lost(settings: PairDataSettings, role: Role, store: PairStore) -> Iterator[
         yield Finding(severity, role, what, read.lost[kind], first.file, [bad.line for bad in bads], advice)
 
 
-def _lengths(settings: PairDataSettings, role: Role, store: PairStore) -> Iterator[Finding]:
+def _lengths(settings: Limits, role: Role, store: PairStore) -> Iterator[Finding]:
     """Sides that are longer than the limit, and pairs of very unequal sides."""
     counts = store.counts
     if counts.overlong:
@@ -113,8 +115,8 @@ def _lengths(settings: PairDataSettings, role: Role, store: PairStore) -> Iterat
         yield _at("warning", role, store, rows, what, "look whether these are translations of each other")
 
 
-def _unknown(role: Role, store: PairStore) -> Iterator[Finding]:
-    for name, side in (("source", store.counts.source), ("target", store.counts.target)):
+def _unknown(role: Role, store: PairStore, sides: tuple[str, ...]) -> Iterator[Finding]:
+    for name, side in ((sides[0], store.counts.source), (sides[-1], store.counts.target)):
         rate = side.unknown / max(1, side.tokens)
         if rate > MANY_UNKNOWN:
             what = f"{side.unknown:,} of {side.tokens:,} {name} tokens ({rate:.1%}) are not in the vocabulary"

@@ -6,11 +6,11 @@ the settings that matter to it, and the steps before it.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from regard.data.cache import built_once, cached_folder
 from regard.data.files import PairSource
@@ -19,44 +19,39 @@ from regard.data.read_report import Tally
 from regard.data.tables import Role
 from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
-from regard.inputs.text.pair_store import VERSION, PairStore, Vocabulary, write_store
-from regard.inputs.text.settings import PairDataSettings
+from regard.inputs.base import Targets, Vocabulary
+from regard.inputs.text.pair_store import VERSION, PairStore, write_store
 from regard.inputs.text.splits import Split, find_splits, pair_source
 
 
 @dataclass(frozen=True)
 class PreparedPairs:
-    """Two tokenizers (one, twice, if the vocabulary is joint) and the token ids of each split."""
+    """Two vocabularies (one, twice, if it is joint) and the token ids of each split."""
 
     source: Tokenizer
-    target: Tokenizer
+    target: Vocabulary
     splits: dict[Role, Split]
     stores: dict[Role, PairStore]
 
-    @property
-    def train(self) -> PairStore:
-        return self.stores["train"]
 
-    @property
-    def valid(self) -> PairStore:
-        return self.stores["valid"]
+class Learned(NamedTuple):
+    """What is known before the data is read, or how it is learned from it: the input's vocabulary and the output's."""
 
-    @property
-    def test(self) -> PairStore | None:
-        return self.stores.get("test")
+    tokenizer: Tokenizer | None
+    learn: Callable[[Iterable[str], Iterable[str]], Tokenizer]
+    targets: Targets
 
 
 def prepare(
-    settings: PairDataSettings,
+    settings: Any,
     cache: Path,
+    learned: Learned,
     *,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     strict: bool = True,
     tell: Callable[[str], None] = lambda message: None,
 ) -> PreparedPairs:
     """Bring the user's files into a form that training reads quickly; `settings.cache` comes before `cache`.
 
-    `tokenizers` (source, target) are used as they are, instead of learning new ones: those of a run that goes on.
     `strict` refuses data with more bad lines than `data.max_bad`; without it they are only counted, for `check`.
     """
     cache = Path(settings.cache).expanduser() if settings.cache else cache
@@ -66,7 +61,7 @@ def prepare(
     if strict or not count.pairs:
         count.refuse_if(f"data.train={settings.train}", settings.max_bad)
     splits = find_splits(settings, count.pairs)
-    source, target = tokenizers or _vocabularies(cache, settings, splits["train"], count.pairs, tell)
+    source, target = _vocabularies(cache, settings, splits["train"], count.pairs, learned, tell)
     stores: dict[Role, PairStore] = {}
     for role, split in splits.items():
         stores[role] = store_split(cache, settings, role, split, source, target, tell)
@@ -89,32 +84,34 @@ def count_pairs(cache: Path, train: PairSource, tell: Callable[[str], None]) -> 
 
 
 def _vocabularies(
-    cache: Path, settings: PairDataSettings, train: Split, pairs: int, tell: Callable[[str], None]
-) -> tuple[Tokenizer, Tokenizer]:
+    cache: Path, settings: Any, train: Split, pairs: int, learned: Learned, tell: Callable[[str], None]
+) -> tuple[Tokenizer, Vocabulary]:
     """Learned from training pairs only, and from an even choice of them if there are very many."""
     how = settings.tokenizer
     every = -(-pairs // how.learn_from)
+    depends_on = [train.pairs.depends_on(), train.part, train.share, how.model_dump()]
 
-    def texts(side: str) -> Iterator[str]:
+    def texts(side: str, every: int) -> Iterator[str]:
         good = (item for item in train.read() if isinstance(item, Pair))
         return (getattr(pair, side) for pair in islice(good, 0, None, every))
 
-    def learn(texts: Iterator[str], kind: Any, size: int) -> Tokenizer:
-        return Tokenizer.train(texts, kind, size=size, min_frequency=how.min_frequency, lowercase=how.lowercase)
+    def learn_source(folder: Path) -> None:
+        tell(f"learning the vocabulary of {train}")
+        learned.learn(texts("source", every), texts("target", every)).save(folder / "vocabulary.json")
 
-    def build(folder: Path) -> None:
-        tell(f"learning the vocabular{'y' if how.joint else 'ies'} of {train}")
-        if how.joint:
-            learn(chain(texts("source"), texts("target")), how.kind, how.size).save(folder / "source.json")
-            return
-        learn(texts("source"), how.kind, how.size).save(folder / "source.json")
-        kind, size = how.target_kind or how.kind, how.target_size or how.size
-        learn(texts("target"), kind, size).save(folder / "target.json")
+    def learn_target(folder: Path) -> None:
+        tell(f"learning the targets of {train}")
+        found = learned.targets.learn(texts("target", every))
+        (folder / "vocabulary.json").write_text(found.to_json(), encoding="utf-8")
 
-    key = [train.pairs.depends_on(), train.part, train.share, how.model_dump()]
-    folder = built_once(cache, "vocabulary", key, build)
-    source = Tokenizer.load(folder / "source.json")
-    return source, source if how.joint else Tokenizer.load(folder / "target.json")
+    source = learned.tokenizer
+    if source is None:
+        source = Tokenizer.load(built_once(cache, "vocabulary", depends_on, learn_source) / "vocabulary.json")
+    key = learned.targets.key
+    if key is None:
+        return source, learned.targets.learn(())
+    folder = built_once(cache, "targets", [*depends_on, key], learn_target)
+    return source, learned.targets.load((folder / "vocabulary.json").read_text(encoding="utf-8"))
 
 
 @runtime_checkable

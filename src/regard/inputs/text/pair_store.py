@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,24 +27,12 @@ from numpy.typing import NDArray
 from regard.data.cache import store_of
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import FIRST, Tally
-from regard.data.specials import Specials
 from regard.errors import CallError
+from regard.inputs.base import Vocabulary
 from regard.inputs.text.splits import text_hash
 
 VERSION = 1
 _AT_ONCE = 2048  # pairs tokenized together; what is held in memory
-
-
-@runtime_checkable
-class Vocabulary(Protocol):
-    """What makes tokens of one side: a tokenizer, or the labels of a classifier."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def specials(self) -> Specials: ...
-    def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
-    def to_json(self) -> str: ...
 
 
 @dataclass

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from regard.data.pairs import Columns
 from regard.data.settings import Column, FileFormat, TokenizerSettings
 from regard.settings.base import Settings
 
@@ -45,6 +46,10 @@ class PairDataSettings(Settings):
     )
     valid_most: int = Field(2000, ge=1, description="most training pairs, about, to hold out for validation")
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(self.source, self.target, self.header)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.source, str) != isinstance(self.target, str) and None not in (self.source, self.target):

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Columns, Pair
+from regard.data.pairs import Bad, Pair
 from regard.data.tables import Role
 from regard.inputs.text.settings import PairDataSettings
 
@@ -49,8 +49,7 @@ def pair_source(settings: PairDataSettings, role: Role) -> PairSource | None:
     where = {"train": settings.train, "valid": settings.valid, "test": settings.test}[role]
     if where is None and settings.train.startswith("corpus:"):
         where = settings.train
-    columns = Columns(settings.source, settings.target, settings.header)
-    return None if where is None else PairSource(where, role, settings.format, columns)
+    return None if where is None else PairSource(where, role, settings.format, settings.columns)
 
 
 def find_splits(settings: PairDataSettings, train_pairs: int) -> dict[Role, Split]:

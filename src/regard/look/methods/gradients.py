@@ -17,13 +17,13 @@ from regard.look.card import normalized
 
 
 def gradient_times_attention(
-    weights: Float[np.ndarray, "*b Q K"], gradient: Float[np.ndarray, "*b Q K"]
+    weights: Float[np.ndarray, "*b Q K"], gradient: Float[np.ndarray, "*b Q K"], *, both_ways: bool = False
 ) -> Float[np.ndarray, "*b Q K"]:
-    return normalized(np.maximum(weights * gradient, 0.0))
+    """`both_ways`: the output is a number, so what makes it less counts like what makes it more."""
+    felt = weights * gradient
+    return normalized(np.abs(felt) if both_ways else np.maximum(felt, 0.0))
 
 
-def input_times_gradient(
-    vectors: Float[np.ndarray, "K D"], gradients: Float[np.ndarray, "Q K D"]
-) -> Float[np.ndarray, "Q K"]:
-    """`gradients[t, i]` is that of log p(y_t) by vector i."""
-    return normalized(np.abs((vectors * gradients).sum(axis=-1)))
+def input_times_gradient(products: Float[np.ndarray, "Q K"]) -> Float[np.ndarray, "Q K"]:
+    """`products[t, i]` is x_i · ∂ log p(y_t) / ∂x_i."""
+    return normalized(np.abs(products))

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from regard.job import Picture, Scores
 from regard.look import AttentionRecord, heat_map
 from regard.metrics.classes import (
     Bin,
@@ -20,6 +19,7 @@ from regard.metrics.classes import (
     reliability,
 )  # fmt: skip
 from regard.models.classifier import class_loss
+from regard.old_job import Picture, Scores
 from regard.outputs.labels.labels import UNKNOWN, Labels
 
 Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know

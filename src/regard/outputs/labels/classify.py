@@ -19,10 +19,10 @@ from torch import nn
 
 from regard import catalog
 from regard.errors import CallError
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Takes, Wish
 from regard.look import AttentionRecord
 from regard.look.records import Head
 from regard.models.classifier import Classifier, class_loss
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Takes, Wish
 from regard.outputs.labels import classes
 from regard.outputs.labels.classify_settings import ClassifyRecipe
 from regard.outputs.labels.labels import UNKNOWN, Labels

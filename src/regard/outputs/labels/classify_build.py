@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.specials import Specials
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.models.classifier import Classifier
 from regard.outputs.labels.classify_settings import (
     PretrainedClassifierSettings,
@@ -16,6 +15,7 @@ from regard.outputs.labels.classify_settings import (
 )  # fmt: skip
 from regard.outputs.labels.labels import Labels
 from regard.outputs.labels.text_body import build_text_body
+from regard.settings.encoder import EncoderSettings
 
 TextModel = RecurrentClassifierSettings | TransformerClassifierSettings | PretrainedClassifierSettings
 

@@ -26,6 +26,7 @@ from regard.inputs.image.sources import PictureSource
 from regard.inputs.image.store import PictureStore
 from regard.layers.pooling import Pooling
 from regard.look import AttentionRecord
+from regard.look.of_model import evaluating
 from regard.look.records import Head
 from regard.models.classifier import Classifier
 from regard.models.vision import PictureClassifier
@@ -35,7 +36,6 @@ from regard.outputs.labels.classify_build import class_weights
 from regard.outputs.labels.classify_image_settings import EfficientNetClassifierSettings, ImageSettings
 from regard.outputs.labels.classify_settings import ClassifyRecipe
 from regard.outputs.labels.labels import UNKNOWN, Labels, Writing
-from regard.outputs.text.looking import evaluating
 
 FEW = 10  # training pictures of a class that are hardly enough
 

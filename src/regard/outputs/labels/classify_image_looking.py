@@ -21,10 +21,10 @@ from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, nearest
 from regard.look import Attention, AttentionRecord, Axis, Token, axis
 from regard.look.methods.rollout import rollout
+from regard.look.of_model import evaluating
 from regard.look.records import Head
 from regard.models.classifier import Classifier
 from regard.outputs.labels.labels import Labels
-from regard.outputs.text.looking import evaluating
 
 METHODS = ("raw", "rollout")
 CLASS = "[CLS]"

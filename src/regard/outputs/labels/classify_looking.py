@@ -32,10 +32,10 @@ from regard.look.methods import METHODS
 from regard.look.methods.erasure import faithfulness, leave_one_out
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.rollout import rollout
+from regard.look.of_model import evaluating
 from regard.look.records import Head
 from regard.models.classifier import Classifier
 from regard.outputs.labels.labels import Labels
-from regard.outputs.text.looking import evaluating
 
 Ids = Sequence[int]
 KNOWN = tuple(method for method in METHODS if method != "norm")

@@ -16,12 +16,12 @@ from regard.data.check_report import CheckReport
 from regard.data.pairs import Pair
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.inputs.text.labeled import labeled_source
 from regard.inputs.text.labeled_batches import Frame, LabeledBatches
 from regard.inputs.text.labeled_check import check_labeled, class_counts
 from regard.inputs.text.labeled_prepare import PreparedTexts, prepare_labeled
 from regard.look import AttentionRecord
+from regard.look.of_model import evaluating
 from regard.look.records import Head
 from regard.models.classifier import Classifier
 from regard.outputs.labels import classify_looking
@@ -34,10 +34,10 @@ from regard.outputs.labels.classify_settings import (
     TextSettings,
 )  # fmt: skip
 from regard.outputs.labels.labels import Labels
-from regard.outputs.text.looking import evaluating
 from regard.outputs.text.scoring import cost_lines, texts
 from regard.outputs.text.search import in_groups
 from regard.pretrained import encoder, keep_settings, kept_settings
+from regard.settings.encoder import EncoderSettings
 
 
 class TextReader:

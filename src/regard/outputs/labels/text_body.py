@@ -9,11 +9,11 @@ from regard.data.specials import Specials
 from regard.encoders.text import RecurrentEncoder
 from regard.errors import CallError
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.models.classifier import WordDropout
-from regard.outputs.text.build import build_encoder, build_score
+from regard.parts import build_encoder, build_score
+from regard.settings.encoder import EncoderSettings
 
 TextBodySettings = RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings
 

@@ -25,9 +25,10 @@ from regard.inputs.image.batches import CaptionBatches, Captions, Pixels
 from regard.inputs.image.pictures import read_inputs
 from regard.inputs.image.prepare import form_of
 from regard.inputs.image.store import PictureStore
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord
+from regard.look.of_model import evaluating
 from regard.models.drawer import DrawBatch, Drawer
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.picture import looking as draw_looking
 from regard.outputs.picture import scores as draw_scores
 from regard.outputs.picture.build import build_drawer, grid_of
@@ -44,7 +45,6 @@ from regard.outputs.text.captioned import (
     test_store,
     training_stores,
 )
-from regard.outputs.text.looking import evaluating
 from regard.settings.recipe import Recipe
 
 

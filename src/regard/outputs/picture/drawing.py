@@ -9,9 +9,9 @@ from torch import Tensor
 
 from regard.companion_run import companion
 from regard.decoding.continuing import Drawing, continued
+from regard.look.of_model import evaluating
 from regard.models.drawer import Drawer
 from regard.outputs.picture.settings import DrawingSettings
-from regard.outputs.text.looking import evaluating
 
 AT_ONCE = 64  # pictures that are worked on together
 

@@ -21,9 +21,9 @@ from regard.data.kinds import END, START
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
 from regard.look import Attention, AttentionRecord, axis
+from regard.look.of_model import evaluating
 from regard.look.records import Kind
 from regard.models.drawer import Drawer
-from regard.outputs.text.looking import evaluating
 
 METHOD = "raw, turned round: by which regions each word was looked at"
 

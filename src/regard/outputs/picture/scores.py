@@ -21,9 +21,9 @@ from torch import Tensor
 from regard.corpora.pictures import PREFIX
 from regard.corpora.shapes_seen import judged, said, seen
 from regard.inputs.image.store import PictureStore
-from regard.job import Picture
 from regard.layers.codebook import use
 from regard.models.drawer import DrawBatch, Drawer
+from regard.old_job import Picture
 from regard.outputs.picture.result import as_html, sheet
 
 MOST = 500  # sentences that are drawn

@@ -23,16 +23,16 @@ from regard.inputs.question.files import Question
 from regard.inputs.question.prepare import PreparedQuestions, prepare_questions
 from regard.inputs.question.source import QuestionSplit, question_source
 from regard.inputs.question.windows import WindowBatches
-from regard.inputs.text.encoder_settings import EncoderSettings
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord, heat_map
 from regard.models.reader import Reader
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.span import looking as answer_looking
 from regard.outputs.span import scores as answer_scores
 from regard.outputs.span.build import build_reader
 from regard.outputs.span.reading import Ask, Found, Texts, find
 from regard.outputs.span.settings import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
 from regard.pretrained import encoder, keep_settings, kept_settings
+from regard.settings.encoder import EncoderSettings
 from regard.settings.recipe import Recipe
 
 QUICK = 500  # validation questions that are answered while training goes on

@@ -8,12 +8,12 @@ from regard.attention.score import Score
 from regard.attention.trilinear import Trilinear
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
 from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
 from regard.outputs.span.settings import RecurrentReaderSettings
-from regard.outputs.text.build import build_encoder, build_score
+from regard.parts import build_encoder, build_score
+from regard.settings.encoder import EncoderSettings
 
 
 def build_reader(

@@ -28,10 +28,10 @@ from regard.look.card import normalized
 from regard.look.methods import METHODS
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.rollout import rollout
+from regard.look.of_model import evaluating
 from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
 from regard.outputs.span.reading import Ask, Texts
-from regard.outputs.text.looking import evaluating
 
 KNOWN = tuple(method for method in METHODS if method != "norm")
 GROUP = 4096  # tokens that go through the model together

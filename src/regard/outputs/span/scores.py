@@ -14,13 +14,13 @@ from regard.inputs.question.prepare import PreparedQuestions
 from regard.inputs.question.source import QuestionSource
 from regard.inputs.question.store import QuestionStore
 from regard.inputs.question.windows import WindowBatches
-from regard.inputs.text.encoder_settings import EncoderSettings
-from regard.job import Scores
 from regard.metrics.answers import AnswerScore, answer_score, best_threshold, mean_score
 from regard.models.reader import Reader
+from regard.old_job import Scores
 from regard.outputs.span.build import build_reader
 from regard.outputs.span.reading import Ask, Found, Texts, find
 from regard.outputs.span.settings import AnswerRecipe, RecurrentReaderSettings
+from regard.settings.encoder import EncoderSettings
 
 WORDS = ("what", "who", "whose", "when", "where", "which", "why", "how")
 ALL = 10**9  # spans of a window: as many as there are

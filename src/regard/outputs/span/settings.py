@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.settings import Column
-from regard.inputs.text.encoder_settings import EncoderSettings, PretrainedSettings
 from regard.outputs.labels.classify_settings import VocabularySettings
-from regard.outputs.text.model_settings import ScoreName
 from regard.settings.base import Settings
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.model import ScoreName
 from regard.settings.recipe import Recipe
 
 FRAME = 3  # tokens that stand around a pair: [CLS] question [SEP] document [SEP]

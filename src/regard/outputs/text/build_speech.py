@@ -2,14 +2,14 @@
 
 from regard.encoders.audio import ConvolutionEncoder, PyramidEncoder
 from regard.models.ctc import SpeechToText
-from regard.outputs.text.build import (
+from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings
+from regard.parts import (
     added_positions,
     final_norm,
     recurrent_decoder,
     transformer_blocks,
     transformer_decoder,
 )
-from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings
 
 
 def build_speech(s: ListenerSettings | SpeechTransformerSettings, bands: int, vocabulary: int) -> SpeechToText:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from regard.data.pairs import Columns
 from regard.data.settings import Column, FileFormat, TokenizerSettings
 from regard.inputs.image.settings import (
     ConvNetSettings,
@@ -13,8 +14,8 @@ from regard.inputs.image.settings import (
     VisionTransformerSettings,
     fits,
 )
-from regard.outputs.text.model_settings import RecurrentSettings, TransformerSettings
 from regard.outputs.text.settings import DecodingSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = Annotated[
@@ -51,6 +52,10 @@ class CaptionDataSettings(PictureSettings):
     valid_most: int = Field(500, ge=1, description="most training pictures, about, to hold out for validation")
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
+    @property
+    def columns(self) -> Columns:
+        return Columns(self.image, self.caption, self.header, ("image", "caption"))
+
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.tokenizer.joint or self.tokenizer.target_kind or self.tokenizer.target_size:
             yield "tokenizer", "has one text only: joint, target_kind and target_size have no meaning here"
@@ -64,10 +69,6 @@ class RecurrentCaptionerSettings(RecurrentSettings):
     """Show, Attend and Tell: a recurrent decoder that looks at the regions of the picture, or at one vector of it."""
 
     encoder: PictureEncoderSettings = Field(description="what reads the picture")
-    gate: bool = Field(False, description="a gate on what attention brings, so that the decoder can look away")
-    doubly_stochastic: float = Field(
-        0.0, ge=0, description="weight of the penalty for regions whose attention over all words does not sum to one"
-    )
     positions: bool = Field(True, description="tell the decoder where each region is (sinusoids of row and column)")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -75,9 +76,6 @@ class RecurrentCaptionerSettings(RecurrentSettings):
         yield from _tied(self.tied)
         if self.encoder_layers != 1 or not self.bidirectional:
             yield "encoder_layers", "and bidirectional belong to encoders of text; model.encoder reads the picture"
-        for name in ("gate", "doubly_stochastic"):
-            if getattr(self, name) and self.context != "attention":
-                yield name, "needs context=attention"
 
 
 class TransformerCaptionerSettings(TransformerSettings):

@@ -16,12 +16,12 @@ from regard.data.check_report import CheckReport
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.decoding.continuing import Drawing, Written, continued
 from regard.errors import CallError
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord, heat_map
+from regard.look.of_model import evaluating
 from regard.models.language_model import LanguageModel, TextBatch
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.text import text_looking
 from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
-from regard.outputs.text.looking import evaluating
 from regard.outputs.text.plain_batches import TextWindows
 from regard.outputs.text.plain_prepare import PreparedText, TextPart, prepare_text, refuse_if_useless, store_text
 from regard.outputs.text.plain_store import TextStore

@@ -1,78 +1,85 @@
-"""From source ids to hypotheses: sentences of like length decoded together, results in the order of the inputs."""
+"""From memories to hypotheses: greedy, beam or by chance, with all that a recipe says of it. The same for any input."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.data.batches import pad_sentences
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
+from regard.decoding.ctc import Prefixes
+from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
 from regard.decoding.greedy import greedy
-from regard.decoding.protocol import Hypothesis
+from regard.decoding.protocol import Hypothesis, Steps
 from regard.decoding.sample import sample
+from regard.encoders.audio import memory_lengths
+from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.settings import DecodingSettings
 
 Ids = Sequence[int]
 T = TypeVar("T")
 
-GROUP = 4096  # tokens that are forced through a model together
+
+class TellingSteps(Steps[Any]):
+    """A model that tells each token which it is given: decoding feeds what it has chosen into the next step."""
+
+    def __init__(self, model: Seq2Seq, tell: Callable[[int], None]) -> None:
+        self._model, self._tell = model, tell
+
+    def step(self, tokens: Int[Tensor, " N"], state: Any) -> tuple[Float[Tensor, "N D"], Any]:
+        self._tell(int(tokens[0]))
+        return self._model.step(tokens, state)
+
+    def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        return self._model.logits(features)
 
 
 @torch.inference_mode()
-def search(model: Seq2Seq, sources: Sequence[Ids], how: DecodingSettings, prefix: Ids = ()) -> list[list[Hypothesis]]:
-    """The hypotheses of each source, best first. An input without any token has nothing to say: an empty output."""
-    device = next(model.parameters()).device
+def search(
+    model: Seq2Seq,
+    memory: Memory,
+    how: DecodingSettings,
+    prefix: Ids = (),
+    *,
+    ctc: float = 0.0,
+    language: LanguageModelVoice | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses for each row of a memory, best first.
 
-    def decode(numbers: list[int]) -> list[list[Hypothesis]]:
-        group = [sources[number] for number in numbers]
-        return from_memory(model, model.encode(pad_sentences(group).to(device)), how, prefix)
-
-    results = [[Hypothesis([], 0.0, 0.0)] for _ in sources]
-    filled = [number for number, ids in enumerate(sources) if ids]
-    for number, hypotheses in in_groups(filled, [len(ids) for ids in sources], how.batch_tokens, decode):
-        results[number] = hypotheses
-    return results
-
-
-@torch.inference_mode()
-def from_memory(model: Seq2Seq, memory: Memory, how: DecodingSettings, prefix: Ids = ()) -> list[list[Hypothesis]]:
-    """The hypotheses for each row of a memory, best first: the same for texts, pictures and sound."""
-    rows = len(memory.vectors)
-    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=[prefix] * rows if prefix else None)
+    `ctc`: its weight in the search, for models that have it; `language`: a second opinion on texts. `tell` is told
+    every token of one row that is decoded without a beam.
+    """
+    rows, copies = len(memory.vectors), how.n_best if how.sample else 1
+    prefixes = [list(prefix)] * rows * copies if prefix else None
+    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=prefixes)
+    steps: Steps[Any] = model if tell is None else TellingSteps(model, tell)
     if how.sample:
-        copies = how.n_best
-        rules.prefixes = [prefix] * rows * copies if prefix else None
         drawn = sample(
-            model, model.start(memory, copies), rules,
+            steps, model.start(memory, copies), rules,
             seed=how.seed, temperature=how.temperature, top_k=how.top_k or None, top_p=how.top_p,
         )  # fmt: skip
         groups = [[one for (one,) in drawn[i : i + copies]] for i in range(0, len(drawn), copies)]
         return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in groups]
-    if how.beam == 1 and how.coverage_penalty == 0:
-        return greedy(model, model.start(memory), rules)
-    return beam(
-        model, model.start(memory, watch=how.coverage_penalty > 0), rules,
-        size=how.beam, n_best=how.n_best, penalty=LengthPenalty(how.length_penalty), coverage=how.coverage_penalty,
-    )  # fmt: skip
-
-
-@torch.inference_mode()
-def log_probabilities(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[float]:
-    """log p(target | source) of each pair, the end symbol included."""
-    device = next(model.parameters()).device
-
-    def score(numbers: list[int]) -> list[float]:
-        source = to_tensor([sources[number] for number in numbers], device)
-        target = to_tensor([targets[number] for number in numbers], device)
-        return model.score(source, target).sum(1).tolist()
-
-    lengths = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-    found = dict(in_groups(range(len(sources)), lengths, GROUP, score))
-    return [found[number] for number in range(len(sources))]
+    watch, ctc = how.coverage_penalty > 0, ctc if isinstance(model, SpeechToText) and model.ctc is not None else 0.0
+    if how.beam == 1 and not (watch or ctc or language):
+        return greedy(steps, model.start(memory), rules)
+    options = {"size": how.beam, "n_best": how.n_best, "coverage": how.coverage_penalty}
+    penalty = LengthPenalty(how.length_penalty)
+    if not ctc and language is None:
+        return beam(model, model.start(memory, watch=watch), rules, penalty=penalty, **options)
+    state = JointState(
+        decoder=model.start(memory, watch=watch),
+        prefixes=Prefixes.start(model.ctc_scores(memory), memory_lengths(memory))
+        if ctc and isinstance(model, SpeechToText)
+        else None,
+        language=None if language is None else language.start(rows),
+    )
+    return beam(Joint(model, ctc=ctc, language=language), state, rules, penalty=penalty, normalize=False, **options)
 
 
 def in_groups(
@@ -87,5 +94,7 @@ def in_groups(
         start += len(group)
 
 
-def to_tensor(sentences: Sequence[Ids], device: torch.device) -> Tensor:
-    return pad_sentences(sentences).to(device)
+def grouped(count: int, lengths: Sequence[int], tokens: int, work: Callable[[list[int]], list[T]]) -> list[T]:
+    """The same for all numbers below `count`, in their order."""
+    found = dict(in_groups(range(count), lengths, tokens, work))
+    return [found[number] for number in range(count)]

@@ -27,10 +27,10 @@ from regard.inputs.sound.files import speech_split
 from regard.inputs.sound.prepare import PreparedSpeech, prepare_speech, stored
 from regard.inputs.sound.recording import Sound, SoundError, read_sound, sound_files
 from regard.inputs.sound.store import SpeechStore, Utterance
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord, heat_map
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.text import looking, transcribe_looking
 from regard.outputs.text.build_speech import build_speech
 from regard.outputs.text.listening import Clock, Features, listen, log_probabilities

@@ -14,10 +14,10 @@ from regard.data.tokens import Tokenizer
 from regard.errors import CallError
 from regard.inputs.sound.batches import collate
 from regard.look import Attention, AttentionRecord, Axis, axis
+from regard.look.of_model import evaluating
 from regard.look.records import Kind
 from regard.models.ctc import SpeechToText
 from regard.outputs.text.listening import Clock, Features
-from regard.outputs.text.looking import evaluating
 from regard.outputs.text.transcribe_settings import SoundSettings
 
 

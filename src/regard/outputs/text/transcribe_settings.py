@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.settings import Column, FileFormat, TokenizerSettings
-from regard.outputs.text.model_settings import RecurrentSettings, TransformerSettings
 from regard.outputs.text.settings import DecodingSettings
 from regard.settings.base import Settings
+from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 

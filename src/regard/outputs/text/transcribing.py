@@ -14,8 +14,8 @@ from regard.inputs.sound.features import log_mel
 from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.windows import windows
-from regard.job import Alignment, Output
 from regard.models.ctc import SpeechToText
+from regard.old_job import Alignment, Output
 from regard.outputs.text.listening import Attended, Clock, Features, attended, listen
 from regard.outputs.text.transcribe_settings import SoundSettings, SpeechDecodingSettings
 from regard.outputs.text.transcript import Heard, Transcript, in_order

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from regard.errors import CallError, nearest
-from regard.job import Prediction
+from regard.old_job import Prediction
 
 PAUSE, WIDEST = 0.6, 42  # a subtitle ends at so long a pause (seconds) or so many characters
 

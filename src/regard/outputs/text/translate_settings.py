@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.inputs.text.settings import PairDataSettings
-from regard.outputs.text.model_settings import RecurrentSettings, TransformerSettings
 from regard.outputs.text.settings import DecodingSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 

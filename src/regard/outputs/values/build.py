@@ -13,13 +13,13 @@ from regard.models.forecaster import (
     RecurrentSeriesDecoder,
     TransformerSeriesDecoder,
 )
-from regard.outputs.text.build import build_score
 from regard.outputs.values.settings import (
     ModelSettings,
     PatchForecasterSettings,
     RecurrentForecasterSettings,
     TransformerForecasterSettings,
 )
+from regard.parts import build_score
 
 
 def build_forecaster(s: ModelSettings, lay: Layout) -> Forecaster:

@@ -22,9 +22,9 @@ from regard.inputs.series.prepare import Fitted, PreparedSeries, load_panel, oth
 from regard.inputs.series.series import Series
 from regard.inputs.series.times import labels
 from regard.inputs.series.windows import Layout, WindowBatches, Windows
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord, heat_map
 from regard.models.forecaster import Forecaster
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.values import looking as forecast_looking
 from regard.outputs.values.baselines import Linear
 from regard.outputs.values.build import build_forecaster

@@ -14,9 +14,9 @@ from regard.attention import Trace
 from regard.inputs.series.prepare import Fitted
 from regard.inputs.series.series import Panel
 from regard.inputs.series.windows import Windows
-from regard.job import Scores
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster
+from regard.old_job import Scores
 from regard.outputs.values.baselines import Linear, baselines
 
 PERIODS = 5

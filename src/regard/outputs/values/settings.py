@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from regard.outputs.text.model_settings import ScoreName
 from regard.settings.base import Settings
+from regard.settings.model import ScoreName
 from regard.settings.recipe import Recipe
 
 Calendar = Literal["hour", "weekday", "monthday", "yearday"]

@@ -18,22 +18,22 @@ from regard.attention import Trace
 from regard.data.check_report import CheckReport
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError
-from regard.inputs.text.encoder_settings import EncoderSettings, PretrainedSettings
 from regard.inputs.text.pair_check import check
 from regard.inputs.text.pair_prepare import PreparedPairs, prepare
 from regard.inputs.text.splits import pair_source
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord, Axis, Token, record
 from regard.look.methods.rollout import rollout
+from regard.look.of_model import evaluating
 from regard.metrics.retrieval import retrieval
 from regard.models.embedder import Embedder
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.text import scoring
-from regard.outputs.text.build import build_encoder
-from regard.outputs.text.looking import evaluating
 from regard.outputs.text.search import in_groups
 from regard.outputs.vector.contrast_batches import ContrastBatches
 from regard.outputs.vector.encode_settings import EncodeRecipe
+from regard.parts import build_encoder
 from regard.pretrained import encoder, keep_settings, kept_settings
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.recipe import Recipe
 
 QUICK = 1000  # validation pairs that are told apart while training goes on

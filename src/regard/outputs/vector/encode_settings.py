@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.inputs.text.encoder_settings import EncoderSettings, PretrainedSettings
 from regard.inputs.text.settings import PairDataSettings
 from regard.settings.base import Settings
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.recipe import Recipe
 
 

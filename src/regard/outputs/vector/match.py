@@ -24,10 +24,9 @@ from regard.inputs.image.pictures import name_of, read_inputs
 from regard.inputs.image.prepare import form_of
 from regard.inputs.image.store import PictureStore
 from regard.inputs.text.body_settings import PretrainedTextSettings
-from regard.inputs.text.encoder_settings import EncoderSettings
-from regard.job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.look import AttentionRecord
 from regard.models.two_towers import TwoTowers
+from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
 from regard.outputs.labels.classify import Classified
 from regard.outputs.text import caption_check
 from regard.outputs.text.caption_check import estimates, nothing
@@ -45,6 +44,7 @@ from regard.outputs.vector.match_build import build_two_towers, tower_encoder
 from regard.outputs.vector.match_settings import MatchRecipe
 from regard.outputs.vector.match_vectors import Vectors
 from regard.pretrained import encoder, keep_settings, kept_settings
+from regard.settings.encoder import EncoderSettings
 from regard.settings.recipe import Recipe
 
 QUICK = 500  # validation pictures that are told apart while training goes on

@@ -4,14 +4,14 @@ from regard.data.tokens import Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.inputs.image.pictures import build_body, colors
 from regard.inputs.image.store import PictureStore
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.pooling import AttentionPooling, Pooling
 from regard.layers.transformer import Block
 from regard.models.two_towers import Tower, TwoTowers
 from regard.outputs.labels.text_body import build_text_body
-from regard.outputs.text.build import build_score
 from regard.outputs.text.captioned import frozen
 from regard.outputs.vector.match_settings import MatchRecipe
+from regard.parts import build_score
+from regard.settings.encoder import EncoderSettings
 
 
 def tower_encoder(recipe: MatchRecipe, train: PictureStore | None, *, pretrained: bool = False) -> PictureEncoder:

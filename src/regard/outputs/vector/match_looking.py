@@ -26,16 +26,16 @@ from regard.data.tokens import Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, nearest
 from regard.inputs.text.labeled_batches import Frame
-from regard.job import Picture
 from regard.layers.pooling import AttentionPooling
 from regard.look import Attention, AttentionRecord, Axis, Token, axis
 from regard.look.card import normalized
 from regard.look.methods.rollout import rollout
+from regard.look.of_model import evaluating
 from regard.models.two_towers import Tower, TwoTowers
+from regard.old_job import Picture
 from regard.outputs.labels.classify_image_looking import over_picture
 from regard.outputs.labels.classify_looking import placed, text_axis, with_heads
 from regard.outputs.text.caption_looking import filmstrips
-from regard.outputs.text.looking import evaluating
 
 METHODS = ("raw", "rollout", "leave-one-out")
 POOLING = "pooling.attention"

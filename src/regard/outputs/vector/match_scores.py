@@ -13,9 +13,9 @@ from regard.inputs.image.batches import Sight
 from regard.inputs.image.prepare import form_of, picture_columns, store_of
 from regard.inputs.image.sources import PictureSource
 from regard.inputs.image.store import Kept, PictureStore
-from regard.job import Scores
 from regard.metrics.retrieval import AT, blind_recall, ranks, recall
 from regard.models.two_towers import TwoTowers
+from regard.old_job import Scores
 from regard.outputs.text.captioned import skipped
 from regard.outputs.vector.match_batches import MatchBatches
 from regard.outputs.vector.match_vectors import Vectors

@@ -8,8 +8,8 @@ from pydantic import Field
 from regard.inputs.image.settings import fits
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.outputs.text.caption_settings import CaptionDataSettings, PictureEncoderSettings
-from regard.outputs.text.model_settings import ScoreName
 from regard.settings.base import Settings
+from regard.settings.model import ScoreName
 from regard.settings.recipe import Recipe
 
 LABEL = "{}"  # where a template has the label

@@ -14,8 +14,8 @@ from regard.inputs.image.pictures import read_inputs, regions_of
 from regard.inputs.image.prepare import form_of
 from regard.inputs.text.body_settings import RecurrentTextSettings
 from regard.inputs.text.labeled_batches import Frame
+from regard.look.of_model import evaluating
 from regard.models.two_towers import TwoTowers
-from regard.outputs.text.looking import evaluating
 from regard.outputs.text.search import in_groups
 from regard.outputs.vector.match_settings import LABEL, MatchRecipe
 

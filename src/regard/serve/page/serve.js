@@ -45,8 +45,8 @@ function fitToModel() {
   const model = chosenModel();
   part("typed").hidden = takesFile();
   part("sent").hidden = !takesFile();
-  part("record").hidden = model?.takes !== "audio" || !navigator.mediaDevices;
-  part("what").textContent = model?.takes === "audio" ? "Recording" : "Picture";
+  part("record").hidden = model?.takes !== "sound" || !navigator.mediaDevices;
+  part("what").textContent = model?.takes === "sound" ? "Recording" : "Picture";
   fields.file.accept = takesFile() ? `${model.takes}/*` : "";
   part("history").hidden = !model?.history;
 }

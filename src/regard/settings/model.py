@@ -36,6 +36,10 @@ class RecurrentSettings(Settings):
         False, description="feed the last attended vector into the next step; query=current only"
     )
     score: ScoreName = Field("additive", description="how a query is held against a key; attention only")
+    gate: bool = Field(False, description="a gate on what attention brings, so that the decoder can look away")
+    doubly_stochastic: float = Field(
+        0.0, ge=0, description="weight of the penalty for inputs whose attention over all words does not sum to one"
+    )
     width: int = Field(256, ge=1, description="width of states and annotations (each direction has half)")
     embedding: int = Field(256, ge=1, description="width of the word vectors")
     encoder_layers: int = Field(1, ge=1, description="depth of the encoder")
@@ -45,12 +49,16 @@ class RecurrentSettings(Settings):
         "none",
         description="share word vectors with the output layer: the decoder's, or the source's too",
     )
+    output_bias: bool = Field(False, description="whether the output layer has a bias for each word")
     dropout: float = Field(0.2, ge=0, lt=1, description="share of activations dropped in training")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all words in the loss")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.input_feeding and not (self.context == "attention" and self.query == "current"):
             yield "input_feeding", "needs context=attention and query=current"
+        for name in ("gate", "doubly_stochastic"):
+            if getattr(self, name) and self.context != "attention":
+                yield name, "needs context=attention"
         if self.bidirectional and self.width % 2:
             yield "width", "must be even, as each direction of the encoder has half of it"
 

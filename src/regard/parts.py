@@ -1,4 +1,8 @@
-"""Settings into modules: the one place where names of a recipe become classes."""
+"""Settings into modules that inputs and outputs share: where names of a recipe become classes."""
+
+from typing import Any
+
+from torch import nn
 
 from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, RelativeBias, Rotary, Score, Sinusoidal
 from regard.catalog import SCORES, find
@@ -6,20 +10,32 @@ from regard.decoders.recurrent import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
-from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.text.model_settings import RecurrentSettings, ScoreName, TransformerSettings
+from regard.settings.encoder import EncoderSettings
+from regard.settings.model import RecurrentSettings, ScoreName, TransformerSettings
 
 
 def build_seq2seq(settings: RecurrentSettings | TransformerSettings, source: int, target: int) -> Seq2Seq:
-    """The model of a text-to-text recipe, for vocabularies of `source` and `target` entries."""
-    build = _recurrent if isinstance(settings, RecurrentSettings) else _transformer
-    encoder, decoder = build(settings, source, target)  # pyright: ignore[reportArgumentType]
-    bias = isinstance(settings, TransformerSettings) and settings.output_bias
-    return Seq2Seq(encoder, decoder, tie=settings.tied, bias=bias, label_smoothing=settings.label_smoothing)
+    """A text-to-text model, for vocabularies of `source` and `target` entries."""
+    encoder = text_encoder(settings, source)
+    decoder = text_decoder(settings, target, encoder)
+    return Seq2Seq(
+        encoder, decoder,
+        tie=settings.tied, bias=settings.output_bias, label_smoothing=settings.label_smoothing,
+    )  # fmt: skip
+
+
+def text_decoder(
+    s: RecurrentSettings | TransformerSettings, vocabulary: int, encoder: nn.Module
+) -> RecurrentDecoder | TransformerDecoder:
+    """What writes text over the memory of any encoder."""
+    if isinstance(s, TransformerSettings):
+        return transformer_decoder(s, vocabulary)
+    widths = {name: int(getattr(encoder, name)) for name in ("memory_width", "summary_width")}
+    return recurrent_decoder(s, vocabulary, **widths)
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
@@ -58,7 +74,7 @@ def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
 
 
 def recurrent_decoder(
-    s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int, gated: bool = False
+    s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int
 ) -> RecurrentDecoder:
     """The decoder of a recurrent model, for whatever encodes into a memory of these widths."""
     attends = s.context == "attention"
@@ -67,7 +83,7 @@ def recurrent_decoder(
         memory_width=memory_width, summary_width=summary_width,
         context=s.query if attends else s.context,  # pyright: ignore[reportArgumentType]
         score=build_score(s.score, s.width, memory_width, s.width) if attends else None,
-        input_feeding=s.input_feeding, gated=gated, cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
+        input_feeding=s.input_feeding, gated=s.gate, cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
     )  # fmt: skip
 
 
@@ -111,20 +127,18 @@ def final_norm(s: TransformerSettings) -> NormKind | None:
     return s.norm if s.norm_first else None
 
 
-def _recurrent(s: RecurrentSettings, source: int, target: int) -> tuple[RecurrentEncoder, RecurrentDecoder]:
-    encoder = RecurrentEncoder(
-        Embedding(source, s.embedding, dropout=s.dropout), s.width,
-        cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout,
+def text_encoder(s: Any, vocabulary: int, *, pad: int = 0) -> nn.Module:
+    """What reads a text into a memory, for a vocabulary of so many entries of which `pad` is none."""
+    if isinstance(s, TransformerSettings):
+        blocks = transformer_blocks(s, s.encoder_layers, decoder=False)
+        return TransformerEncoder(_embedding(s, vocabulary), blocks, final_norm=final_norm(s))
+    if isinstance(s, EncoderSettings):
+        return build_encoder(s, vocabulary, pad=pad)
+    depth = s.encoder_layers if isinstance(s, RecurrentSettings) else s.layers
+    return RecurrentEncoder(
+        Embedding(vocabulary, s.embedding, dropout=s.dropout), s.width,
+        cell=s.cell, depth=depth, bidirectional=s.bidirectional, dropout=s.dropout,
     )  # fmt: skip
-    decoder = recurrent_decoder(s, target, memory_width=encoder.memory_width, summary_width=encoder.summary_width)
-    return encoder, decoder
-
-
-def _transformer(s: TransformerSettings, source: int, target: int) -> tuple[TransformerEncoder, TransformerDecoder]:
-    encoder = TransformerEncoder(
-        _embedding(s, source), transformer_blocks(s, s.encoder_layers, decoder=False), final_norm=final_norm(s)
-    )
-    return encoder, transformer_decoder(s, target)
 
 
 def _embedding(s: TransformerSettings, vocabulary: int) -> Embedding:

@@ -1,0 +1,145 @@
+"""Examples: inputs and what is to come out of them, one split on disk, and the batches that training reads.
+
+Whatever the kinds are, an example is an input and a target that is written as ids: tokens of a text, or the classes of
+labels. An input's folder brings the one, an output's vocabulary the other, and what is below is the same for all.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from queue import Full, Queue
+from threading import Event, Thread
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.batches import PlannedBatches
+from regard.data.read_report import Tally
+
+T = TypeVar("T")
+S = TypeVar("S")
+AHEAD = 4  # batches that are ready before they are asked for
+
+
+class Example(NamedTuple):
+    """An input as a person would give it, and the texts that would be right; `gold` is what else its corpus knows."""
+
+    input: Any
+    texts: tuple[str, ...]
+    gold: Any = None
+
+
+@dataclass(frozen=True)
+class Batch(Generic[S]):
+    """What an encoder reads, and what a loss is taken against."""
+
+    source: S
+    target: Tensor
+
+    def to(self, device: torch.device | str) -> "Batch[S]":
+        source: Any = self.source
+        return Batch(source.to(device), self.target.to(device, non_blocking=True))
+
+
+class Examples(ABC):
+    """One split. Rows are numbered; an input may stand in several of them, with another target in each."""
+
+    name: str  # of the file, for reports
+    counts: Tally  # what was read, and what could not be used
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """How many vectors each input becomes, and how many ids its target has."""
+
+    @abstractmethod
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
+        """What an encoder reads of these rows, changed for training as this epoch wants it."""
+
+    @abstractmethod
+    def target(self, row: int) -> NDArray[Any]:
+        """The ids of a target, its end token included."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """Tells whether two splits hold the same."""
+
+    @abstractmethod
+    def examples(self, most: int) -> list[Example]:
+        """The first so many inputs, each once, with all their texts."""
+
+
+class ExampleBatches(PlannedBatches[Batch[Any]]):
+    """`collate` makes what a loss wants of the targets of a batch; of none at all, a row that counts nothing."""
+
+    def __init__(
+        self,
+        examples: Examples,
+        collate: Callable[[Sequence[NDArray[Any]]], Tensor],
+        max_tokens: int,
+        *,
+        seed: int = 0,
+        ahead: bool = False,
+    ) -> None:
+        """`ahead`: batches are made by a thread while the model works."""
+        self._examples, self._collate, self._ahead = examples, collate, ahead
+        super().__init__(*examples.lengths(), max_tokens, seed=seed)
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch[Any]]:
+        if not 0 <= rank < world:
+            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
+        batches = (self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
+        return made_ahead(batches) if self._ahead else batches
+
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> Batch[Any]:
+        if not len(rows):  # a process without a share: one input, and nothing to say of it
+            return Batch(self._examples.source(np.zeros(1, np.int64), epoch), self._collate([]))
+        targets = [self._examples.target(int(row)) for row in rows]
+        return Batch(self._examples.source(rows, epoch), self._collate(targets))
+
+    def in_order(self) -> Iterator[tuple[NDArray[np.int64], Batch[Any]]]:
+        """Every row once, with its number: for scores."""
+        for rows in self.plan(0):
+            yield rows, self.batch(rows)
+
+
+def made_ahead(items: Iterator[T], most: int = AHEAD) -> Iterator[T]:
+    """The same items, made by a thread while the last one is in use. Numpy, Pillow and torch let it run beside them."""
+    queue: Queue[tuple[bool, Any]] = Queue(most)
+    stop = Event()
+
+    def put(item: tuple[bool, Any]) -> None:
+        while not stop.is_set():
+            try:
+                return queue.put(item, timeout=0.1)
+            except Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in items:
+                put((True, item))
+                if stop.is_set():
+                    return
+            put((False, None))
+        except BaseException as problem:  # raised again where the items are used
+            put((False, problem))
+
+    thread = Thread(target=work, daemon=True, name="regard-batches")
+    thread.start()
+    try:
+        while True:
+            more, item = queue.get()
+            if not more:
+                if item is not None:
+                    raise item
+                return
+            yield item
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,77 @@
+"""`Case`: one input and one output of a model, and how to ask about them. All that looking needs to know of a job.
+
+A job makes a case (its axes, and `ask`), and `look/of_model.py` makes a record of it by any of the methods. So a method
+is written once, for whatever comes in and whatever comes out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.role import Role
+from regard.look.axis import Axis
+from regard.look.records import Attention, Kind
+
+Parts = frozenset[int]  # of an input: numbers of what is left out of it
+WHOLE: Parts = frozenset()
+
+
+class Table(NamedTuple):
+    """The weights of one attention, H Q K, as a method has them."""
+
+    name: str
+    role: Role
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    model     what is traced
+    ask       for each of N sets of parts, what the model thinks of every step of the output (log p, a cosine or a
+              number) when it is given the input without them: N T, with gradients where torch has them on
+    axes      of the tables, by name; `rows` and `columns` name those of methods that ask about the whole model
+    parts     where what can be left out of the input stands on the axis `columns`
+    vectors   the module whose outputs are the vectors of the input, for its gradients; None: there are none
+    gather    input × gradient, as `vectors` gave them (N …, a list of its calls) → N P, the sum of each part
+    place     which of the tables are shown, and between which axes
+    number    steps are numbers, not log-probabilities: any change of them counts, also for the better
+    offset    the row of a decoder's table that belongs to the first step
+    each, row   rows of a batch for each input that is asked about, and which of them is looked at
+    """
+
+    model: nn.Module
+    ask: Callable[[Sequence[Parts]], Float[Tensor, "N T"]]
+    axes: Mapping[str, Axis]
+    parts: Sequence[int] = ()
+    vectors: nn.Module | None = None
+    gather: Callable[[Sequence[np.ndarray]], Float[np.ndarray, "N P"]] | None = None
+    place: "Callable[[Case, Sequence[Table]], list[Attention]] | None" = None
+    rows: str = "target"
+    columns: str = "source"
+    number: bool = False
+    offset: int = 0
+    each: int = 1
+    row: int = 0
+
+
+def by_role(case: Case, tables: Sequence[Table]) -> list[Attention]:
+    """An encoder's tables stand between the input and itself, a decoder's between what is written and what was read
+    before it, cross-attention between what is written and the input.
+
+    A class token that the encoder put before the regions of its input is not shown; nor is attention inside the
+    encoder over something else than what the axis names.
+    """
+    found = []
+    for name, role, weights in tables:
+        kind: Kind = "cross" if role.kind == "pooling" else role.kind  # pyright: ignore[reportAssignmentType]
+        rows, columns = {"encoder": ("source", "source"), "decoder": ("target", "read")}.get(kind, ("target", "source"))
+        if kind == "encoder" and weights.shape[-1] == len(case.axes[columns]) + 1:
+            weights = weights[:, 1:, 1:]
+        if kind != "encoder" or weights.shape[-1] == len(case.axes[columns]):
+            found.append(Attention(name, kind, role.layer, weights, rows, columns))
+    return found

@@ -1,0 +1,36 @@
+"""A record as a picture for the report of a run: a heat map of words, a filmstrip over a picture, lines under sound."""
+
+from base64 import b64encode
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from regard.errors import CallError
+from regard.look.draw import save
+from regard.look.records import AttentionRecord
+from regard.look.svg import heat_map
+
+WIDEST = 160  # columns of a heat map
+
+
+class Picture(NamedTuple):
+    """Something for the report of a run, or the page of its scores. `html` is put in as it is."""
+
+    title: str
+    html: str
+    note: str = ""
+
+
+def picture_of(record: AttentionRecord, right: str = "") -> Picture:
+    """Where a model looked. `right`: what it should have said, if that is known."""
+    matrix = record.matrix()
+    title = f"{record.input} → {record.output}" if record.output else record.input
+    note = f"{matrix.title}; method: {record.method}." + (f" Right would be: {right}." if right else "")
+    if matrix.columns.image is not None:
+        with TemporaryDirectory(prefix="regard-look-") as folder:
+            file = save(record, Path(folder) / "strip.png", view="overlay")
+            data = b64encode(file.read_bytes()).decode()
+        return Picture(title, f'<img alt="attention over the picture" src="data:image/png;base64,{data}">', note)
+    if len(matrix.columns) > WIDEST or len(matrix.rows) > WIDEST:
+        raise CallError("too wide for a report")
+    return Picture(title, heat_map(matrix.weights, matrix.rows.labels, matrix.columns.labels, record.output), note)

@@ -1,0 +1,223 @@
+"""What comes out. Each kind is a folder beside this file, and an `Output` in it; it works with any input it is given.
+
+    Memory → (a decoder or a head) → loss                              training
+    Memory → (a decoder or a head) → what it says → text, scores       prediction
+
+What is here by default serves every output whose targets are written as ids (tokens of a text, classes); an output with
+targets of another kind (spans, numbers, pictures) brings its own examples and batches.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.cost.units import count
+from regard.data.check_report import CheckReport
+from regard.data.examples import Example, ExampleBatches
+from regard.data.tables import Role
+from regard.errors import CallError
+from regard.inputs.base import Input, Vocabulary
+from regard.look.case import Case
+from regard.look.records import AttentionRecord, Head
+from regard.metrics.alignment import Gold
+from regard.outputs.result import Picture, Prediction, Scores
+from regard.settings.recipe import Recipe
+
+I = TypeVar("I", bound=Input)  # noqa: E741 (the field writes I)
+M = TypeVar("M", bound=nn.Module)
+R = TypeVar("R", bound=Recipe)
+
+
+@dataclass(frozen=True)
+class LookOptions:
+    """What somebody wants to look at. An output refuses what it does not have."""
+
+    output: Any = None  # the output that is looked at; None: the model's own
+    method: str = "raw"  # one of regard.look.methods.METHODS
+    gold: Gold | None = None
+    layer: int | None = None  # evidence is about this layer and this head
+    head: Head = "mean"
+    name: str = ""  # of the model
+    prefix: str = ""  # what the model's own output begins with
+
+
+@dataclass(frozen=True)
+class Told:
+    """An output that is looked at: as the model has it (ids, classes, codes), as text, and what it was ranked by."""
+
+    target: Any
+    text: str
+    score: float | None = None
+
+
+class Output(ABC, Generic[R, I, M]):
+    """Of one recipe. `input` is what the same recipe reads; `prepare` (training) or `restore` (prediction) comes first.
+
+    What is learned from data (a vocabulary, scales) stays here; the model is given to whoever needs it.
+    """
+
+    takes_prefix: ClassVar[bool] = False  # whether what it says can be made to begin in some way
+    writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
+    takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
+    takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
+
+    def __init__(self, recipe: R, input: I) -> None:
+        self.recipe, self.input = recipe, input
+
+    # -------------------------------------------------------------------------------------------------------- targets
+    def with_recipe(self, recipe: R, input: I) -> Self:
+        """The same with what was prepared or restored, under a changed recipe."""
+        changed = copy(self)
+        changed.recipe, changed.input = recipe, input
+        return changed
+
+    @property
+    def key(self) -> Any:
+        """What the vocabulary of targets depends on beside their texts; None: on nothing, it is there."""
+        return None
+
+    def learn(self, texts: Iterable[str]) -> Vocabulary:
+        """The vocabulary of targets, from those of the training data; as it is, if it was learned before."""
+        raise CallError("this output learns nothing from texts")
+
+    def load(self, written: str) -> Vocabulary:
+        """The vocabulary as its `to_json` wrote it."""
+        raise CallError("this output learns nothing from texts")
+
+    def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
+        """What the loss is taken against; of no target at all, a row that counts nothing."""
+        raise CallError("this output has batches of its own")
+
+    def save(self, folder: Path) -> None:
+        """What was learned."""
+
+    def restore(self, folder: Path) -> None:
+        """The inverse of `save`."""
+
+    # ------------------------------------------------------------------------------------------------------- training
+    def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Any]:
+        """The splits there are, train and valid at least, and all that the data decides."""
+        return self.input.prepare(cache, self, strict=strict)
+
+    def check(self, splits: dict[Role, Any]) -> CheckReport:
+        """What is wrong with data that was prepared with `strict=False`."""
+        return self.input.check(splits, self.vocabulary)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """That of the targets."""
+        raise CallError("this output learns nothing from texts")
+
+    def batches(self, split: Any, max_tokens: int, *, seed: int = 0) -> Any:
+        return ExampleBatches(split, self.collate, max_tokens, seed=seed, ahead=self.input.ahead)
+
+    @abstractmethod
+    def build(self) -> M:
+        """The model, untrained; `forward(batch)` gives its loss."""
+
+    def estimates(self, model: nn.Module, splits: dict[Role, Any]) -> dict[str, str]:
+        """What the model will cost on this data. It is on the meta device: nothing is computed."""
+        trained = sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
+        frozen = sum(weights.numel() for weights in model.parameters()) - trained
+        plan = self.batches(splits["train"], self.recipe.training.max_tokens)
+        return {
+            "parameters": count(trained) + (f", and {count(frozen)} that are frozen" if frozen else ""),
+            "batches in an epoch": f"{plan.len_epoch(0):,}",
+        }
+
+    @abstractmethod
+    def quick(self, model: M, valid: Any) -> dict[str, float]:
+        """Scores of some of the validation data beside the loss, while training goes on."""
+
+    def some(self, valid: Any, most: int) -> list[Example]:
+        """Validation examples to show; always the same."""
+        examples = valid.examples(QUICK)
+        start = max(0, (len(examples) - most) // 2)
+        return examples[start : start + most]
+
+    def sample(self, model: M, example: Example) -> str:
+        """Something to show while training."""
+        (found,) = self.predict(model, [example.input])
+        return f"{found.input}\n→ {found.text}\n= {' | '.join(example.texts)}"
+
+    def pictures(self, model: M, valid: Any) -> list[Picture]:
+        """What the report of a run shows beside its curves and what it looked at."""
+        return []
+
+    # ----------------------------------------------------------------------------------------------------- prediction
+    @abstractmethod
+    def predict(
+        self, model: M, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
+    ) -> list[Prediction]: ...
+
+    def stream(self, model: M, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
+        """`tell(token, text so far)` while it is written. It may raise, which ends the work."""
+        raise CallError("this model writes nothing that could be streamed")
+
+    def score(self, model: M, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Prediction]:
+        """How probable the model finds given outputs."""
+        raise CallError("what this model says cannot be scored; regard evaluate holds it against data")
+
+    def given(self, words: Sequence[str]) -> list[Any]:
+        """What words that name an output stand for; see `takes_files`."""
+        return list(words)
+
+    # --------------------------------------------------------------------------------------------------------- looking
+    @abstractmethod
+    def tell(self, model: M, one: Any, options: LookOptions) -> list[Told]:
+        """The outputs that are looked at: the given one, or the model's own and its runners-up, best first."""
+
+    @abstractmethod
+    def case(self, model: M, one: Any, told: Told) -> Case:
+        """All that looking needs to know of one input and one output."""
+
+    def gold(self, example: Example) -> Gold | None:
+        """Gold links of a validation example, where its corpus knows them."""
+        return None
+
+    def looked(self, record: AttentionRecord, told: Told) -> AttentionRecord:
+        """A last word on a record of ours."""
+        return record
+
+    # ------------------------------------------------------------------------------------------------------ evaluation
+    @abstractmethod
+    def evaluate(self, model: M, *, alignments: bool = False) -> Scores:
+        """Scores on the test data."""
+
+    # ----------------------------------------------------------------------------------------------------------- help
+    def refuse(self, *, prefix: str = "", attention: bool = False, alignments: bool = False) -> None:
+        """Says what an output that is not a text cannot do."""
+        if prefix:
+            raise CallError(f"prefix={prefix!r}: what this model says does not begin with a text")
+        if attention:
+            raise CallError("this output is not aligned with its input; `look` shows what the model looked at")
+        if alignments:
+            raise CallError("there are no words here that could be aligned: leave alignments out")
+
+
+QUICK = 200  # validation examples that are decoded while training goes on
+
+
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+@torch.inference_mode()
+def mean_loss(model: nn.Module, batches: Any) -> dict[str, float]:
+    """The loss, and the share that was right where a model counts it, over one epoch of batches."""
+    device = device_of(model)
+    total, count_, correct, counted = 0.0, 0, 0, False
+    for batch in batches.epoch(0):
+        found = model(batch.to(device))
+        total, count_ = total + float(found.total), count_ + int(found.count)
+        if found.correct is not None:
+            correct, counted = correct + int(found.correct), True
+    scores = {"loss": total / max(1, count_)}
+    return scores | ({"accuracy": correct / max(1, count_)} if counted else {})

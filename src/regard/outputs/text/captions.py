@@ -1,0 +1,61 @@
+"""What a caption has beside other texts: several references, and nouns whose boxes may be known."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.data.examples import Example
+from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
+from regard.metrics.text import exact_match
+from regard.models.seq2seq import Seq2Seq
+from regard.outputs.result import Scores
+from regard.outputs.text.attended import attended
+from regard.outputs.text.caption_settings import CaptionRecipe
+from regard.outputs.text.output import TextOutput
+
+
+class Captions(TextOutput[CaptionRecipe, Any]):
+    def quick_scores(self, said: Sequence[str], examples: Sequence[Example]) -> dict[str, float]:
+        references = [example.texts for example in examples]
+        return {"bleu4": caption_bleu(said, references)["bleu4"], "exact_match": _exact(said, references)}
+
+    def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
+        """BLEU-1 to 4, CIDEr-D and exact match against all references; the pointing game, where boxes are known."""
+        self.refuse(alignments=alignments)
+        references = [example.texts for example in examples]
+        values = {**caption_bleu(said, references), "cider": cider(said, references)}
+        values |= {"exact_match": _exact(said, references), "pictures": float(len(examples))}
+        return Scores(values | self._pointing_game(model, examples), {"words": SIGNATURE})
+
+    def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
+        """How often the most attended region lies in the box of what the noun names, in percent.
+
+        A reference caption is forced through the model; of each noun the middle of the region with the largest weight
+        (the mean over heads and layers) has to lie in its box. `pointing_uniform` is the chance of a blind pick.
+        """
+        boxed = [example for example in examples if example.gold]
+        items = [self.input.read(example.input) for example in boxed]
+        looked = attended(model, self.input, items, [self.tokenizer.encode(example.texts[0]) for example in boxed])
+        if not looked or not looked[0].weights:
+            return {}
+        source = self.input.axis(items[0])
+        (rows, columns), (height, width) = source.grid, source.image.shape[:2]
+        row, column = np.divmod(np.arange(rows * columns), columns)
+        down, right = (row + 0.5) * height / rows, (column + 0.5) * width / columns
+        hits, chances = [], []
+        for example, seen in zip(boxed, looked, strict=True):
+            of_word = [span.word for span in self.tokenizer.spans(example.texts[0])]
+            for noun in example.gold[0]:
+                top, left, bottom, end = noun.box
+                inside = (down >= top) & (down < bottom) & (right >= left) & (right < end)
+                last = max(place for place, word in enumerate(of_word) if word == noun.word)
+                hits.append(bool(inside[seen.mean[last].argmax()]))
+                chances.append(inside.mean())
+        return {"pointing": 100 * float(np.mean(hits)), "pointing_uniform": 100 * float(np.mean(chances))}
+
+
+def _exact(said: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """In percent; case and punctuation do not count, as for BLEU."""
+    plain = [[" ".join(plain_words(text)) for text in given] for given in references]
+    return exact_match([" ".join(plain_words(text)) for text in said], plain)

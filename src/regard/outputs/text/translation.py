@@ -1,0 +1,151 @@
+"""What a translation has beside other texts: BLEU by length, gold alignments, unknown words put in from the source."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.corpora import PREFIX, load
+from regard.data.examples import Example
+from regard.data.kinds import SPECIALS, UNK
+from regard.data.tokens import Span
+from regard.decoding.protocol import Hypothesis
+from regard.decoding.unknown import replace_unknown
+from regard.errors import CallError
+from regard.inputs.text.input import TextInput, TextItem
+from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
+from regard.metrics.reading import alignment_report, argmax_links, merge_subwords, two_way_links
+from regard.metrics.text import bleu
+from regard.models.seq2seq import Seq2Seq
+from regard.outputs.result import Prediction, Scores
+from regard.outputs.text.attended import Attended, attended
+from regard.outputs.text.output import TextOutput
+from regard.outputs.text.text_scores import text_scores
+from regard.outputs.text.translate_settings import TranslateRecipe
+
+#: How links are read off weights; a decoder may look at a word's source one step late (`shifted`).
+READINGS: dict[str, tuple[Any, bool]] = {
+    "argmax": (argmax_links, False),
+    "argmax, shifted": (argmax_links, True),
+    "two-way": (two_way_links, False),
+    "two-way, shifted": (two_way_links, True),
+}
+
+
+class Translation(TextOutput[TranslateRecipe, TextInput]):
+    def quick_scores(self, said: Sequence[str], examples: Sequence[Example]) -> dict[str, float]:
+        return {"bleu": bleu(said, [example.texts[0] for example in examples]).score}
+
+    # ------------------------------------------------------------------------------------------------- unknown words
+    def needs_attention(self, found: Sequence[Sequence[Hypothesis]]) -> bool:
+        return self.recipe.decoding.replace_unknown and any(UNK in hypotheses[0].tokens for hypotheses in found)
+
+    def prediction(
+        self, one: Any, item: TextItem, hypotheses: list[Hypothesis], seen: Attended | None, attention: bool
+    ) -> Prediction:
+        found = super().prediction(one, item, hypotheses, seen, attention)
+        tokens = hypotheses[0].tokens
+        if seen is None or not seen.weights or UNK not in tokens or not self.recipe.decoding.replace_unknown:
+            return found
+        whole = self.tokenizer.decode(tokens, self._replacements(item, tokens, seen))
+        return replace(found, n_best=[replace(found.n_best[0], text=whole), *found.n_best[1:]])
+
+    def _replacements(self, item: TextItem, tokens: Sequence[int], seen: Attended) -> list[str]:
+        """For each unknown token of the output, the source word most attended to (PosUnk: arXiv:1410.8206)."""
+        spans = self.input.tokenizer.spans(item.text)
+        words = _words(spans)
+        whole = [item.text[spans[words[span.word][0]].start : spans[words[span.word][1] - 1].end] for span in spans]
+        marked = [SPECIALS[UNK] if token == UNK else "" for token in tokens]
+        found = replace_unknown(marked, torch.from_numpy(seen.mean), whole)
+        return [word for word, token in zip(found, tokens, strict=True) if token == UNK]
+
+    # ----------------------------------------------------------------------------------------------------- evaluation
+    def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
+        """BLEU, chrF, TER, exact match, BLEU by length (spelling: error rates); alignment error, if gold is known."""
+        sources, references = [one.input for one in examples], [one.texts[0] for one in examples]
+        scores = text_scores(sources, said, references)
+        if alignments or self._has_gold():
+            rows = self._alignment_errors(model, examples, self._gold(len(examples)))
+            scores.values.update(best(rows))
+            if alignments:
+                scores.details["alignment error by layer and head"] = rows
+        return scores
+
+    def _alignment_errors(
+        self, model: Seq2Seq, examples: Sequence[Example], gold: Sequence[Gold]
+    ) -> list[dict[str, Any]]:
+        """Of every layer and head, each by the reading that serves it best, and of the baselines.
+
+        The *references* are forced through the model, since it is their words that gold links.
+        """
+        items = [self.input.read(example.input) for example in examples]
+        looked = attended(model, self.input, items, [self.tokenizer.encode(example.texts[0]) for example in examples])
+        if not looked or not looked[0].weights:
+            return []
+        source, target = self.input.tokenizer, self.tokenizer
+        spans = [(_words(source.spans(one.input)), _words(target.spans(one.texts[0]))) for one in examples]
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for name, (links, shift) in READINGS.items():
+            words = [
+                {layer: merge_subwords(weights, *spans[n], shift=shift) for layer, weights in looked[n].weights.items()}
+                for n in range(len(examples))
+            ]
+            for row in alignment_report(words, gold, links):
+                read = {"layer": row.layer, "head": row.head, **asdict(row.score), "reading": name}
+                key = (row.layer, row.head)
+                if key not in found or read["aer"] < found[key]["aer"]:
+                    found[key] = read
+        return list(found.values())
+
+    def gold(self, example: Example) -> Gold | None:
+        data = self.recipe.data
+        if (data.valid or data.train) != f"{PREFIX}pocket":
+            return None
+        same = (pair for pair in load("pocket", "valid") if pair.source == example.input)
+        return next((Gold(frozenset(pair.alignment), frozenset(pair.possible)) for pair in same), None)
+
+    def _has_gold(self) -> bool:
+        data = self.recipe.data
+        return data.alignments is not None or (data.test or data.train) == f"{PREFIX}pocket"
+
+    def _gold(self, pairs: int) -> list[Gold]:
+        """The gold alignments of the test pairs, from data.alignments or from the corpus itself."""
+        data = self.recipe.data
+        if data.alignments is None:
+            if not self._has_gold():
+                raise CallError("there are no gold alignments of the test pairs: give data.alignments=FILE")
+            return [Gold(frozenset(p.alignment), frozenset(p.possible)) for p in load("pocket", "test")]
+        file = Path(data.alignments)
+        if not file.is_file():
+            raise CallError(f"data.alignments={file}: there is no such file")
+        found = read_naacl(file, pairs) if _is_naacl(file) else read_pharaoh(file)
+        if len(found) != pairs:
+            raise CallError(f"data.alignments={file} has {len(found)} sentences, but there are {pairs} test pairs")
+        return found
+
+
+def best(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The least alignment error of any head or mean, and the baselines, as scores."""
+    if not rows:
+        return {}
+    ours = [row["aer"] for row in rows if row["layer"] != "baseline"]
+    baselines = {f"aer_{row['head']}": row["aer"] for row in rows if row["layer"] == "baseline"}
+    return {"aer": min(ours), **baselines}
+
+
+def _is_naacl(file: Path) -> bool:
+    """NAACL lines begin with three numbers apart; Pharaoh lines have their numbers joined in pairs."""
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        first = next((line.split() for line in lines if line.strip()), [])
+    return len(first) >= 3 and all(word.isdigit() for word in first[:3])
+
+
+def _words(spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """The pieces (start, stop) of each word, in order."""
+    count = max((span.word for span in spans), default=-1) + 1
+    pieces: list[list[int]] = [[] for _ in range(count)]
+    for place, span in enumerate(spans):
+        pieces[span.word].append(place)
+    return [(places[0], places[-1] + 1) for places in pieces if places]
