@@ -34,6 +34,7 @@ class PreparedPairs:
     stores: dict[Role, PairStore]
 
 
+@runtime_checkable
 class Sources(Protocol):
     """The vocabulary of inputs: known before the data is read, or learned from it."""
 
