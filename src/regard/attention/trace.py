@@ -23,12 +23,11 @@ from contextvars import ContextVar, Token
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from regard.attention.role import Role
 from regard.attention.silence import shown_weights
+from regard.attention.traced_weights import TracedWeights
 
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
 
@@ -38,13 +37,12 @@ def tracing() -> "Trace | None":
     return _active.get()
 
 
-class Trace:
+class Trace(TracedWeights):
     def __init__(self, model: nn.Module | None = None, *, gradients: bool = False):
+        super().__init__()
         self._in_graph: dict[str, list[Tensor]] | None = {} if gradients else None
         self._names: dict[nn.Module, str] = {}
         self._used: set[str] = set()
-        self._kept: dict[str, list[Tensor]] = {}
-        self._modules: dict[str, nn.Module] = {}
         self._token: Token | None = None
         self._hook: RemovableHandle | None = None
         if model is not None:
@@ -85,43 +83,6 @@ class Trace:
             for name in self._in_graph
         }
 
-    @property
-    def names(self) -> list[str]:
-        """Every attention that ran, in the order in which they first did."""
-        self._require_something()
-        return list(self._kept)
-
-    def module(self, name: str) -> nn.Module:
-        """The attention of this name."""
-        return self._modules[name]
-
-    def role(self, name: str) -> Role:
-        """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
-        role = getattr(self._modules[name], "role", None)
-        return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
-
-    def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
-        """The weights of one attention, one tensor a call."""
-        self._require_something()
-        if name not in self._kept:
-            raise KeyError(f"no attention named {name!r} was traced; there are: {', '.join(self._kept)}")
-        return list(self._kept[name])
-
-    def __getitem__(self, name: str) -> Float[Tensor, "*b Q K"]:
-        """The weights of one attention; the steps of decoding joined along Q, with zero for keys not there yet."""
-        calls = self.calls(name)
-        rows = {weights.shape[:-2] for weights in calls}
-        if len(rows) > 1:
-            raise ValueError(
-                f"{name!r} was called with batches of different shapes {sorted(map(tuple, rows))}, which cannot be "
-                f"joined into one picture; take them one by one with calls({name!r})"
-            )
-        longest = max(weights.shape[-1] for weights in calls)
-        return torch.cat([F.pad(weights, (0, longest - weights.shape[-1])) for weights in calls], dim=-2)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._kept
-
     def _before_forward(self, module: nn.Module, inputs: object) -> None:
         # The hook is global: it also runs in other threads, and under traces nested within this one.
         if _active.get() is self and module not in self._names:
@@ -143,9 +104,3 @@ class Trace:
             unique = f"{name}#{number}"
         self._used.add(unique)
         return unique
-
-    def _require_something(self) -> None:
-        if not self._kept:
-            raise RuntimeError(
-                "nothing was traced: no attention of regard ran inside `with Trace() as seen:` in this thread"
-            )

@@ -19,8 +19,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.learned import Learned
 from regard.attention.memory import Memory
-from regard.attention.positions import Learned, Sinusoidal
+from regard.attention.sinusoidal import Sinusoidal
 from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.norm import NormKind, norm

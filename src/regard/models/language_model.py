@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Alibi, Learned, Rotary, Sinusoidal
-from regard.attention.positions import LearnedTextAndGrid
+from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.decoders.plain_steps import PlainState
 from regard.decoders.transformer import TransformerDecoder, TransformerState
 from regard.errors import CallError

@@ -1,0 +1,57 @@
+"""What a trace has seen: the weights of every attention that ran, by its name."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.role import Role
+
+
+class TracedWeights:
+    def __init__(self) -> None:
+        self._kept: dict[str, list[Tensor]] = {}
+        self._modules: dict[str, nn.Module] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Every attention that ran, in the order in which they first did."""
+        self._require_something()
+        return list(self._kept)
+
+    def module(self, name: str) -> nn.Module:
+        """The attention of this name."""
+        return self._modules[name]
+
+    def role(self, name: str) -> Role:
+        """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
+        role = getattr(self._modules[name], "role", None)
+        return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
+
+    def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
+        """The weights of one attention, one tensor a call."""
+        self._require_something()
+        if name not in self._kept:
+            raise KeyError(f"no attention named {name!r} was traced; there are: {', '.join(self._kept)}")
+        return list(self._kept[name])
+
+    def __getitem__(self, name: str) -> Float[Tensor, "*b Q K"]:
+        """The weights of one attention; the steps of decoding joined along Q, with zero for keys not there yet."""
+        calls = self.calls(name)
+        rows = {weights.shape[:-2] for weights in calls}
+        if len(rows) > 1:
+            raise ValueError(
+                f"{name!r} was called with batches of different shapes {sorted(map(tuple, rows))}, which cannot be "
+                f"joined into one picture; take them one by one with calls({name!r})"
+            )
+        longest = max(weights.shape[-1] for weights in calls)
+        return torch.cat([F.pad(weights, (0, longest - weights.shape[-1])) for weights in calls], dim=-2)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kept
+
+    def _require_something(self) -> None:
+        if not self._kept:
+            raise RuntimeError(
+                "nothing was traced: no attention of regard ran inside `with Trace() as seen:` in this thread"
+            )
