@@ -12,7 +12,7 @@ from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTe
 from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
-from regard.models.classifier import WordDropout
+from regard.layers.word_dropout import WordDropout
 from regard.outputs.text.build import build_encoder, build_score
 
 TextBodySettings = RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings

@@ -10,8 +10,8 @@ from regard.data.tokens import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding
-from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.settings import RecurrentReaderSettings
 from regard.outputs.text.build import build_encoder, build_score
 

@@ -28,8 +28,8 @@ from regard.look.card import normalized
 from regard.look.methods import METHODS
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.rollout import rollout
-from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.reading import Ask, Texts
 from regard.outputs.text.looking import evaluating
 

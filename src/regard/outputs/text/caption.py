@@ -26,7 +26,7 @@ from regard.job import PLAIN, Alignment, Output, Picture, Prediction, Scores, Wi
 from regard.look import AttentionRecord
 from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
 from regard.metrics.text import exact_match
-from regard.models.vision import Captioner
+from regard.models.captioner import Captioner
 from regard.outputs.text import caption_check, caption_looking
 from regard.outputs.text.caption_build import build_captioner, picture_encoder
 from regard.outputs.text.caption_check import estimates, nothing

@@ -4,7 +4,7 @@ from regard.encoders.image_input import PictureEncoder
 from regard.inputs.image.pictures import build_body, colors
 from regard.inputs.image.settings import EfficientNetSettings
 from regard.inputs.image.store import PictureStore
-from regard.models.vision import Captioner
+from regard.models.captioner import Captioner
 from regard.outputs.text.build import recurrent_decoder, transformer_blocks, transformer_decoder
 from regard.outputs.text.caption_settings import CaptionRecipe, RecurrentCaptionerSettings
 

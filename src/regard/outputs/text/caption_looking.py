@@ -18,14 +18,14 @@ from torch import Tensor
 from regard.attention import Trace
 from regard.data.kinds import END, START
 from regard.data.tokens import Tokenizer
-from regard.decoders.recurrent import RecurrentDecoder
+from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError
 from regard.inputs.image.store import PictureStore
 from regard.job import Picture
 from regard.look import Attention, AttentionRecord, axis, save
 from regard.look.methods.rollout import decoder_rollout, rollout
-from regard.models.vision import Captioner
+from regard.models.captioner import Captioner
 from regard.outputs.text.looking import evaluating
 
 METHODS = ("raw", "rollout")
