@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
+from regard.attention.module_names import ModuleNames
 from regard.attention.silence import shown_weights
 from regard.attention.traced_weights import TracedWeights
 
@@ -41,12 +42,11 @@ class Trace(TracedWeights):
     def __init__(self, model: nn.Module | None = None, *, gradients: bool = False):
         super().__init__()
         self._in_graph: dict[str, list[Tensor]] | None = {} if gradients else None
-        self._names: dict[nn.Module, str] = {}
-        self._used: set[str] = set()
+        self._names = ModuleNames()
         self._token: Token | None = None
         self._hook: RemovableHandle | None = None
         if model is not None:
-            self._learn_names(model)
+            self._names.learn(model)
 
     def __enter__(self) -> "Trace":
         if self._token is not None:
@@ -64,9 +64,7 @@ class Trace(TracedWeights):
 
     def keep(self, module: nn.Module, weights: Float[Tensor, "*b Q K"]) -> None:
         """Called by attention modules, once for each computation. What is shown has no part in any gradient."""
-        if module not in self._names:
-            self._learn_names(module)
-        name = self._names[module]
+        name = self._names.of(module)
         self._modules[name] = module
         self._kept.setdefault(name, []).append(shown_weights(module, weights.detach()))
         if self._in_graph is not None:  # what is shown may be a view of what was used
@@ -85,22 +83,5 @@ class Trace(TracedWeights):
 
     def _before_forward(self, module: nn.Module, inputs: object) -> None:
         # The hook is global: it also runs in other threads, and under traces nested within this one.
-        if _active.get() is self and module not in self._names:
-            self._learn_names(module)
-
-    def _learn_names(self, root: nn.Module) -> None:
-        kind = type(root).__name__
-        for path, module in root.named_modules():
-            if module not in self._names:
-                self._names[module] = self._unused(path or kind, kind)
-
-    def _unused(self, name: str, kind: str) -> str:
-        """Two models under one trace may have parts of one name: the second's become 'Kind.part', 'Kind.part#2'."""
-        if name in self._used and not name.startswith(kind):
-            name = f"{kind}.{name}"
-        number, unique = 1, name
-        while unique in self._used:
-            number += 1
-            unique = f"{name}#{number}"
-        self._used.add(unique)
-        return unique
+        if _active.get() is self:
+            self._names.of(module)
