@@ -8,8 +8,9 @@ from regard.attention import Trace
 from regard.attention.trilinear import Trilinear
 from regard.inputs.question.windows import ReaderBatch
 from regard.layers.embedding import Embedding
-from regard.models.attention_flow import Looking, MostAlike, RecurrentReader
+from regard.models.attention_flow import Looking, MostAlike
 from regard.models.reader import PairReader, join
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.reading import span_scores
 from regard.parts import build_encoder
 from regard.settings.encoder import EncoderSettings

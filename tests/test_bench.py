@@ -8,7 +8,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.cost.layers import KINDS, Exponents, LayerCost, LayerCosts, exponent, measure_layers
+from regard.cost.layer_costs import Exponents, LayerCost, LayerCosts
+from regard.cost.layers import KINDS
+from regard.cost.measure_layers import exponent, measure_layers
 from regard.cost.picture import layers_chart
 from regard.errors import CallError
 

@@ -12,7 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 import regard
 from regard.attention import Silence
 from regard.commands.import_ import import_model
-from regard.decoders.transformer import TransformerState
+from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel
 

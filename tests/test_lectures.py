@@ -22,6 +22,17 @@ def test_every_file_and_folder_that_is_named_exists(path):
     assert (SOURCE / path).exists() or (ROOT / path).exists()
 
 
+IDEAS = re.findall(
+    r"`((?:attention|layers|encoders|decoders|models|decoding|cost|metrics)/[a-z_0-9]+\.py)`", PAGES["lectures.md"]
+)
+
+
+@pytest.mark.parametrize("path", sorted(set(IDEAS)))
+def test_a_file_that_a_lecture_names_is_read_in_a_minute(path):
+    lines = (SOURCE / path).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120, f"{path} has {len(lines)} lines: leave the idea, and put what helps it into a file beside"
+
+
 def commands() -> list[str]:
     """Every `regard ...`."""
     found = re.findall(r"`regard ([a-z][^`]*)`", TEXT) + re.findall(r"^    regard ([a-z][^#\n]*)", TEXT, re.M)

@@ -121,7 +121,7 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
 
     def log_p(move: float, head: int, step: int, key: int) -> float:
         import regard.attention.multihead as multihead
-        import regard.decoders.recurrent as recurrent
+        import regard.decoders.recurrent_context as recurrent_context
         from regard.attention.attend import attend
 
         module = dict(model.named_modules())[layer]
@@ -145,7 +145,7 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
 
         with pytest.MonkeyPatch.context() as patch, torch.no_grad(), Trace(model):
             patch.setattr(multihead, "attend", moved)
-            patch.setattr(recurrent, "attend", moved)
+            patch.setattr(recurrent_context, "attend", moved)
             scores = model.score(torch.tensor([[*ids, 3]]), torch.tensor([[*tokens, 3]]))
         return float(scores[0, step])
 

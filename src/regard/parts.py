@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, RelativeBias, Rotary, Score, Sinusoidal
 from regard.catalog import SCORES, find
-from regard.decoders.recurrent import RecurrentDecoder
+from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder

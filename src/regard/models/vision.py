@@ -1,4 +1,4 @@
-"""What is in the picture: an image encoder, and a linear layer on its summary or a decoder over its regions.
+"""What is in the picture: an image encoder, and a linear layer on its summary.
 
     p(class | image) = softmax(W summary + b)
 
@@ -12,11 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.memory import Memory
-from regard.decoders.decoder import Decoder
-from regard.layers.loss import Loss, fused_cross_entropy
-from regard.models.classifier import Classifier, Labeled
-from regard.models.seq2seq import START, Seq2Seq, SourceTarget, Tie
+from regard.layers.loss import Loss
 
 
 @dataclass(frozen=True)
@@ -48,88 +44,3 @@ class ImageClassifier(nn.Module):
 
     def logits(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N"]:
         return self.output(self.encoder(images).summary)
-
-
-class Captioner(Seq2Seq):
-    """What a picture shows, in words. A recurrent decoder that attends may be asked to look at all regions alike:
-
-        L = Σ_t −log p(y_t | y_<t, image)  +  λ Σ_i (1 − Σ_t α_{t,i})²
-
-    "Doubly stochastic attention" (Xu et al. 2015, section 4.2.1, equation 14, arXiv:1502.03044): a decoder's weights
-    sum to one over regions; the penalty asks that they sum to one over words, too. It is there in training only.
-    """
-
-    def __init__(
-        self,
-        encoder: nn.Module,
-        decoder: Decoder,
-        *,
-        tie: Tie = "none",
-        bias: bool = False,
-        label_smoothing: float = 0.0,
-        doubly_stochastic: float = 0.0,
-    ) -> None:
-        super().__init__(encoder, decoder, tie=tie, bias=bias, label_smoothing=label_smoothing)
-        self.doubly_stochastic = doubly_stochastic
-
-    def forward(self, batch: SourceTarget) -> Loss:
-        if not (self.training and self.doubly_stochastic):
-            return super().forward(batch)
-        features, weights = self._watched(self.encode(batch.source), batch.target)
-        loss = fused_cross_entropy(
-            features.flatten(0, 1), self.output.weight, self.output.bias, batch.target.flatten(),
-            smoothing=self.label_smoothing, pad=self.pad,
-        )  # fmt: skip
-        written = (batch.target != self.pad).unsqueeze(2)
-        penalty = ((1 - (weights * written).sum(1)) ** 2)[written.any(1).squeeze(1)].sum()
-        return Loss(loss.total + self.doubly_stochastic * penalty, loss.count, loss.correct)
-
-    def _watched(self, memory: Memory, target: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B T D"], Tensor]:
-        """Features, and the weights of every step with their gradient: `B T K`."""
-        state = self.start(memory, watch=True)
-        features, weights = [], []
-        for tokens in torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1).unbind(1):
-            feature, state = self.step(tokens, state)
-            features.append(feature)
-            weights.append(state.weights)
-        return torch.stack(features, dim=1), torch.stack(weights, dim=1)
-
-
-class PictureClassifier(Classifier):
-    """A classifier whose training pictures may be mixed in pairs, and their labels with them.
-
-        L = −Σ_c y_c log p_c,      y = λ onehot(c) + (1 − λ) onehot(c')
-
-    Mixup: Zhang et al. 2017, section 2 (arXiv:1710.09412).
-    """
-
-    def __init__(
-        self,
-        encoder: nn.Module,
-        pooling: nn.Module,
-        width: int,
-        classes: int,
-        *,
-        dropout: float = 0.0,
-        label_smoothing: float = 0.0,
-        class_weights: Float[Tensor, " N"] | None = None,
-        mixed: bool = False,
-    ) -> None:
-        """`mixed`: the labels of training are shares of classes (B N): each picture shows one thing or a mixture."""
-        super().__init__(
-            encoder, pooling, width, classes,
-            dropout=dropout, label_smoothing=label_smoothing, class_weights=class_weights,
-        )  # fmt: skip
-        self.mixed = mixed
-
-    def forward(self, batch: Labeled) -> Loss:
-        if not (self.training and self.mixed and batch.labels.ndim == 2):
-            return super().forward(batch)
-        logits = self.logits(batch.inputs).float()
-        known = (batch.labels >= 0).all(1)
-        total = F.cross_entropy(
-            logits[known], batch.labels[known],
-            weight=self.class_weights, reduction="sum", label_smoothing=self.label_smoothing,
-        )  # fmt: skip
-        right = (logits.argmax(-1) == batch.labels.argmax(-1)) & known
-        return Loss(total, known.sum(), right.sum())  # pyright: ignore[reportArgumentType]

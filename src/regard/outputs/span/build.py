@@ -9,8 +9,8 @@ from regard.attention.trilinear import Trilinear
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
-from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.settings import RecurrentReaderSettings
 from regard.parts import build_encoder, build_score
 from regard.settings.encoder import EncoderSettings
