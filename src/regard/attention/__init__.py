@@ -10,6 +10,7 @@ from regard.attention.bilinear import Bilinear
 from regard.attention.concat import Concat
 from regard.attention.cosine import Cosine
 from regard.attention.dot import Dot
+from regard.attention.head_mask import HeadMask
 from regard.attention.layer import Attention, CrossAttention, SelfAttention, self_attention
 from regard.attention.memory import Memory
 from regard.attention.multihead import KeyValue, MultiHead
@@ -18,7 +19,6 @@ from regard.attention.relative import Alibi, RelativeBias
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import DotForm, Score, TanhForm
-from regard.attention.silence import Silence
 from regard.attention.streaming import streaming_attention
 from regard.attention.trace import Trace, tracing
 
@@ -33,6 +33,7 @@ __all__ = [
     "CrossAttention",
     "Dot",
     "DotForm",
+    "HeadMask",
     "KeyValue",
     "Learned",
     "LearnedGrid",
@@ -43,7 +44,6 @@ __all__ = [
     "ScaledDot",
     "Score",
     "SelfAttention",
-    "Silence",
     "Sinusoidal",
     "SinusoidalGrid",
     "TanhForm",

@@ -27,8 +27,8 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
+from regard.attention.head_mask import shown_weights
 from regard.attention.role import Role
-from regard.attention.silence import shown_weights
 
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
 

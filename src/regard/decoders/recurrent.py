@@ -27,10 +27,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.head_mask import masked_heads
 from regard.attention.memory import Memory
 from regard.attention.role import Role
 from regard.attention.score import Score
-from regard.attention.silence import silent
 from regard.attention.trace import tracing
 from regard.decoders.decoder import Decoder, share
 from regard.errors import CallError
@@ -221,7 +221,7 @@ class RecurrentReader(nn.Module):
             need_weights=state.watch or trace is not None,
             check_finite=False,
         )
-        if silent(self.attention):
+        if masked_heads(self.attention):
             context = torch.zeros_like(context)
         if weights is not None:
             weights = weights.view(*query.shape[:2], -1)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValue, Room
+from regard.attention.cache import KeyValue, PreallocatedCache
 from regard.attention.memory import Memory
 from regard.attention.trace import Trace, tracing
 from regard.decoders import plain_steps, single_steps
@@ -32,7 +32,7 @@ from regard.layers.transformer import Block
 class TransformerState:
     """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
 
-    past: tuple[KeyValue | Room | None, ...]
+    past: tuple[KeyValue | PreallocatedCache | None, ...]
     memory: tuple[KeyValue | None, ...]
     mask: Bool[Tensor, "B K"] | None
     length: int
@@ -100,7 +100,7 @@ class TransformerDecoder(Decoder):
             return plain_steps.start(blocks, memory, copies, self.embedding.table.weight.device)
         rows = copies if memory is None else len(memory.vectors) * copies
         return TransformerState(
-            past=tuple(None if places is None else block.attention.room(rows, places) for block in blocks),
+            past=tuple(None if places is None else block.attention.preallocate(rows, places) for block in blocks),
             memory=tuple(
                 None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
                 for block in blocks
@@ -124,7 +124,7 @@ class TransformerDecoder(Decoder):
         seen = torch.is_grad_enabled() or tracing()
         if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
-            x, rooms = single_steps.step(state.single, x, cast(tuple[Room, ...], state.past))
+            x, rooms = single_steps.step(state.single, x, cast(tuple[PreallocatedCache, ...], state.past))
             return self.norm(x), replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)

@@ -26,9 +26,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.head_mask import masked_heads
 from regard.attention.role import Role
 from regard.attention.score import Score
-from regard.attention.silence import silent
 from regard.attention.trace import tracing
 from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
@@ -59,7 +59,7 @@ class Looking(nn.Module):
         )  # fmt: skip
         if trace is not None and weights is not None:
             trace.keep(self, weights.unsqueeze(1))
-        return torch.zeros_like(context) if silent(self) else context
+        return torch.zeros_like(context) if masked_heads(self) else context
 
 
 class MostAlike(nn.Module):
@@ -90,7 +90,7 @@ class MostAlike(nn.Module):
             trace.keep(self, by_word.unsqueeze(1))
             weights = by_word.sum(1)
         context = (weights.unsqueeze(1) @ document.to(weights.dtype)).to(document.dtype)
-        return torch.zeros_like(context) if silent(self) else context
+        return torch.zeros_like(context) if masked_heads(self) else context
 
 
 class RecurrentReader(Reader):

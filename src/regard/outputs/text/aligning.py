@@ -22,7 +22,7 @@ from regard.errors import CallError
 from regard.inputs.text.settings import PairDataSettings
 from regard.job import Alignment
 from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
-from regard.metrics.reading import alignment_report, argmax_links, merge_subwords, two_way_links
+from regard.metrics.alignment_links import alignment_report, argmax_links, merge_subwords, two_way_links
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.search import GROUP, Ids, in_groups, to_tensor
 

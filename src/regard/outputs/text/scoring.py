@@ -18,7 +18,7 @@ from regard.inputs.text.pair_store import PairStore
 from regard.inputs.text.splits import Split
 from regard.job import Scores
 from regard.metrics.by_length import bleu_by_length
-from regard.metrics.errors import sequence_error_rate, token_error_rate
+from regard.metrics.error_rates import sequence_error_rate, token_error_rate
 from regard.metrics.text import bleu, chrf, exact_match, ter
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.build import build_seq2seq
