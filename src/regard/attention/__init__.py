@@ -21,6 +21,7 @@ from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import DotForm, Score, TanhForm
 from regard.attention.streaming import streaming_attention
 from regard.attention.trace import Trace, tracing
+from regard.attention.trilinear import Trilinear
 
 __all__ = [
     "Additive",
@@ -48,6 +49,7 @@ __all__ = [
     "SinusoidalGrid",
     "TanhForm",
     "Trace",
+    "Trilinear",
     "attend",
     "masks",
     "self_attention",

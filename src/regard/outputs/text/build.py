@@ -1,6 +1,6 @@
 """Settings into modules: the one place where names of a recipe become classes."""
 
-from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, RelativeBias, Rotary, Score, Sinusoidal
+from regard.attention import Alibi, Learned, RelativeBias, Rotary, Score, Sinusoidal
 from regard.catalog import SCORES, find
 from regard.decoders.recurrent import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -23,13 +23,8 @@ def build_seq2seq(settings: RecurrentSettings | TransformerSettings, source: int
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
-    """Scores that have weights are told their widths; the others have nothing to be told."""
-    score = find(SCORES, name)
-    if score is Bilinear:
-        return Bilinear(query_width, key_width)
-    if score in (Additive, Concat):
-        return score(query_width, key_width, hidden)
-    return score()
+    """The score that a recipe names, for queries and keys of these widths."""
+    return find(SCORES, name).for_widths(query_width, key_width, hidden)
 
 
 def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
