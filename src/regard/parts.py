@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, RelativeBias, Rotary, Score, Sinusoidal
+from regard.attention import Alibi, Learned, RelativeBias, Rotary, Score, Sinusoidal
 from regard.catalog import SCORES, find
 from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -39,13 +39,8 @@ def text_decoder(
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
-    """Scores that have weights are told their widths; the others have nothing to be told."""
-    score = find(SCORES, name)
-    if score is Bilinear:
-        return Bilinear(query_width, key_width)
-    if score in (Additive, Concat):
-        return score(query_width, key_width, hidden)
-    return score()
+    """The score that a recipe names, for queries and keys of these widths."""
+    return find(SCORES, name).for_widths(query_width, key_width, hidden)
 
 
 def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:

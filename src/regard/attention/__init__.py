@@ -12,6 +12,7 @@ from regard.attention.concat import Concat
 from regard.attention.cosine import Cosine
 from regard.attention.dot import Dot
 from regard.attention.grid_positions import LearnedGrid, SinusoidalGrid
+from regard.attention.head_mask import HeadMask
 from regard.attention.layer import Attention, CrossAttention, SelfAttention, self_attention
 from regard.attention.learned import Learned
 from regard.attention.memory import Memory
@@ -21,10 +22,10 @@ from regard.attention.relative import Alibi, RelativeBias
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import DotForm, Score, TanhForm
-from regard.attention.silence import Silence
 from regard.attention.sinusoidal import Sinusoidal, sinusoids
 from regard.attention.streaming import streaming_attention
 from regard.attention.trace import Trace, tracing
+from regard.attention.trilinear import Trilinear
 
 __all__ = [
     "Additive",
@@ -37,6 +38,7 @@ __all__ = [
     "CrossAttention",
     "Dot",
     "DotForm",
+    "HeadMask",
     "KeyValue",
     "Learned",
     "LearnedGrid",
@@ -47,11 +49,11 @@ __all__ = [
     "ScaledDot",
     "Score",
     "SelfAttention",
-    "Silence",
     "Sinusoidal",
     "SinusoidalGrid",
     "TanhForm",
     "Trace",
+    "Trilinear",
     "attend",
     "masks",
     "self_attention",

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.attend import attend
-from regard.attention.cache import KeyValue, Room
+from regard.attention.cache import KeyValue, PreallocatedCache
 from regard.attention.heads import group_heads, mask_for_heads, require_vectors, split_heads
 from regard.attention.projections import Projections
 from regard.attention.trace import tracing
@@ -56,21 +56,21 @@ class MultiHead(Projections):
         return self._attend(x, query, memory, mask, causal)
 
     def step(
-        self, x: Float[Tensor, "N T D"], past: KeyValue | Room | None, mask: Tensor | None = None
-    ) -> tuple[Float[Tensor, "N T D"], KeyValue | Room]:
+        self, x: Float[Tensor, "N T D"], past: KeyValue | PreallocatedCache | None, mask: Tensor | None = None
+    ) -> tuple[Float[Tensor, "N T D"], KeyValue | PreallocatedCache]:
         """Causal self-attention for the next T vectors (usually one), after those that the past holds."""
-        if isinstance(past, Room):
+        if isinstance(past, PreallocatedCache):
             query, new = self._project_all(x, start=past.length)
-            room = past.and_then(new)
-            return self._attend(x, query, room.taken, mask, causal=True), room
+            cache = past.and_then(new)
+            return self._attend(x, query, cache.taken, mask, causal=True), cache
         query, new = self._project_all(x, start=0 if past is None else past.key.shape[-2])
         new = new if past is None else past.and_then(new)
         return self._attend(x, query, new, mask, causal=True), new
 
-    def room(self, rows: int, places: int) -> Room:
+    def preallocate(self, rows: int, places: int) -> PreallocatedCache:
         """Buffers for the keys and values of `rows` texts of up to `places` steps."""
         _, keys, values = self.sizes
-        return Room.empty(
+        return PreallocatedCache.empty(
             self.project.weight, rows, self.kv_heads, places, keys // self.kv_heads, values // self.kv_heads
         )
 

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
+from regard.attention.head_mask import shown_weights
 from regard.attention.module_names import ModuleNames
-from regard.attention.silence import shown_weights
 from regard.attention.traced_weights import TracedWeights, Values
 
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)

@@ -11,10 +11,11 @@ from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.image import VisionTransformer
 from regard.encoders.text import TransformerEncoder
 from regard.layers.embedding import Embedding
+from regard.layers.pooling import Pooling
 from regard.layers.transformer import Block
+from regard.models.classifier import Classifier
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
-from regard.models.vision import ImageClassifier
 from regard.outputs.text.generate_settings import SIZES
 
 
@@ -45,10 +46,10 @@ def transformer(vocabulary: int, width: int, heads: int, feed_forward: int, laye
     return Seq2Seq(encoder, decoder, tie="all")
 
 
-def vision_transformer(width: int, heads: int) -> ImageClassifier:
+def vision_transformer(width: int, heads: int) -> Classifier:
     """Dosovitskiy et al. 2020, for images of 224 × 224 pixels in 1,000 classes, patches of 16 × 16."""
     encoder = VisionTransformer((224, 224), patch=16, width=width, heads=heads, layers=12)
-    return ImageClassifier(encoder, width, classes=1000)
+    return Classifier(encoder, Pooling("summary"), width, classes=1000)
 
 
 def transformer_entry(

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.head_mask import masked_heads
 from regard.attention.role import Role
 from regard.attention.score import Score
-from regard.attention.silence import silent
 from regard.attention.trace import tracing
 from regard.decoders.recurrent_state import RecurrentState
 
@@ -43,7 +43,7 @@ def look(
         need_weights=state.watch or trace is not None,
         check_finite=False,
     )
-    if silent(score):
+    if masked_heads(score):
         context = torch.zeros_like(context)
     if weights is not None:
         weights = weights.view(*query.shape[:2], -1)

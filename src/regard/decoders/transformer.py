@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import Room
+from regard.attention.cache import PreallocatedCache
 from regard.attention.memory import Memory
 from regard.attention.trace import Trace, tracing
 from regard.decoders import plain_steps, single_steps, transformer_state
@@ -79,7 +79,7 @@ class TransformerDecoder(Decoder):
         seen = torch.is_grad_enabled() or tracing()
         if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
-            x, rooms = single_steps.step(state.single, x, cast(tuple[Room, ...], state.past))
+            x, rooms = single_steps.step(state.single, x, cast(tuple[PreallocatedCache, ...], state.past))
             return self.norm(x), replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)

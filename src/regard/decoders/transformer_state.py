@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.attention.cache import KeyValue, Room
+from regard.attention.cache import KeyValue, PreallocatedCache
 from regard.attention.memory import Memory
 from regard.decoders import single_steps
 from regard.decoders.decoder import share
@@ -18,7 +18,7 @@ from regard.layers.transformer import Block
 class TransformerState:
     """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
 
-    past: tuple[KeyValue | Room | None, ...]
+    past: tuple[KeyValue | PreallocatedCache | None, ...]
     memory: tuple[KeyValue | None, ...]
     mask: Bool[Tensor, "B K"] | None
     length: int
@@ -58,7 +58,7 @@ def start(
     """Before the first step; see `TransformerDecoder.start`."""
     rows = copies if memory is None else len(memory.vectors) * copies
     return TransformerState(
-        past=tuple(None if places is None else block.attention.room(rows, places) for block in blocks),
+        past=tuple(None if places is None else block.attention.preallocate(rows, places) for block in blocks),
         memory=tuple(
             None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
             for block in blocks

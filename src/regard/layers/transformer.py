@@ -14,7 +14,7 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValue, Room
+from regard.attention.cache import KeyValue, PreallocatedCache
 from regard.attention.memory import Memory
 from regard.attention.role import Role
 from regard.layers.block_parts import BlockParts
@@ -48,12 +48,12 @@ class Block(BlockParts):
     def step(
         self,
         x: Float[Tensor, "N T D"],
-        past: KeyValue | Room | None,
+        past: KeyValue | PreallocatedCache | None,
         memory: KeyValue | None = None,
         memory_mask: Bool[Tensor, "B K"] | None = None,
-    ) -> tuple[Float[Tensor, "N T D"], KeyValue | Room]:
+    ) -> tuple[Float[Tensor, "N T D"], KeyValue | PreallocatedCache]:
         """The next T positions (usually one), after `past`; the memory has been through `cross.project_memory`."""
-        kept: list[KeyValue | Room] = []
+        kept: list[KeyValue | PreallocatedCache] = []
 
         def attend_to_past(y: Tensor) -> Tensor:
             out, now = self.attention.step(y, past)

@@ -20,9 +20,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.head_mask import masked_heads
 from regard.attention.role import Role
 from regard.attention.score import Score
-from regard.attention.silence import silent
 from regard.attention.trace import tracing
 
 
@@ -48,7 +48,7 @@ class Looking(nn.Module):
         )  # fmt: skip
         if trace is not None and weights is not None:
             trace.keep(self, weights.unsqueeze(1), value)
-        return torch.zeros_like(context) if silent(self) else context
+        return torch.zeros_like(context) if masked_heads(self) else context
 
 
 class MostAlike(nn.Module):
@@ -79,4 +79,4 @@ class MostAlike(nn.Module):
             trace.keep(self, by_word.unsqueeze(1), document)
             weights = by_word.sum(1)
         context = (weights.unsqueeze(1) @ document.to(weights.dtype)).to(document.dtype)
-        return torch.zeros_like(context) if silent(self) else context
+        return torch.zeros_like(context) if masked_heads(self) else context
