@@ -103,7 +103,7 @@ def test_decoding_without_a_head_is_that_of_a_model_without_it(run, beam):
         ]  # fmt: skip
         for layer, head in quiet:
             without_columns(layer, [head])
-        other = regard.api.Run(run.folder, run.recipe, run.job, cut)
+        other = regard.api.Run(run.folder, run.recipe, run.job.bound(cut))
         texts = [TEXT, "blue dog three", "two"]
         found, expected = run.predict(texts, beam=beam, without=names), other.predict(texts, beam=beam)
         assert [one.text for one in found] == [one.text for one in expected]

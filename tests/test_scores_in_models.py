@@ -5,7 +5,6 @@ A score is one file and one line in `catalog.SCORES`: the new one below is nothi
 
 import pytest
 import torch
-from regard.outputs.text.build import build_seq2seq, recurrent_decoder
 
 from regard import catalog, config
 from regard.decoding.constraints import Constraints
@@ -13,6 +12,7 @@ from regard.decoding.greedy import greedy
 from regard.errors import CallError
 from regard.inputs.text.pair_batches import PairBatch
 from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.parts import build_seq2seq, recurrent_decoder
 
 DISTANCE = '''
 """e = −Σ_d w_d² (q_d − k_d)²: the nearer, the better. Its dot form is [2w²∘q; −|w∘q|²; 1] · [k; 1; −|w∘k|²]."""

@@ -125,8 +125,10 @@ def final_norm(s: TransformerSettings) -> NormKind | None:
 def text_encoder(s: Any, vocabulary: int, *, pad: int = 0) -> nn.Module:
     """What reads a text into a memory, for a vocabulary of so many entries of which `pad` is none."""
     if isinstance(s, TransformerSettings):
-        blocks = transformer_blocks(s, s.encoder_layers, decoder=False)
-        return TransformerEncoder(_embedding(s, vocabulary), blocks, final_norm=final_norm(s))
+        embedding = _embedding(s, vocabulary)  # before the blocks: first weights are drawn in this order
+        return TransformerEncoder(
+            embedding, transformer_blocks(s, s.encoder_layers, decoder=False), final_norm=final_norm(s)
+        )
     if isinstance(s, EncoderSettings):
         return build_encoder(s, vocabulary, pad=pad)
     depth = s.encoder_layers if isinstance(s, RecurrentSettings) else s.layers
