@@ -36,6 +36,7 @@ from regard.look.history import has_history, keep, load_history
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
+from regard.training.lock import locked
 from regard.training.loop import fit
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
@@ -62,7 +63,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
     elif data is not None or sections:
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     folder = Path(output)
-    with processes(recipe.training.device, recipe.training.shard) as parallel:
+    with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
         job = fine_tuning.started(recipe, folder, _task)
         with parallel.main_first():
             if parallel.main and not (folder / "state").exists():

@@ -309,6 +309,7 @@ class _Trainer:
             self._tick()
             about = {"config": self.config, "threads": torch.get_num_threads(), "processes": self.parallel.world}
             self.checkpoints.save(self.run.step, Checkpoint({**about, "run": asdict(self.run)}, tensors))
+        self.parallel.wait_for_main()
         self.saved = self._standing()
         self._tick()
 
