@@ -1,6 +1,8 @@
 """Starting from another run: what is taken, what stays fixed, adapters, and exact resume of all of it."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -192,6 +194,26 @@ def test_a_new_vocabulary_takes_over_the_tokens_that_both_have(base, tmp_path, c
     torch.testing.assert_close(tables["new"][letter["new"]], tables["old"][letter["old"]], atol=1e-6, rtol=0)
     assert run.job.tokenizer.decode(run.job.tokenizer.encode("xenial;")) == "xenial;"
     assert yaml.safe_load((tmp_path / "config.yaml").read_text())["model"]["width"] == 16  # model=null: the start's
+
+
+@pytest.fixture
+def stranger(base, tmp_path):
+    """A run that was made by somebody else."""
+    return Path(shutil.copytree(base / "run", tmp_path / "stranger"))
+
+
+def test_a_run_of_a_stranger_learns_nothing_of_the_environment(base, stranger, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "do not tell")
+    tree = yaml.safe_load((stranger / "config.yaml").read_text())
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"about": "${SECRET}"}))
+    assert regard.load(stranger).recipe.about == "${SECRET}"
+    with pytest.raises(CallError, match=r"\$\{SECRET\}") as refused:
+        (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"model": {"width": "${SECRET}"}}))
+        tuned(base, tmp_path / "new", start=str(stranger))
+    assert "do not tell" not in str(refused.value)
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"extends": "/etc/passwd"}))
+    with pytest.raises(CallError, match="extends: unknown key"):
+        regard.load(stranger)
 
 
 def test_what_cannot_be_started_from_is_said(base, tmp_path):

@@ -100,7 +100,7 @@ def test_unknown_device_is_the_callers_mistake() -> None:
         pick_device("gpu0")
 
 
-# --------------------------------------------------------------------------------------------------- joining and waiting
+# ------------------------------------------------------------------------------------------------ joining and waiting
 @pytest.mark.slow
 def test_processes_that_are_started_again_find_each_other(tmp_path: Path) -> None:
     """torchrun keeps the addresses of the dead: without a place of its own, the third attempt would call them."""

@@ -3,8 +3,8 @@
     python training_example.py FOLDER [setting=value ...] [dropout=0] [shard=1] [die=N,N,...] [kills=N] [attempts=N]
 
 `die=9,2` trains in a process that dies by SIGKILL when it is about to write (fsync or rename) for the ninth time, then
-in one that dies at the second; `kills=5` in five that are killed at random moments; then in one that lives. `attempts=2`, under torchrun with
-`--max-restarts`: process 1 dies after it has joined, in the first two attempts.
+in one that dies at the second; `kills=5` in five that are killed at random moments; then in one that lives.
+`attempts=2`, under torchrun with `--max-restarts`: process 1 dies when it has joined, in the first two attempts.
 """
 
 import os

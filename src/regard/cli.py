@@ -82,7 +82,7 @@ def recipes(as_json: bool, schema: bool) -> None:
 
     if schema:
         return emit(config.schema())
-    found = {name: config.load_yaml(file) for name, file in config.packaged().items()}
+    found = {name: config.load_recipe(file) for name, file in config.packaged().items()}
     if as_json:
         return emit([{"name": n, "about": r.get("about", ""), "needs": r.get("needs", [])} for n, r in found.items()])
     width = max(map(len, found))

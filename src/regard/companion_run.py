@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from regard import catalog
+from regard import catalog, config
 from regard.errors import CallError, RegardError
 from regard.jobs import JOBS
 
@@ -21,13 +20,13 @@ def companion(field: str, folder: str, name_of_job: str, device: torch.device) -
     """The job and the model of a run of this job; `field` is the setting that names its folder, for errors."""
     place, name = Path(folder).expanduser(), f"{field}={folder}"
     try:
-        tree = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
+        tree = config.load_yaml(place / "config.yaml")
         job = catalog.find(catalog.JOBS, name_of_job)(JOBS[name_of_job].model_validate(tree))
         job.restore(place)
         model = job.build()
         load_model(model, place / "model.safetensors")
     except (OSError, RegardError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job} ({problem})") from None
-    except (ValidationError, yaml.YAMLError, SafetensorError, RuntimeError) as problem:
+    except (ValidationError, SafetensorError, RuntimeError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job}: {str(problem).splitlines()[0]}") from None
     return job, model.to(device).eval()

@@ -1,4 +1,4 @@
-"""One trainer at a time in a folder: two would delete each other's unfinished checkpoints and cut off each other's metrics.
+"""One trainer at a time in a folder: two would delete each other's unfinished checkpoints, and cut metrics off.
 
 The system's own lock (flock) on `RUN/lock` belongs to the process and goes with it, however it dies: there is no stale
 lock to be removed. The file says who holds it.
