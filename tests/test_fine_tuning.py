@@ -207,8 +207,8 @@ def test_a_run_of_a_stranger_learns_nothing_of_the_environment(base, stranger, t
     tree = yaml.safe_load((stranger / "config.yaml").read_text())
     (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"about": "${SECRET}"}))
     assert regard.load(stranger).recipe.about == "${SECRET}"
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"model": {"width": "${SECRET}"}}))
     with pytest.raises(CallError, match=r"\$\{SECRET\}") as refused:
-        (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"model": {"width": "${SECRET}"}}))
         tuned(base, tmp_path / "new", start=str(stranger))
     assert "do not tell" not in str(refused.value)
     (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"extends": "/etc/passwd"}))

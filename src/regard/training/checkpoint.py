@@ -23,6 +23,7 @@ from torch import Tensor
 
 from regard.errors import RegardError
 
+ASIDE = ".old.part"
 RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
 Tensors = dict[str, Tensor]
 
@@ -46,6 +47,7 @@ class Checkpoints:
 
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._recover()
         self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
         place = self._place(step)
         part = place.with_name(place.name + ".part")
@@ -59,7 +61,7 @@ class Checkpoints:
             flush(file)
         flush(part)
         if place.exists():  # a damaged one, or the same step with another validation
-            place.rename(place.with_name(place.name + ".old.part"))
+            place.rename(place.with_name(place.name + ASIDE))
         part.rename(place)
         flush(self.folder)
         steps = self.steps()
@@ -68,6 +70,7 @@ class Checkpoints:
 
     def latest(self, say: Callable[[str], None]) -> int | None:
         """The step of the newest checkpoint that is whole; each damaged one is reported."""
+        self._recover()
         steps = self.steps()
         for step in reversed(steps):
             damage = self.damage(step)
@@ -107,6 +110,13 @@ class Checkpoints:
             return Checkpoint(json.loads((place / RUN).read_text(encoding="utf-8")), tensors)
         except (OSError, ValueError, SafetensorError) as error:
             raise RegardError(f"the checkpoint {place} cannot be read: {error}") from error
+
+    def _recover(self) -> None:
+        """Put back what a save of the same step had put aside when it died, before its own was in place."""
+        for aside in self.folder.glob(f"*{ASIDE}"):
+            place = aside.with_name(aside.name.removesuffix(ASIDE))
+            if not place.exists():
+                aside.rename(place)
 
     def _place(self, step: int) -> Path:
         return self.folder / f"step-{step:08}"
