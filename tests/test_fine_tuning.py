@@ -2,16 +2,17 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import regard
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel, TextBatch
 from regard.training.lora import adapt, merged, save_adapters
 from regard.training.starting import freeze, start_from
@@ -214,6 +215,46 @@ def test_a_run_of_a_stranger_learns_nothing_of_the_environment(base, stranger, t
     (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"extends": "/etc/passwd"}))
     with pytest.raises(CallError, match="extends: unknown key"):
         regard.load(stranger)
+
+
+def test_weights_that_are_no_numbers_are_refused(base, stranger, tmp_path):
+    weights = load_file(stranger / "model.safetensors")
+    weights["decoder.norm.weight"][3] = torch.nan
+    save_file(weights, stranger / "model.safetensors")
+    with pytest.raises(RegardError, match=r"damaged: decoder\.norm\.weight hold what is not a number"):
+        regard.load(stranger)
+    with pytest.raises(RegardError, match=r"damaged: decoder\.norm\.weight"):
+        tuned(base, tmp_path / "new", start=str(stranger))
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"model": null}', b"[" * 100_000])
+def test_a_broken_tokenizer_is_refused(stranger, content):
+    (stranger / "tokenizer.json").write_bytes(content)
+    with pytest.raises(RegardError, match=r"tokenizer\.json is no tokenizer, or damaged"):
+        regard.load(stranger)
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "said"),
+    [
+        ("model", {"width": 2 * 10**9}, "the model is too large"),
+        ("model", {"width": 2 * 10**30}, "the model is too large"),
+        ("model", {"layers": 10**6}, "more than 5,000 tables"),
+        ("training", {"device": "meta"}, "training.device='meta': not a device to train on"),
+        ("training", {"threads": 10**9}, "training.threads=1000000000"),
+        ("training", {"seed": 2**64}, "training.seed="),
+        ("training", {"learning_rate": float("inf")}, "training.learning_rate=inf"),
+        ("decoding", {"n_best": 10**6}, "decoding.n_best=1000000"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused_at_once(stranger, section, change, said):
+    tree = yaml.safe_load((stranger / "config.yaml").read_text())
+    tree[section] |= change
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree))
+    begun = time.perf_counter()
+    with pytest.raises(RegardError, match=said):
+        regard.load(stranger)
+    assert time.perf_counter() - begun < 30
 
 
 def test_what_cannot_be_started_from_is_said(base, tmp_path):

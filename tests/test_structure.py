@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "outputs": BELOW | {"inputs", "companion_run"},
     "job": BELOW | {"inputs", "outputs"},
     "jobs": {"settings", "inputs", "outputs"},
-    "companion_run": {"catalog", "config", "jobs"},
+    "companion_run": {"catalog", "config", "jobs", "training"},
 }  # fmt: skip
 EVERYTHING = {"api", "fine_tuning", "cli", "commands", "search", "serve", "__init__", "__main__"}  # the top floor
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_old_or_new_but_never_neither(tmp_path: Path, how: str, steps: tuple[int
         old, new = len(earlier) - 1 if earlier else None, len(earlier)
         assert number_in(store) == old
         before = {path.stat().st_ino for path in folder.rglob("*")} if folder.exists() else set()
-        lived, log = run_until(count, how == "disk full", lambda: store.save(last, checkpoint(new)))
+        lived, log = run_until(count, how == "disk full", partial(store.save, last, checkpoint(new)))
         if how.startswith("power"):
             lose_power(folder, before, log, renames="renames" in how)
         assert number_in(store) in ((new,) if lived else (old, new)), f"after event {count}"

@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import yaml
 from rich.console import Console
-from safetensors import SafetensorError
-from safetensors.torch import load_model
 from torch import nn
 
 from regard import __version__, catalog, config, fine_tuning
 from regard.attention import Silence
 from regard.data.check_table import check_table
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.job import Job, Looks, Prediction, Scores, Streams, Watches, Wish
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -36,8 +34,10 @@ from regard.look.history import has_history, keep, load_history
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.settings.recipe import Recipe
+from regard.training.checkpoint import read_weights
 from regard.training.lock import locked
 from regard.training.loop import fit
+from regard.training.memory import within_memory
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
 from regard.training.run import Result
@@ -69,7 +69,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
             if parallel.main and not (folder / "state").exists():
                 _check(job, folder)
             job.prepare(folder / "cache")
-        model = job.build()
+        model = within_memory(job.build)
         if parallel.main and not (folder / CONFIG).exists():
             _keep(job, folder)
         fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
@@ -128,7 +128,7 @@ def _keep(job: Job, folder: Path) -> None:
 def _report(job: Job, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
     model = job.build()
-    load_model(model, folder / WEIGHTS)  # knows about weights that two layers share
+    read_weights(model, folder / WEIGHTS)
     pictures = [Section(*picture) for picture in job.pictures(model.eval())]
     about, tree = job.recipe.about, config.as_tree(job.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
@@ -173,13 +173,10 @@ def load(folder: str | Path) -> "Run":
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
     job = _task(recipe)
     job.restore(folder)
-    model = job.build()
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
-    try:
-        load_model(model, folder / WEIGHTS)
-    except (SafetensorError, RuntimeError) as error:
-        raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
+    model = within_memory(job.build)
+    read_weights(model, folder / WEIGHTS)
     return Run(folder, recipe, job, model.to(pick_device(recipe.training.device)).eval())
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_model
 from torch import nn
 
 from regard import catalog, config
 from regard.errors import CallError, RegardError
 from regard.jobs import JOBS
+from regard.training.checkpoint import read_weights
+from regard.training.memory import within_memory
 
 
 @lru_cache(maxsize=2)
@@ -23,10 +23,10 @@ def companion(field: str, folder: str, name_of_job: str, device: torch.device) -
         tree = config.load_yaml(place / "config.yaml")
         job = catalog.find(catalog.JOBS, name_of_job)(JOBS[name_of_job].model_validate(tree))
         job.restore(place)
-        model = job.build()
-        load_model(model, place / "model.safetensors")
+        model = within_memory(job.build)
+        read_weights(model, place / "model.safetensors")
     except (OSError, RegardError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job} ({problem})") from None
-    except (ValidationError, SafetensorError, RuntimeError) as problem:
+    except (ValidationError, RuntimeError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job}: {str(problem).splitlines()[0]}") from None
     return job, model.to(device).eval()

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file, load_model, save_file
+from torch import Tensor, nn
 
 from regard.errors import RegardError
 
@@ -134,6 +134,23 @@ def write_weights(weights: Tensors, file: Path) -> None:
     flush(part)
     part.rename(file)
     flush(file.parent)
+
+
+def read_weights(model: nn.Module, file: Path) -> None:
+    """Put the weights of a file into a model. It knows about weights that two layers share."""
+    try:
+        load_model(model, file)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise RegardError(f"{file} does not hold the weights of this model: {error}") from None
+    refuse_what_is_no_number(dict(model.named_parameters()), file)
+
+
+def refuse_what_is_no_number(weights: Tensors, file: Path) -> None:
+    """A model with one weight that is not a number answers nothing but nonsense."""
+    bad = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
+    if bad:
+        more = f" and {len(bad) - 1} more weights" if len(bad) > 1 else ""
+        raise RegardError(f"{file} is damaged: {bad[0]}{more} hold what is not a number (NaN or infinity)")
 
 
 def flush(path: Path) -> None:

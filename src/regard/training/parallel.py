@@ -33,6 +33,9 @@ TOGETHER = timedelta(minutes=5)
 ALONE = timedelta(hours=4)
 
 
+DEVICES = {"cpu", "cuda", "mps", "xpu"}  # torch has others that compute nothing, as meta
+
+
 class Parallel:
     """This process among `world` of them. `Parallel()` is one alone."""
 
@@ -190,7 +193,9 @@ def pick_device(name: str, local_rank: int = 0) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise CallError(f"training.device={name!r}: not a device; try auto, cpu, cuda or cuda:1") from None
+        device = None
+    if device is None or device.type not in DEVICES:
+        raise CallError(f"training.device={name!r}: not a device to train on; try auto, cpu, cuda or cuda:1")
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise CallError(f"training.device={name!r}: there is no CUDA GPU here; try auto or cpu")
