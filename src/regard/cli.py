@@ -46,7 +46,7 @@ class OutputFile(click.Path):
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        file = super().convert(value, param, ctx)
+        file = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not file.absolute().parent.is_dir():
             self.fail(f"{file}: there is no folder {file.absolute().parent}", param, ctx)
         return file

@@ -214,7 +214,9 @@ def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
         return
     try:
         _join(rank, world, chosen)
-        yield Parallel(rank, world, chosen, shard, patient=dist.new_group(backend="gloo", timeout=ALONE))
+        patient = dist.new_group(backend="gloo", timeout=ALONE)
+        assert isinstance(patient, dist.ProcessGroup)  # a number stands for a group that this process is not in
+        yield Parallel(rank, world, chosen, shard, patient)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -232,7 +234,7 @@ def _join(rank: int, world: int, device: torch.device) -> None:
         store.set_timeout(TOGETHER)
         # CPU tensors carry the small agreements even where gradients travel by NCCL.
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        mine = dist.PrefixStore(f"attempt {attempt}", store)
+        mine = dist.PrefixStore(f"attempt {attempt}", store)  # pyright: ignore[reportPrivateImportUsage] (documented)
         dist.init_process_group(backend, store=mine, rank=rank, world_size=world, timeout=TOGETHER)
     except RuntimeError as problem:  # of torch.distributed, all are
         said = str(problem).splitlines()[0]
