@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from regard.data.cache import built_once
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import Tally
 from regard.data.settings import TokenizerSettings
@@ -96,6 +97,37 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     with pytest.raises(RegardError, match="no usable store of token ids"):
         PairStore(folder)
     assert len(texts(prepare(made, tmp_path / "cache"))) == 300
+
+
+@pytest.mark.parametrize(
+    ("where", "damage", "said"),
+    [
+        ("train-*/source.ids", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source.ids has changed"),
+        ("vocabulary-*/source.json", lambda file: file.write_text("{"), "source.json has changed"),
+        ("vocabulary-*/source.json", lambda file: file.unlink(), "source.json is missing"),
+        ("count-*/B2SUMS", lambda file: file.unlink(), "B2SUMS is missing"),
+        ("count-*/B2SUMS", lambda file: file.write_bytes(b"\xff"), "it cannot be read"),
+        ("count-*/count.json", lambda file: file.with_name("more").write_text(""), "more is none of its files"),
+    ],
+)
+def test_a_damaged_step_is_told_and_built_again(made, tmp_path, capfd, where, damage, said):
+    whole = texts(prepare(made, tmp_path / "cache"))
+    (file,) = (tmp_path / "cache").glob(where)
+    before = {path.name: path.read_bytes() for path in file.parent.iterdir()}
+    damage(file)
+    steps = []
+    assert texts(prepare(made, tmp_path / "cache", tell=steps.append)) == whole
+    assert len(steps) == 1, "only the damaged step is built again"
+    assert f"{file.parent} is damaged ({said}" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_the_digests_are_those_of_b2sum(tmp_path):
+    folder = built_once(tmp_path, "step", "key", lambda folder: (folder / "letters").write_text("abc"))
+    line = (folder / "B2SUMS").read_text()
+    assert line.startswith("ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b7")  # of abc: RFC 7693, appendix A
+    assert line.endswith("  letters\n")
 
 
 def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):

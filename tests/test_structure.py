@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "outputs": BELOW | {"inputs", "companion_run"},
     "job": BELOW | {"inputs", "outputs"},
     "jobs": {"settings", "inputs", "outputs"},
-    "companion_run": {"catalog", "jobs"},
+    "companion_run": {"catalog", "config", "jobs", "training"},
 }  # fmt: skip
 EVERYTHING = {"api", "fine_tuning", "cli", "commands", "search", "serve", "__init__", "__main__"}  # the top floor
 
