@@ -26,7 +26,7 @@ from torch import nn
 from regard import __version__, config, fine_tuning, jobs
 from regard.attention import HeadMask
 from regard.data.check_table import check_table
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -178,10 +178,8 @@ def load(folder: str | Path) -> "Run":
     job.restore(folder)
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
-    try:
-        load_model(model, folder / WEIGHTS)
-    except (SafetensorError, RuntimeError) as error:
-        raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
+    model = within_memory(job.build)
+    read_weights(model, folder / WEIGHTS)
     return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
 
 
