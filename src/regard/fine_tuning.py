@@ -8,7 +8,6 @@ A run that goes on takes nothing from the start again: its own folder has its to
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from regard import config
+from regard import atomic, config
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.job import Job
@@ -99,6 +98,4 @@ def _vocabulary(file: Path) -> Vocabulary:
 
 
 def _write(file: Path, tree: dict) -> None:
-    part = file.with_name(file.name + ".part")
-    part.write_text(json.dumps(tree, ensure_ascii=False, indent=1), encoding="utf-8")
-    os.replace(part, file)
+    atomic.write_text(file, json.dumps(tree, ensure_ascii=False, indent=1))

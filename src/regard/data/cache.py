@@ -6,7 +6,6 @@ processes that build the same step at the same time do not disturb each other.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from hashlib import blake2b
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from regard import atomic
 from regard.errors import RegardError
 
 
@@ -32,8 +32,7 @@ def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) 
     try:
         build(unfinished)
         for path in unfinished.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            atomic.flush(path)
         unfinished.rename(folder)
     except OSError:
         if not folder.exists():  # else another process was quicker, and what it built is the same

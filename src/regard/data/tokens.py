@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple
 
 from tokenizers import Tokenizer as Inner
 
+from regard import atomic
 from regard.corpora.pair import WORD
 from regard.data.kinds import (
     BYTES,
@@ -174,7 +175,7 @@ class Tokenizer:
         return _spans(text, zip([0, *ends], ends, strict=False), words)
 
     def save(self, path: Path | str) -> None:
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        atomic.write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizer":

@@ -6,7 +6,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard import config
+from regard import atomic, config
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.text.encoder_settings import EncoderSettings
@@ -45,7 +45,7 @@ def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEnco
 
 def keep_settings(settings: EncoderSettings, folder: Path) -> None:
     """Beside the weights of a run whose recipe only points to where its encoder came from (`kind: pretrained`)."""
-    (folder / SETTINGS).write_text(settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    atomic.write_text(folder / SETTINGS, settings.model_dump_json(indent=1) + "\n")
 
 
 def kept_settings(folder: Path) -> EncoderSettings:

@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from regard import atomic
 from regard.errors import CallError
 
 Record = dict[str, Any]
@@ -33,9 +34,7 @@ class Metrics:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "metrics.jsonl"
         kept = [record for record in read_metrics(file) if record["step"] <= step]
-        part = file.with_name(file.name + ".part")
-        part.write_text("".join(_line(record) for record in kept), encoding="utf-8")
-        part.rename(file)
+        atomic.write_text(file, "".join(_line(record) for record in kept))
         self._file = file.open("a", encoding="utf-8")
         self._board = _board(folder / "tensorboard", step) if tensorboard else None
 

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from regard import atomic
 from regard.data.kinds import END, SPECIALS, UNK
 from regard.data.specials import OURS, Specials
 from regard.errors import CallError, RegardError, nearest
@@ -123,7 +124,7 @@ class Labels:
         return json.dumps(about, ensure_ascii=False, indent=1)
 
     def save(self, path: Path) -> None:
-        path.write_text(self.to_json(), encoding="utf-8")
+        atomic.write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> "Labels":

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from regard import atomic
 from regard.cost.units import count
 from regard.data.check_report import CheckReport
 from regard.errors import CallError, RegardError, nearest
@@ -129,9 +130,7 @@ class Forecasting:
 
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        part = folder / f"{FITTED}.part"
-        part.write_text(json.dumps(self.fitted.as_dict(), ensure_ascii=False, indent=1), encoding="utf-8")
-        part.rename(folder / FITTED)
+        atomic.write_text(folder / FITTED, json.dumps(self.fitted.as_dict(), ensure_ascii=False, indent=1))
         self.linear.save(folder / LINEAR)
 
     def restore(self, folder: Path) -> None:

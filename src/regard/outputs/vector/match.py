@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard import atomic
 from regard.data.check_report import CheckReport
 from regard.data.tables import Role
 from regard.data.tokens import TOKENIZER, Tokenizer
@@ -167,7 +168,7 @@ class Match:
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
-        (folder / CAPTIONS).write_text(json.dumps(list(self._captions), ensure_ascii=False), encoding="utf-8")
+        atomic.write_text(folder / CAPTIONS, json.dumps(list(self._captions), ensure_ascii=False))
         if isinstance(self.recipe.model.text, PretrainedTextSettings):
             assert self._settings is not None, "prepare or restore comes first"
             keep_settings(self._settings, folder)
