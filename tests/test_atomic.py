@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard import atomic
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 
 ODD_NAMES = [
     "a b", "-o", "ünïcode\u2028😀", "new\nline", "%s{}*?[x]", "'\"$HOME`", ".hidden", "x.part", "n" * 255, "é" * 127,
@@ -77,7 +77,7 @@ def test_a_process_killed_at_any_moment_leaves_the_old_file(tmp_path, call):
     file = tmp_path / "file"
     file.write_text("old")
     kill = f"import os, signal; os.{call} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
-    code = f"{kill}\nfrom regard import atomic; atomic.write_text({str(file)!r}, 'new')"
+    code = f"{kill}\nfrom regard.files import atomic; atomic.write_text({str(file)!r}, 'new')"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode < 0
     assert file.read_text() == "old"
     atomic.write_text(file, "newer")  # and what is left of it is in nobody's way

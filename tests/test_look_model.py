@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.attention import Trace
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.job import Wish
 from regard.look.methods import METHODS

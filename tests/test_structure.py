@@ -17,11 +17,11 @@ BELOW = {
     "attention", "layers", "encoders", "decoders", "models", "data", "decoding", "metrics", "corpora", "settings",
     "catalog", "look", "cost", "pretrained", "outputs", "job",
 }  # fmt: skip
-OPEN = {"errors", "atomic", "special_tokens", "__version__"}  # to all
+OPEN = {"errors", "files", "special_tokens", "__version__"}  # to all
 # room → the rooms it may import from
 MAY_IMPORT = {
     "errors": set(),
-    "atomic": set(),
+    "files": set(),
     "special_tokens": set(),
     "settings": set(),
     "catalog": set(),

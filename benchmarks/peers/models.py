@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.positions import sinusoids
-from regard.decoding.protocol import END, PAD, START
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.build import build_seq2seq
 from regard.outputs.text.model_settings import TransformerSettings
+from regard.special_tokens import END, PAD, START
 
 LAYERS, WIDTH, HIDDEN, HEADS, WORDS = 3, 256, 1024, 8, 8000
 DROPOUT, SMOOTHING = 0.1, 0.1

@@ -24,10 +24,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from regard import __version__, atomic, catalog, config, fine_tuning
+from regard import __version__, catalog, config, fine_tuning
 from regard.attention import Silence
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.job import Job, Looks, Prediction, Scores, Streams, Watches, Wish
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called

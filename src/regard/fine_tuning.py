@@ -17,9 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from regard import atomic, config
-from regard.data.tokens import Tokenizer
+from regard import config
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.job import Job
 from regard.settings.recipe import Recipe
 from regard.training.lora import adapt

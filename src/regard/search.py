@@ -22,9 +22,9 @@ from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard import atomic
 from regard.api import WEIGHTS, Run, load
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.inputs.image.decode import BadPictureError, pillow
 from regard.inputs.image.prepare import form_of
 from regard.inputs.image.sources import open_tar

@@ -18,8 +18,9 @@ from typing import Any
 import yaml
 from rich.table import Table
 
-from regard import api, atomic, config
+from regard import api, config
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.settings.recipe import Recipe, Variant
 from regard.training.charts import Line, line_chart
 from regard.training.report import Section, page, table

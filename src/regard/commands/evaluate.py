@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from regard import atomic
 from regard.errors import CallError
+from regard.files import atomic
 from regard.job import Scores, readable
 from regard.training.report import Section, page, table, tiles
 

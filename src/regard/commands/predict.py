@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from regard import api, atomic
+from regard import api
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
+from regard.files import atomic
 from regard.job import Drawn, DrawnTogether, Streams
 
 PICTURES = (".png", ".svg", ".pdf")

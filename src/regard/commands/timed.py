@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard import atomic
 from regard.errors import CallError
+from regard.files import atomic
 from regard.outputs.text.transcript import Transcript
 
 ENDINGS = {"vtt": ".vtt", "textgrid": ".TextGrid"}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from regard import atomic
 from regard.errors import RegardError
+from regard.files import atomic
 
 
 def cached_folder(cache: Path, step: str, key: Any) -> Path:

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from regard import atomic
+from regard.files import atomic
 from regard.look.draw import require_suffix
 from regard.look.history import History
 from regard.look.terminal import small_map

@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FormatStrFormatter
 
-from regard import atomic
+from regard.files import atomic
 from regard.look.figure_beams import draw_tree
 from regard.look.figure_layout import (
     APART,

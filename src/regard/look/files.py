@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from regard import atomic
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.look.axis import Axis, Token
 from regard.look.backdrop import from_png, to_png
 from regard.look.card import Figure

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from regard import atomic
+from regard.files import atomic
 from regard.look.card import card
 from regard.look.files import for_page
 from regard.look.history import History

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure as Canvas
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from regard import atomic
 from regard.errors import CallError
+from regard.files import atomic
 from regard.look.figure_layout import APART, FAINT, INK
 from regard.look.terminal import signed_map
 

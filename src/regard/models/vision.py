@@ -16,7 +16,8 @@ from regard.attention.memory import Memory
 from regard.decoders.decoder import Decoder
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.models.classifier import Classifier, Labeled
-from regard.models.seq2seq import START, Seq2Seq, SourceTarget, Tie
+from regard.models.seq2seq import Seq2Seq, SourceTarget, Tie
+from regard.special_tokens import START
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 import yaml
 from torch import Tensor
 
-from regard import atomic, config
-from regard.data.tokens import Tokenizer
+from regard import config
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
+from regard.files import atomic
 
 NO_DATA = "(imported: give data.train)"  # where a recipe has to name training data, and there is none
 

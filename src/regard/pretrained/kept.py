@@ -6,9 +6,10 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard import atomic, config
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard import config
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.inputs.text.encoder_settings import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."

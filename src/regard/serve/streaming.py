@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor
 
 from regard.api import Run
-from regard.data.kinds import START
 from regard.errors import CallError
 from regard.job import Output, Prediction, Streams
 from regard.outputs.text.translate import Translate
+from regard.special_tokens import START
 
 
 def stream(run: Run, text: str, prefix: str, decoding: dict[str, Any], tell: Callable[[str, str], None]) -> Prediction:

@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard import atomic
 from regard.errors import RegardError
+from regard.files import atomic
 
 RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
 Tensors = dict[str, Tensor]

@@ -21,8 +21,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from regard import atomic
 from regard.errors import CallError, nearest
+from regard.files import atomic
 
 FOLDER = "adapter"
 _PART = re.compile(r"(.+)\.parametrizations\.weight\.(original|0\.A|0\.B|0\.scale)")

@@ -9,22 +9,16 @@ import math
 from pathlib import Path
 from typing import Any
 
-from regard import atomic
 from regard.errors import CallError
+from regard.files import atomic
+from regard.files.jsonl import read_jsonl
 
 Record = dict[str, Any]
 
 
 def read_metrics(file: Path) -> list[Record]:
     """All records of a run. A last line that was cut off by a crash is left out."""
-    records: list[Record] = []
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                continue
-    return records
+    return [record for _, record in read_jsonl(file) if record is not None] if file.exists() else []
 
 
 class Metrics:

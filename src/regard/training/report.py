@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from regard import atomic
+from regard.files import atomic
 from regard.training.charts import Line, Number, line_chart, number
 from regard.training.metrics import Record, read_metrics
 from regard.training.progress import duration

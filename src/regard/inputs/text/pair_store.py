@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from regard.data.cache import store_of
 from regard.data.pairs import Bad, Pair
-from regard.data.read_report import FIRST, Tally
-from regard.data.specials import Specials
+from regard.data.read_report import FIRST, ReadReport
+from regard.data.special_ids import SpecialIds
 from regard.errors import CallError
 from regard.inputs.text.splits import text_hash
 
@@ -42,7 +42,7 @@ class Vocabulary(Protocol):
     @property
     def size(self) -> int: ...
     @property
-    def specials(self) -> Specials: ...
+    def specials(self) -> SpecialIds: ...
     def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
     def to_json(self) -> str: ...
 
@@ -60,7 +60,7 @@ class SideCounts:
 class StoreCounts:
     """What was read to make a store, what was kept of it, and what was not."""
 
-    read: Tally = field(default_factory=Tally)
+    read: ReadReport = field(default_factory=ReadReport)
     source: SideCounts = field(default_factory=SideCounts)
     target: SideCounts = field(default_factory=SideCounts)
     overlong: int = 0
@@ -89,7 +89,11 @@ class StoreCounts:
             for side in ("source", "target")
         }
         return cls(
-            Tally.from_dict(read["read"]), sides["source"], sides["target"], read["overlong"], read["overlong_first"]
+            ReadReport.from_dict(read["read"]),
+            sides["source"],
+            sides["target"],
+            read["overlong"],
+            read["overlong_first"],
         )
 
 

@@ -17,13 +17,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention import Trace
-from regard.data.kinds import END, START
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.look import Attention, AttentionRecord, axis
 from regard.look.records import Kind
 from regard.models.drawer import Drawer
 from regard.outputs.text.looking import evaluating
+from regard.special_tokens import END, START
 
 METHOD = "raw, turned round: by which regions each word was looked at"
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from regard import atomic
 from regard.errors import CallError
+from regard.files import atomic
 from regard.inputs.image.decode import pillow
 from regard.job import Prediction
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.attention.score import Score
 from regard.attention.trilinear import Trilinear
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.encoder_settings import EncoderSettings
 from regard.layers.embedding import Embedding

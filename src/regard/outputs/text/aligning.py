@@ -14,9 +14,8 @@ import torch
 
 from regard.attention import Trace
 from regard.corpora import PREFIX, load
-from regard.data.kinds import SPECIALS, UNK
 from regard.data.pairs import Pair
-from regard.data.tokens import Span, Tokenizer
+from regard.data.tokenizer import Span, Tokenizer
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
 from regard.inputs.text.settings import PairDataSettings
@@ -25,6 +24,7 @@ from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
 from regard.metrics.reading import alignment_report, argmax_links, merge_subwords, two_way_links
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.search import GROUP, Ids, in_groups, to_tensor
+from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 Weights = dict[str, np.ndarray]  # name of the attention → heads × target tokens × source tokens, end symbols included
 
@@ -82,7 +82,7 @@ def replacements(alignment: Alignment, source: Tokenizer, text: str, tokens: Ids
     spans = source.spans(text)
     words = _words(spans)
     whole = [text[spans[words[span.word][0]].start : spans[words[span.word][1] - 1].end] for span in spans]
-    marked = [SPECIALS[UNK] if token == UNK else "" for token in tokens]
+    marked = [SPECIAL_TOKENS[UNK] if token == UNK else "" for token in tokens]
     found = replace_unknown(marked, torch.from_numpy(alignment.mean), whole)
     return [word for word, token in zip(found, tokens, strict=True) if token == UNK]
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import RegardError
 from regard.inputs.image.batches import CaptionBatches, Captions, Sight

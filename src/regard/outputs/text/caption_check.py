@@ -10,7 +10,7 @@ from torch import nn
 from regard.cost.units import count
 from regard.data.check_report import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.image.batches import BatchesAhead, Captions
 from regard.inputs.image.check import picture_findings
 from regard.inputs.image.store import PictureStore

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import Trace
-from regard.data.kinds import END, START
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.decoders.recurrent import RecurrentDecoder
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError
@@ -27,6 +26,7 @@ from regard.look import Attention, AttentionRecord, axis, save
 from regard.look.methods.rollout import decoder_rollout, rollout
 from regard.models.vision import Captioner
 from regard.outputs.text.looking import evaluating
+from regard.special_tokens import END, START
 
 METHODS = ("raw", "rollout")
 Ids = Sequence[int]

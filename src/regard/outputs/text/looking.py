@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention import Trace
 from regard.attention.multihead import MultiHead
-from regard.data.kinds import END, PAD, START
-from regard.data.tokens import Span, Tokenizer
+from regard.data.tokenizer import Span, Tokenizer
 from regard.errors import CallError, nearest
 from regard.look import Attention, AttentionRecord, Axis, Token
 from regard.look.methods import METHODS
@@ -30,6 +29,7 @@ from regard.look.records import Head, Kind
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text import gradients
 from regard.outputs.text.search import Ids, in_groups, to_tensor
+from regard.special_tokens import END, PAD, START
 
 GROUP = 4096  # tokens that go through the model together
 

@@ -15,8 +15,7 @@ import torch
 from torch import nn
 
 from regard.data.check_report import CheckReport
-from regard.data.kinds import UNK
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
 from regard.inputs.text.pair_batches import TokenBatches
@@ -32,6 +31,7 @@ from regard.outputs.text.build import build_seq2seq
 from regard.outputs.text.search import log_probabilities, search
 from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.settings.recipe import Recipe
+from regard.special_tokens import UNK
 
 PICTURES, WIDEST = 6, 40  # alignments in the report, and the most columns one may have
 MEAN = "Attention of the decoder over the source, the mean of all its heads. Rows: written; columns: read."

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard import atomic
+from regard.files import atomic
 from regard.inputs.series.windows import Layout, SeriesBatch, Windows
 
 PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from regard import atomic
+from regard.files import atomic
 from regard.outputs.values.result import SHOWN, SeriesForecast
 
 MOST = 12  # panels of one picture

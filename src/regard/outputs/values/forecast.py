@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard import atomic
 from regard.cost.units import count
 from regard.data.check_report import CheckReport
 from regard.errors import CallError, RegardError, nearest
+from regard.files import atomic
 from regard.inputs.series.files import Table
 from regard.inputs.series.prepare import Fitted, PreparedSeries, load_panel, other_table, prepare_series, series_report
 from regard.inputs.series.series import Series

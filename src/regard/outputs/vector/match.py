@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard import atomic
 from regard.data.check_report import CheckReport
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.inputs.image.batches import Captions, Sight
 from regard.inputs.image.pictures import name_of, read_inputs
 from regard.inputs.image.prepare import form_of
