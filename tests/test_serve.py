@@ -214,6 +214,7 @@ def test_requests_that_wait_are_answered_together_each_with_its_own(run):
         assert metric(client, "regard_requests_total", path="/api/predict", status="200") == len(texts)
         assert metric(client, "regard_request_seconds_bucket", path="/api/predict", le="+Inf") == len(texts)
         assert metric(client, "regard_queue_length") == 0
+        assert client.get("/metrics").headers["content-type"].startswith("text/plain; version=")
 
 
 @pytest.fixture
@@ -430,8 +431,32 @@ def test_other_paths_methods_and_hosts(client):
         answer = client.get(path, follow_redirects=False)
         assert answer.status_code in (404, 405, 307)
     assert client.get("/api/predict").json()["error"]
-    assert client.get("/health", headers={"host": "evil.example:8000"}).status_code == 400
-    assert client.get("/health", headers={"host": "localhost"}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]", "[::1]:8000"])
+def test_names_of_this_machine_are_answered(client, host):
+    assert client.get("/health", headers={"host": host}).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example:8000", "localhost.evil.example", "evil.example:localhost", "127.0.0.1.evil.example", "[::2]:8000",
+     "[::1].evil.example", "localhost:80@evil.example", ""],
+)  # fmt: skip
+def test_other_names_are_refused(client, host):
+    """A web site that points its own name here (DNS rebinding) would else read from a visitor's machine."""
+    answer = client.get("/health", headers={"host": host})
+    assert answer.status_code == 400
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "ok" not in answer.text
+
+
+def test_a_service_for_others_is_called_by_names_that_were_given_or_by_any(run):
+    with serving({"pairs": run}, Limits(hosts=frozenset(["models.example", "fd00::7"]))) as client:
+        for host, status in [("models.example:8000", 200), ("[fd00::7]:8000", 200), ("localhost", 400)]:
+            assert client.get("/health", headers={"host": host}).status_code == status
+    with serving({"pairs": run}, Limits(hosts=None)) as client:
+        assert client.get("/health", headers={"host": "any.example"}).status_code == 200
 
 
 def test_a_body_that_never_ends_and_one_that_never_comes(run):
