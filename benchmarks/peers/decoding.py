@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from peers.messages import has, median_ratio, say
+from peers.messages import has, median_ratio, peer, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
 from regard.data.batches import pad_sentences
@@ -56,12 +56,10 @@ def marian_decode(marian: Any) -> Decode:
 
 
 def ctranslate2_decode(marian: Any, folder: Path, threads: int) -> Decode:
-    import ctranslate2  # pyright: ignore[reportMissingImports]
-    from ctranslate2.converters.transformers import BartLoader  # pyright: ignore[reportMissingImports]
-
+    ctranslate2 = peer("ctranslate2")
     # The loader for Marian would start decoding with a vector of zeros, as the models of that project do.
     marian.config.normalize_before = marian.config.normalize_embedding = False
-    spec = BartLoader().get_model_spec(marian)
+    spec = peer("ctranslate2.converters.transformers").BartLoader().get_model_spec(marian)
     names = [str(number) for number in range(WORDS)]
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
