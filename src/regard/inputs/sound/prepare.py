@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.data.cache import built_once
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.sound.files import Recording, SpeechSplit, speech_splits
 from regard.inputs.sound.store import VERSION, SpeechStore, write_speech

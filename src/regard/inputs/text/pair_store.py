@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from regard.data.cache import store_of
 from regard.data.pairs import Bad, Pair
-from regard.data.read_report import FIRST, Tally
+from regard.data.read_report import FIRST, ReadReport
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.text.splits import text_hash
@@ -48,7 +48,7 @@ class SideCounts:
 class StoreCounts:
     """What was read to make a store, what was kept of it, and what was not."""
 
-    read: Tally = field(default_factory=Tally)
+    read: ReadReport = field(default_factory=ReadReport)
     source: SideCounts = field(default_factory=SideCounts)
     target: SideCounts = field(default_factory=SideCounts)
     overlong: int = 0
@@ -77,7 +77,11 @@ class StoreCounts:
             for side in ("source", "target")
         }
         return cls(
-            Tally.from_dict(read["read"]), sides["source"], sides["target"], read["overlong"], read["overlong_first"]
+            ReadReport.from_dict(read["read"]),
+            sides["source"],
+            sides["target"],
+            read["overlong"],
+            read["overlong_first"],
         )
 
 

@@ -60,6 +60,11 @@ class DrawingSettings(Settings):
         None, description="a run of the job match that says which candidates are best; null is the model itself"
     )
 
+    @property
+    def random(self) -> bool:
+        """Whether outputs are drawn, and not the most probable ones."""
+        return self.temperature > 0
+
 
 class DrawRecipe(Recipe):
     """Text to pictures."""

@@ -149,6 +149,11 @@ class GenerationSettings(Settings):
         0, ge=0, description="evaluation: tokens by which its window moves; 0 is half of the context, 1 is most exact"
     )
 
+    @property
+    def random(self) -> bool:
+        """Whether outputs are drawn, and not the most probable ones."""
+        return self.temperature > 0
+
 
 class GenerateRecipe(Recipe):
     """Language models: plain text in, more text out."""

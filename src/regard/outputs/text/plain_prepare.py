@@ -15,7 +15,7 @@ from regard.corpora import PREFIX
 from regard.data.cache import built_once
 from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version, read_corpus
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.outputs.text.generate_settings import TextDataSettings
 from regard.outputs.text.plain_files import BLOCK, Piece, read_pieces, text_files

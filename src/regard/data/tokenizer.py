@@ -28,19 +28,10 @@ from typing import Literal, NamedTuple
 from tokenizers import Tokenizer as Inner
 
 from regard.corpora.pair import WORD
-from regard.data.kinds import (
-    BYTES,
-    GLUE,
-    INNER,
-    SPACE,
-    Kind,
-    canonical,
-    kind_of,
-    trainer,
-    untrained,
-)
-from regard.data.specials import specials_of
+from regard.data.special_ids import special_ids_of
+from regard.data.tokenizer_kinds import BYTES, GLUE, INNER, SPACE, Kind, canonical, kind_of, trainer, untrained
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 
 TOKENIZER = "tokenizer.json"  # its name in the folder of a run
 
@@ -62,7 +53,7 @@ class Tokenizer:
         inner.no_padding()
         self._inner = inner
         self.kind = kind_of(inner)
-        self.specials = specials_of(inner)
+        self.specials = special_ids_of(inner)
 
     @classmethod
     def train(
@@ -174,7 +165,7 @@ class Tokenizer:
         return _spans(text, zip([0, *ends], ends, strict=False), words)
 
     def save(self, path: Path | str) -> None:
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        atomic.write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizer":
