@@ -20,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from regard.errors import RegardError
+from regard.files import atomic
 
 SUMS = "B2SUMS"
 
