@@ -10,12 +10,13 @@ import pytest
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import Tally
 from regard.data.settings import TokenizerSettings
+from regard.data.text_hash import text_hash
 from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.text.pair_prepare import prepare
 from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.settings import PairDataSettings
-from regard.inputs.text.splits import Split, find_splits, text_hash
+from regard.inputs.text.splits import Split, find_splits
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 

@@ -56,6 +56,7 @@ class PyramidEncoder(nn.Module):
         """`depth` layers over all frames (or all groups of `stack` frames), then `pyramid` layers that halve them."""
         super().__init__()
         self.stack, self.reduction = stack, stack * 2**pyramid
+        self.frames = nn.Identity()  # what gradients by the input are taken of
         self.memory_width = self.summary_width = width
         self.bottom = Recurrent(bands * stack, width, cell=cell, depth=depth, dropout=dropout)
         self.pyramid = nn.ModuleList(Recurrent(2 * width, width, cell=cell) for _ in range(pyramid))
@@ -63,7 +64,7 @@ class PyramidEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Sounds) -> Memory:
-        x, mask = together(source.values, real(source), self.stack)
+        x, mask = together(self.frames(source.values), real(source), self.stack)
         x, last = self.bottom(x, mask)
         for layer in self.pyramid:
             x, mask = together(self.dropout(x), mask, 2)
@@ -88,6 +89,7 @@ class ConvolutionEncoder(nn.Module):
         super().__init__()
         width = layers[0].width
         self.reduction = 4
+        self.frames = nn.Identity()  # what gradients by the input are taken of
         self.memory_width = self.summary_width = width
         self.convolutions = nn.ModuleList(
             nn.Conv2d(before, channels, kernel_size=3, stride=2, padding=1) for before in (1, channels)
@@ -100,7 +102,7 @@ class ConvolutionEncoder(nn.Module):
 
     def forward(self, source: Sounds) -> Memory:
         mask = real(source)
-        x = source.values.unsqueeze(1)  # B 1 S F
+        x = self.frames(source.values).unsqueeze(1)  # B 1 S F
         for convolution in self.convolutions:
             # Padding has to be zeros for each convolution, as it is beyond the end of the longest recording.
             x = convolution(x * mask[:, None, :, None]).relu()
