@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.tables import Role
-from regard.encoders.audio import ConvolutionEncoder, PyramidEncoder
+from regard.encoders.audio_convolution import ConvolutionEncoder
+from regard.encoders.audio_pyramid import PyramidEncoder
 from regard.errors import CallError
 from regard.inputs.base import Input, Targets, Vocabulary
 from regard.inputs.sound.check import check_speech

@@ -17,7 +17,7 @@ from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
 from regard.inputs.sound.input import SoundInput, SoundItem
 from regard.inputs.sound.store import character_spans
-from regard.metrics.errors import edit_distance
+from regard.metrics.error_rates import edit_distance
 from regard.metrics.speech import error_rates, timing
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
