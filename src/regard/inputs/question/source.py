@@ -9,6 +9,7 @@ from typing import Any, Literal
 from regard.corpora import stories
 from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, nearest
 from regard.inputs.question.files import (
     Question,
@@ -18,7 +19,6 @@ from regard.inputs.question.files import (
     read_squad,
     read_table,
 )
-from regard.inputs.text.splits import text_hash
 from regard.outputs.span.settings import QuestionDataSettings
 
 _ENDINGS = {".json": "squad", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}

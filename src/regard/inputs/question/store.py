@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from regard.data.cache import store_of
 from regard.data.pairs import Bad
 from regard.data.read_report import FIRST, ReadReport
+from regard.data.text_hash import text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.files import Question
 from regard.inputs.text.pair_store import SideCounts
-from regard.inputs.text.splits import text_hash
 
 VERSION = 1
 KINDS = {
