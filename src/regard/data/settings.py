@@ -12,6 +12,21 @@ FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "text", "dataset"
 Column = Annotated[int, Field(ge=0)] | str
 
 
+class VocabularySettings(Settings):
+    """How text is cut into tokens, where all of it is of one kind; the vocabulary is learned from the training data."""
+
+    kind: TokenizerKind = Field(
+        "word",
+        description="word (punctuation split off), space (what spaces separate), character, byte, bpe or unigram",
+    )
+    size: int = Field(20_000, ge=8, description="most entries in the vocabulary, the four special tokens included")
+    min_frequency: int = Field(1, ge=1, description="how often a word, character or merged pair must occur to be kept")
+    lowercase: bool = Field(False, description="read all text in lower case")
+    learn_from: int = Field(
+        1_000_000, ge=1, description="most texts to learn a vocabulary from, taken evenly from all of them"
+    )
+
+
 class TokenizerSettings(Settings):
     """How text is cut into tokens; the vocabulary is learned from the training data."""
 

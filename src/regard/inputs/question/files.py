@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from regard.data.examples import Example
 from regard.data.formats import cells, csv_rows, unreadable
 from regard.data.lines import open_bytes, read_lines
 from regard.data.pairs import Bad, excerpt
@@ -23,6 +24,13 @@ from regard.errors import CallError, nearest
 
 Where = Literal["given", "only", "first", "moved"]
 Chars = tuple[int, int]
+
+
+class Asked(NamedTuple):
+    """What a reader is asked."""
+
+    question: str
+    document: str
 
 
 class Question(NamedTuple):
@@ -42,6 +50,11 @@ class Question(NamedTuple):
     @property
     def texts(self) -> list[str]:
         return [self.document[start:end] for start, end in self.answers]
+
+    @property
+    def example(self) -> Example:
+        """Without an answer, the empty one is right."""
+        return Example(Asked(self.question, self.document), tuple(dict.fromkeys(self.texts)) or ("",))
 
 
 @dataclass(frozen=True)

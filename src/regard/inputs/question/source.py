@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.corpora import stories
-from regard.data.pairs import Bad
+from regard.data.pairs import Bad, text_hash
 from regard.data.tables import Role, corpora_version
 from regard.errors import CallError, nearest
 from regard.inputs.question.files import Question, QuestionColumns, question_of, read_jsonl, read_squad, read_table
-from regard.inputs.text.splits import text_hash
-from regard.outputs.span.settings import QuestionDataSettings
+from regard.inputs.question.settings import QuestionDataSettings
 
 _ENDINGS = {".json": "squad", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 CORPORA = ("stories",)

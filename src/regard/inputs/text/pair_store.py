@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.cache import store_of
+from regard.data.check_report import SideCounts
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import FIRST, Tally
 from regard.errors import CallError
@@ -33,15 +34,6 @@ from regard.inputs.text.splits import text_hash
 
 VERSION = 1
 _AT_ONCE = 2048  # pairs tokenized together; what is held in memory
-
-
-@dataclass
-class SideCounts:
-    """What was counted on one side: `lengths` of all pairs (end token included), before any was cut or skipped."""
-
-    tokens: int = 0
-    unknown: int = 0
-    lengths: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass
