@@ -270,8 +270,6 @@ def test_looking_shows_question_and_document_and_changes_nothing(run, method):
         assert labels == marked
         assert matrix.weights.sum() == pytest.approx(1, abs=1e-4)
         assert not matrix.weights[0, sorted({*range(len(labels))} - {*matrix.columns.real()})].any()
-            0, [place for place, token in enumerate(matrix.columns.tokens) if token.special]
-        ].any()
         assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
     else:
         assert matrix.rows.labels == ASKED_WORDS

@@ -13,16 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.attention.score import Score
-from regard.attention.trilinear import Trilinear
 from regard.data.examples import Examples
 from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.question.input import QuestionInput
 from regard.look.case import Case
-from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.span.looking import case_of
@@ -51,8 +49,9 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         s, pad = self.recipe.model, self.input.pad
         if isinstance(s, RecurrentReaderSettings):
             return RecurrentReader(
-                encoder, s.width, score=partial(_score, s), to_document=s.to_document, cell=s.cell, depth=s.layers,
-                reading_depth=s.reading_layers, match=s.match, dropout=s.dropout, pad=pad,
+                encoder, s.width, score=partial(build_score, s.score, s.width, s.width, s.width),
+                to_document=s.to_document, cell=s.cell, depth=s.layers, reading_depth=s.reading_layers,
+                match=s.match, dropout=s.dropout, pad=pad,
             )  # fmt: skip
         specials, sizes = self.input.tokenizer.specials, self.input.sizes
         if specials.start is None or specials.end is None:
@@ -159,7 +158,3 @@ def _freeze(encoder: Bert, layers: int) -> None:
     for part in (encoder.embedding, encoder.types, encoder.embedding_norm, *encoder.layers[:layers]):
         if part is not None:
             part.requires_grad_(False)
-
-
-def _score(s: RecurrentReaderSettings) -> Score:
-    return Trilinear(s.width) if s.score == "trilinear" else build_score(s.score, s.width, s.width, s.width)
