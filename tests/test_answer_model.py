@@ -82,7 +82,7 @@ def test_the_loss_is_the_sum_of_both_pointers(make):
     unused = {name for name, weight in model.named_parameters() if weight.grad is None}
     assert not unused - {name for name in unused if "pooler" in name}
     nothing = model(Batch(source, torch.full((2, 2), -1)))  # the share of a process that has none
-    assert (float(nothing.total), nothing.count, int(nothing.correct)) == (0, 0, 0)
+    assert (nothing.total.item(), nothing.count, int(nothing.correct)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("make", READERS)

@@ -75,7 +75,7 @@ class TokenizedInput(Input):
 
     def encoder(self, decoder: Any = None) -> nn.Module:
         encoder = text_encoder(self.sizes, self.tokenizer.size, pad=self.pad)
-        if self._weights is not None:
+        if self._weights is not None and next(encoder.parameters()).device.type != "meta":  # there it is only counted
             encoder.load_state_dict(self._weights)
         return encoder
 
