@@ -12,12 +12,12 @@ from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
 from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
-from regard.decoding.protocol import END
 from regard.encoders.audio import memory_lengths
 from regard.encoders.audio_pyramid import together
 from regard.inputs.sound.batches import Frames, SpeechBatch, collate
 from regard.outputs.text.build_speech import build_speech
 from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings
+from regard.special_tokens import END
 
 K, V = 5, 7  # tokens 4, 5, 6 are text
 TEXT = (4, 5, 6)

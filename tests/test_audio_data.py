@@ -9,7 +9,6 @@ import soundfile
 import torch
 
 from regard.corpora.tones import call, write
-from regard.data.kinds import END
 from regard.data.pairs import Bad
 from regard.errors import CallError, RegardError
 from regard.inputs.sound.batches import Joined, SpeechBatches, plain_batches
@@ -17,6 +16,7 @@ from regard.inputs.sound.check import check_speech
 from regard.inputs.sound.files import Recording, speech_splits
 from regard.inputs.sound.prepare import prepare_speech, stored
 from regard.outputs.text.transcribe_settings import AugmentSettings, JoinSettings, SpeechDataSettings
+from regard.special_tokens import END
 
 SOUND = {"rate": 4000, "bands": 7}
 

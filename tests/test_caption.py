@@ -15,7 +15,7 @@ from regard import config, jobs
 from regard.cli import cli
 from regard.corpora.shapes import SHAPES, paint, shapes, stream
 from regard.data.examples import ExampleBatches
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.image.batches import Pixels
 from regard.inputs.image.examples import PictureExamples
@@ -106,8 +106,21 @@ def test_looking_shows_the_winner_over_the_picture_and_the_gate(run, listed):
     looked = run.predict(path, attention=True)
     assert looked.text == plain.text
     np.testing.assert_allclose(looked.alignment.mean, cross.weights, atol=1e-6)
-    with pytest.raises(CallError, match="method='norm' is not known"):
-        run.look(path, method="norm")
+    for method in ("norm", "gradient", "input-gradient", "leave-one-out"):
+        seen = run.look(path, method=method)
+        assert seen.output == plain.text
+        sums = seen.matrix("cross").weights.sum(1)
+        assert (np.isclose(sums, 1, atol=1e-5) | (sums == 0)).all()
+        assert {figure.name for figure in seen.evidence} == {"comprehensiveness", "sufficiency"}
+    with pytest.raises(CallError, match="takes a Transformer"):
+        run.look(path, method="rollout")
+
+
+def test_a_caption_is_told_while_it_is_written(run, listed):
+    path, pieces = str(listed.parent / "1.png"), []
+    told = run.stream(path, lambda piece, so_far: pieces.append((piece, so_far)))
+    assert told.text == run.predict(path, beam=1).text == pieces[-1][1]
+    assert [piece for piece, _ in pieces] == told.text.split()
 
 
 def test_from_the_command_line(run, listed, tmp_path):

@@ -25,8 +25,8 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.kinds import END, PAD
 from regard.errors import CallError
+from regard.special_tokens import END, PAD
 
 B = TypeVar("B")
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%

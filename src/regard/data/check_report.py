@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from regard.data.tables import Role
 from regard.errors import RegardError
@@ -66,13 +66,11 @@ class CheckReport:
         return {"ok": not self.errors, **asdict(self)}
 
 
-@dataclass
-class SideCounts:
-    """What was counted on one side: `lengths` of all texts (end token included), before any was cut or skipped."""
-
-    tokens: int = 0
-    unknown: int = 0
-    lengths: Counter[int] = field(default_factory=Counter)
+@runtime_checkable
+class SideCounts(Protocol):
+    tokens: int
+    unknown: int
+    lengths: Counter[int]
 
 
 def side_figures(side: SideCounts) -> SideFigures:

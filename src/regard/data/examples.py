@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -48,7 +48,7 @@ class Examples(ABC):
     """One split. Rows are numbered; an input may stand in several of them, with another target in each."""
 
     name: str  # of the file, for reports
-    counts: Tally  # what was read, and what could not be used
+    counts: ReadReport  # what was read, and what could not be used
 
     @abstractmethod
     def __len__(self) -> int: ...

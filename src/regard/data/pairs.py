@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from regard.data.settings import Column
@@ -63,11 +62,6 @@ class Columns:
 
 def excerpt(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def text_hash(text: str, salt: bytes = b"") -> int:
-    """64 bits that tell texts apart; differences of white space are none."""
-    return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8, salt=salt).digest(), "little")
 
 
 PLAIN = Columns()

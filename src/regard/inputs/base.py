@@ -19,7 +19,7 @@ from torch import nn
 
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.specials import Specials
+from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.look.axis import Axis
@@ -33,7 +33,7 @@ class Vocabulary(Protocol):
     @property
     def size(self) -> int: ...
     @property
-    def specials(self) -> Specials: ...
+    def specials(self) -> SpecialIds: ...
     def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
     def to_json(self) -> str: ...
 

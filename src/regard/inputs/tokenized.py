@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.look.axis import Token

@@ -113,9 +113,9 @@ class QuestionInput(TokenizedInput):
 
     def read(self, one: Any) -> WindowItem:
         """The first window."""
-        return next(self.pieces(one))
+        return next(self.in_windows(one))
 
-    def pieces(self, one: Any) -> Iterator[WindowItem]:
+    def in_windows(self, one: Any) -> Iterator[WindowItem]:
         """Every window of the document, with the question."""
         asked, ids = self.asked(one), self.document(one).ids.tolist()
         question = self.tokenizer.encode(asked.question)[: self.data.max_question]

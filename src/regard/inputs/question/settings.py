@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from regard.data.settings import Column, VocabularySettings
+from regard.data.settings import WORDS, Column, OneTextTokenizer
 from regard.settings.base import Settings
 
 FRAME = 3  # tokens that stand around a pair: [CLS] question [SEP] document [SEP]
@@ -37,9 +37,8 @@ class QuestionDataSettings(Settings):
     no_answer: bool = Field(
         False, description="some questions have no answer in their document (SQuAD v2.0); an empty answer says so"
     )
-    tokenizer: VocabularySettings = Field(
-        VocabularySettings.model_validate({}),
-        description="how text is cut into tokens; a pretrained encoder brings its own",
+    tokenizer: OneTextTokenizer = Field(
+        WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
     )
     max_length: int = Field(
         384, ge=8, description="most tokens of a question and a window of its document, three marks included"
@@ -56,6 +55,7 @@ class QuestionDataSettings(Settings):
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        yield from self.tokenizer.problems_of_one_text()
         if self.max_question + self.overlap + FRAME >= self.max_length:
             yield (
                 "max_length",

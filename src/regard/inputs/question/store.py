@@ -3,7 +3,6 @@
 A store is a folder of plain arrays. A document that several questions are about is kept once:
 
     document.ids   document.at     all documents one after the other, and where each begins; uint16 (if ids fit), int64
-    document.chars                 first character and end of each of their tokens; int32
     question.ids   question.at     all questions, in the order of the file
     question.about                 for each: its document, first and last token of its answer (-1: none); int64
     hashes         lines           64 bits of question and of document with answer; the line of each; uint64, int64
@@ -24,17 +23,15 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from regard.data.cache import store_of
-from regard.data.check_report import SideCounts
-from regard.data.pairs import Bad, text_hash
-from regard.data.read_report import FIRST, Tally
-from regard.data.tokens import Tokenizer
+from regard.data.pairs import Bad
+from regard.data.read_report import FIRST, ReadReport
+from regard.data.store_counts import SideCounts
+from regard.data.text_hash import text_hash
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.files import Question
 
 VERSION = 2
-KINDS = {
-    "document.at": "int64", "document.chars": "int32", "question.at": "int64", "question.about": "int64",
-    "hashes": "uint64", "lines": "int64",
-}  # fmt: skip
+KINDS = dict.fromkeys(("document.at", "question.at", "question.about", "lines"), "int64") | {"hashes": "uint64"}
 NONE = -1
 
 
@@ -79,7 +76,7 @@ class Remembered:
 class QuestionCounts:
     """What was read to make a store: also what is odd, but kept."""
 
-    read: Tally = field(default_factory=Tally)
+    read: ReadReport = field(default_factory=ReadReport)
     question: SideCounts = field(default_factory=SideCounts)
     document: SideCounts = field(default_factory=SideCounts)
     unanswered: int = 0
@@ -106,7 +103,6 @@ class QuestionStore:
             return np.asarray(np.memmap(folder / name, kind, mode="r")) if about["sizes"][name] else np.empty(0, kind)
 
         self.document_ids, self.document_at = mapped("document.ids"), mapped("document.at")
-        self.document_chars = mapped("document.chars").reshape(-1, 2)
         self.question_ids, self.question_at = mapped("question.ids"), mapped("question.at")
         self.about = mapped("question.about").reshape(-1, 3)
         self.hashes, self.lines = mapped("hashes").reshape(-1, 2), mapped("lines")
@@ -155,7 +151,6 @@ def write_questions(
                 known[key] = len(known)
                 ends["document"] += len(document)
                 write("document.ids", document.ids)
-                write("document.chars", document.chars)
                 write("document.at", [ends["document"]])
                 _count(counts.document, document.ids, tokenizer)
             answer = _answer(item, document, counts)

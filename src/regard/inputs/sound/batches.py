@@ -18,12 +18,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.corpora.tones import Segment
 from regard.data.batches import PlannedBatches, padded
-from regard.data.kinds import END, PAD
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.store import SpeechStore, Utterance
 from regard.outputs.text.transcribe_settings import AugmentSettings, JoinSettings, SoundSettings
+from regard.special_tokens import END, PAD
 
 _JOIN, _CHANGE = 1, 2  # what random numbers are for: two purposes never share them
 

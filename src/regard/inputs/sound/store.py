@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 
 from regard.corpora.tones import Segment
 from regard.data.cache import store_of
-from regard.data.kinds import END, UNK
 from regard.data.pairs import Bad, excerpt
 from regard.data.read_report import FIRST
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.sound.features import frame_count
 from regard.inputs.sound.files import Recording
 from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent
@@ -40,6 +39,7 @@ from regard.inputs.sound.resample import resample
 from regard.inputs.text.pair_store import StoreCounts
 from regard.inputs.text.splits import text_hash
 from regard.outputs.text.transcribe_settings import SoundSettings
+from regard.special_tokens import END, UNK
 
 VERSION = 1
 FULL = 32767

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Pair, text_hash
+from regard.data.pairs import Bad, Pair
 from regard.data.tables import Role
+from regard.data.text_hash import text_hash
 from regard.inputs.text.settings import PairDataSettings
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from regard.data.settings import Column, VocabularySettings
+from regard.data.settings import Column, TokenizerKind
 from regard.inputs.image.settings import fits
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.outputs.labels.classify_image_settings import (
@@ -31,6 +31,21 @@ from regard.settings.recipe import Recipe
 
 
 # -------------------------------------------------------------------------------------------------------------- data
+class VocabularySettings(Settings):
+    """How text is cut into tokens; the vocabulary is learned from the training data."""
+
+    kind: TokenizerKind = Field(
+        "word",
+        description="word (punctuation split off), space (what spaces separate), character, byte, bpe or unigram",
+    )
+    size: int = Field(20_000, ge=8, description="most entries in the vocabulary, the four special tokens included")
+    min_frequency: int = Field(1, ge=1, description="how often a word, character or merged pair must occur to be kept")
+    lowercase: bool = Field(False, description="read all text in lower case")
+    learn_from: int = Field(
+        1_000_000, ge=1, description="most texts to learn a vocabulary from, taken evenly from all of them"
+    )
+
+
 class TextSettings(LabelSettings):
     """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
 
@@ -75,7 +90,7 @@ class PretrainedClassifierSettings(PretrainedTextSettings, HeadSettings):
 class AnswerSettings(Settings):
     """How a trained classifier is asked."""
 
-    n_best: int = Field(1, ge=1, description="labels given back for each input, the most probable first")
+    n_best: int = Field(1, ge=1, le=1000, description="labels given back for each input, the most probable first")
     threshold: float = Field(0.5, gt=0, lt=1, description="probability from which a label is given (several labels)")
     batch_tokens: int = Field(4096, ge=1, description="tokens of inputs classified together")
 

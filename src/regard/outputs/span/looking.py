@@ -71,7 +71,7 @@ def case_of(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
 def _window(input: QuestionInput, one: Any, chars: tuple[int, int] | None) -> tuple[WindowItem, int, int]:
     """The window in which the answer has the most context on its poorer side, and its tokens there, from 1; the first
     window, and 0, if there is none."""
-    items = list(input.pieces(one))
+    items = list(input.in_windows(one))
     if not input.length(items[0]):
         raise CallError("the question or the document has no token: there is nothing to look at")
     tokens = None if chars is None else input.document(one).tokens_of(*chars)

@@ -60,7 +60,7 @@ class Found:
 def find(model: Reader, input: QuestionInput, inputs: Sequence[Any], how: AnswerDecodingSettings) -> list[Found]:
     """The spans of each, in the order asked. What has no tokens has no spans."""
     device = device_of(model)
-    pieces = [(number, item) for number, one in enumerate(inputs) for item in input.pieces(one)]
+    pieces = [(number, item) for number, one in enumerate(inputs) for item in input.in_windows(one)]
     lengths = [input.length(item) for _, item in pieces]
 
     def read(group: list[int]) -> list["_Window"]:

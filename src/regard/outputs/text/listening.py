@@ -14,7 +14,7 @@ from jaxtyping import Float
 from regard.attention import Trace
 from regard.attention.memory import Memory
 from regard.data.batches import pad_sentences
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
 from regard.decoding.ctc import Prefixes, forced_alignment

@@ -17,7 +17,7 @@ from torch import nn
 
 from regard.data.check_report import CheckReport
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.errors import CallError
 from regard.inputs.sound.batches import Joined, SpeechBatches, Utterances, plain_batches

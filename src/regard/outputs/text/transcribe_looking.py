@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from regard.attention import Trace
-from regard.data.kinds import END, START
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.sound.batches import collate
 from regard.look import Attention, AttentionRecord, Axis, axis
@@ -19,6 +18,7 @@ from regard.look.records import Kind
 from regard.models.ctc import SpeechToText
 from regard.outputs.text.listening import Clock, Features
 from regard.outputs.text.transcribe_settings import SoundSettings
+from regard.special_tokens import END, START
 
 
 def look(

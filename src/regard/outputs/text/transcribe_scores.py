@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.sound.batches import Utterances
 from regard.inputs.sound.store import Utterance, character_spans
 from regard.metrics.error_rates import edit_distance

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from regard.files import atomic
 from regard.inputs.series.windows import Layout, SeriesBatch, Windows
 
 PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)
@@ -59,7 +60,7 @@ class Linear:
         return said + _level(batch, lay)
 
     def save(self, file: Path) -> None:
-        save_file({"weight": self.weight.contiguous(), "own": torch.tensor(self.own)}, file)
+        atomic.write_tensors(file, {"weight": self.weight, "own": torch.tensor(self.own)})
 
     @classmethod
     def load(cls, file: Path) -> "Linear":

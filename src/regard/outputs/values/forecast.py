@@ -17,6 +17,7 @@ from torch import nn
 from regard.cost.units import count
 from regard.data.check_report import CheckReport
 from regard.errors import CallError, RegardError, nearest
+from regard.files import atomic
 from regard.inputs.series.files import Table
 from regard.inputs.series.prepare import Fitted, PreparedSeries, load_panel, other_table, prepare_series, series_report
 from regard.inputs.series.series import Series
@@ -129,9 +130,7 @@ class Forecasting:
 
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        part = folder / f"{FITTED}.part"
-        part.write_text(json.dumps(self.fitted.as_dict(), ensure_ascii=False, indent=1), encoding="utf-8")
-        part.rename(folder / FITTED)
+        atomic.write_text(folder / FITTED, json.dumps(self.fitted.as_dict(), ensure_ascii=False, indent=1))
         self.linear.save(folder / LINEAR)
 
     def restore(self, folder: Path) -> None:
