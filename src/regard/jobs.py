@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
+QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
 class Row(NamedTuple):
@@ -45,7 +46,7 @@ class Row(NamedTuple):
 
 
 JOBS: dict[str, Row] = {
-    "answer": Row(AnswerRecipe, "", "regard.outputs.span.answer:AnswerQuestions"),
+    "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
     "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),

@@ -39,6 +39,7 @@ class Case:
     vectors   the module whose outputs are the vectors of the input, for its gradients; None: there are none
     gather    input × gradient, as `vectors` gave them (N …, a list of its calls) → N P, the sum of each part
     place     which of the tables are shown, and between which axes
+    by_step   the rows of cross-attention are the steps of the output; False: they are something else, as an encoder's
     number    steps are numbers, not log-probabilities: any change of them counts, also for the better
     offset    the row of a decoder's table that belongs to the first step
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
@@ -53,6 +54,7 @@ class Case:
     place: "Callable[[Case, Sequence[Table]], list[Attention]] | None" = None
     rows: str = "target"
     columns: str = "source"
+    by_step: bool = True
     number: bool = False
     offset: int = 0
     each: int = 1

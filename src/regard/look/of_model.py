@@ -185,7 +185,7 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
             if name not in felt:
                 continue
             rows = gradient[case.row :: case.each]  # one for each step
-            if seen.role(name).kind in ("encoder", "pooling"):  # their queries belong to no step
+            if not case.by_step or seen.role(name).kind in ("encoder", "pooling"):  # their queries belong to no step
                 felt[name] += with_heads(_numbers(rows.sum(0)))
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.cache import built_once
 from regard.data.pairs import Bad
@@ -12,24 +12,15 @@ from regard.data.read_report import ReadReport
 from regard.data.tables import Role
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.inputs.question.settings import QuestionDataSettings
 from regard.inputs.question.source import QuestionSplit, find_question_splits, question_source
 from regard.inputs.question.store import VERSION, QuestionStore, write_questions
-from regard.outputs.span.settings import QuestionDataSettings
 
 
-@dataclass(frozen=True)
-class PreparedQuestions:
+class PreparedQuestions(NamedTuple):
     tokenizer: Tokenizer
     splits: dict[Role, QuestionSplit]
     stores: dict[Role, QuestionStore]
-
-    @property
-    def train(self) -> QuestionStore:
-        return self.stores["train"]
-
-    @property
-    def valid(self) -> QuestionStore:
-        return self.stores["valid"]
 
 
 def prepare_questions(

@@ -19,7 +19,7 @@ from regard.inputs.question.files import (
     read_squad,
     read_table,
 )
-from regard.outputs.span.settings import QuestionDataSettings
+from regard.inputs.question.settings import QuestionDataSettings
 
 _ENDINGS = {".json": "squad", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 CORPORA = ("stories",)
@@ -55,7 +55,7 @@ class QuestionSource:
 
     def inputs(self) -> list[Any]:
         """What the questions depend on, for the cache."""
-        columns = [*self.columns.given, self.columns.header]
+        columns = [*self.columns.given.values(), self.columns.header]
         how = [self.where, self.role, self.format, *columns, self.no_answer]
         if self.where.startswith("corpus:"):
             return [*how, corpora_version()]
