@@ -121,7 +121,7 @@ def test_yaml_mistakes_name_file_and_line(tmp_path):
     bad.write_text("job: translate\nmodel: {width: 3\n")
     with pytest.raises(CallError, match=r"bad\.yaml, line 3"):
         config.read(bad)
-    bad.write_text("job: translate\ntask: translate\n")
+    bad.write_text("job: translate\njob: translate\n")
     with pytest.raises(CallError, match=r"line 2: the key 'job' is given twice"):
         config.read(bad)
     bad.write_text("- job\n")

@@ -12,19 +12,16 @@ from regard.metrics.alignment import (
     alignment_score,
     read_naacl,
     read_pharaoh,
-    write_naacl,
     write_pharaoh,
 )
-from regard.metrics.by_length import bleu_by_length
-from regard.metrics.errors import edit_distance, sequence_error_rate, token_error_rate
-from regard.metrics.reading import (
+from regard.metrics.alignment_links import (
     alignment_report,
     argmax_links,
-    best_row,
     merge_subwords,
-    threshold_links,
     two_way_links,
 )
+from regard.metrics.by_length import bleu_by_length
+from regard.metrics.error_rates import edit_distance, sequence_error_rate, token_error_rate
 from regard.metrics.text import bleu, chrf, exact_match, ter
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog is running fast in the park", "hello world"]
@@ -116,7 +113,10 @@ def recursive_distance(a, b):
     return min(same, recursive_distance(a[1:], b) + 1, recursive_distance(a, b[1:]) + 1)
 
 
-@given(st.text("ab", max_size=5), st.text("abc", max_size=4))
+WORDS = st.lists(st.sampled_from(["a", "ab", "ba"]), max_size=4)
+
+
+@given(*[st.text("abc", max_size=4) | WORDS] * 2)
 def test_edit_distance_is_the_recursive_definition(a, b):
     assert edit_distance(a, b) == recursive_distance(a, b)
 
@@ -174,9 +174,8 @@ def test_pharaoh_and_naacl_say_the_same(tmp_path):
     alignments = [gold([(0, 0), (1, 2)], [(2, 10)]), gold([]), gold([(4, 3)])]
     pharaoh, naacl = tmp_path / "a.pharaoh", tmp_path / "a.naacl"
     write_pharaoh(pharaoh, alignments)
-    write_naacl(naacl, alignments)
+    naacl.write_text("1 1 1 S\n1 2 3 S\n1 3 11 P\n3 5 4 S\n")
     assert pharaoh.read_text() == "0-0 1-2 2?10\n\n4-3\n"
-    assert naacl.read_text() == "1 1 1 S\n1 2 3 S\n1 3 11 P\n3 5 4 S\n"
     assert read_pharaoh(pharaoh) == read_naacl(naacl) == alignments
     assert read_naacl(naacl, sentences=4) == [*alignments, gold([])]
 
@@ -223,9 +222,8 @@ def test_unreadable_files_are_explained(tmp_path):
 WEIGHTS = np.array([[0.45, 0.5, 0.05], [0.1, 0.0, 0.9]])
 
 
-def test_three_readings():
+def test_two_readings():
     assert argmax_links(WEIGHTS) == {(1, 0), (2, 1)}
-    assert threshold_links(WEIGHTS, 0.4) == {(0, 0), (1, 0), (2, 1)}
     assert two_way_links(WEIGHTS) == {(0, 0), (1, 0), (2, 1)}
     assert argmax_links(np.zeros((0, 3))) == two_way_links(np.zeros((0, 3))) == set()
     assert argmax_links(np.zeros((3, 0))) == set()
@@ -270,8 +268,6 @@ def test_report_finds_the_head_that_looks_right():
     assert report["baseline", "uniform"] == pytest.approx(6 / 7)
     assert 0.7 < report["baseline", "diagonal"] < 1
     assert 0.7 < report["baseline", "shuffled"] < 1
-    best = best_row(alignment_report(weights, right))
-    assert (best.layer, best.head) == ("decoder.0", "1")
 
 
 def test_report_of_sentences_in_order_is_won_by_the_diagonal():
@@ -285,8 +281,10 @@ def test_report_of_sentences_in_order_is_won_by_the_diagonal():
 def test_report_takes_another_reading_and_refuses_a_mismatch():
     weights = [{"cross": WEIGHTS[None]}]
     right = [gold([(0, 0), (1, 0), (2, 1)])]
-    assert best_row(alignment_report(weights, right)).score.aer == pytest.approx(1 - 4 / 5)
-    assert best_row(alignment_report(weights, right, two_way_links)).score.aer == 0
+    [head] = [row for row in alignment_report(weights, right) if row.head == "0"]
+    assert head.score.aer == pytest.approx(1 - 4 / 5)
+    [head] = [row for row in alignment_report(weights, right, two_way_links) if row.head == "0"]
+    assert head.score.aer == 0
     with pytest.raises(CallError, match="weights of 1 sentences but gold alignments of 2"):
         alignment_report(weights, right * 2)
     with pytest.raises(CallError, match="nothing to align"):

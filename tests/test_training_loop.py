@@ -1,10 +1,10 @@
 """The loop in one process: what it computes, when it stops, what it writes."""
 
-import importlib.util
 import json
 import math
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -271,10 +271,17 @@ def test_no_pickle_in_the_folder(tmp_path: Path) -> None:
     assert suffixes == {".json", ".jsonl", ".safetensors", "SHA256SUMS"}
 
 
-def test_tensorboard_where_it_is_installed(tmp_path: Path) -> None:
-    if importlib.util.find_spec("tensorboard") is None:
-        with pytest.raises(CallError, match=r"pip install 'regard\[tensorboard\]'"):
-            train(tmp_path, tensorboard=True)
-    else:
-        train(tmp_path, tensorboard=True, max_steps=3)
-        assert list((tmp_path / "tensorboard").glob("events.*"))
+def test_tensorboard_has_the_numbers_of_the_metrics(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    train(tmp_path, tensorboard=True, max_steps=3)
+    board = events.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    written = [r for r in read_metrics(tmp_path / "metrics.jsonl") if r["kind"] == "train"]
+    shown = [(event.step, event.value) for event in board.Scalars("train/loss")]
+    assert shown == [(r["step"], pytest.approx(r["loss"])) for r in written]
+    assert shown
+
+
+def test_tensorboard_that_is_not_installed_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # as Python itself marks what cannot be imported
+    with pytest.raises(CallError, match=r"pip install 'regard\[tensorboard\]'"):
+        train(tmp_path, tensorboard=True)

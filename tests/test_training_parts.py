@@ -1,4 +1,4 @@
-"""Schedules, optimizer, averaging, guard, settings and fingerprints, each against numbers worked out by hand."""
+"""Schedules, optimizer, averaging, spikes, settings and fingerprints, each against numbers worked out by hand."""
 
 import math
 
@@ -10,11 +10,11 @@ from torch import nn
 from regard.settings.training import TrainingSettings
 from regard.training.average import Average
 from regard.training.fingerprint import differences
-from regard.training.guard import Guard
 from regard.training.limits import last_step, reached, share_done
 from regard.training.optimizer import Optimizer, decaying
 from regard.training.run import Run
 from regard.training.schedule import constant, cosine, inverse_sqrt, schedule
+from regard.training.spike_detector import SpikeDetector
 from training_example import Model, new_model
 
 ONE, ZERO = torch.tensor(1.0), torch.tensor(0.0)
@@ -97,7 +97,7 @@ def test_skipped_step_leaves_everything_as_it_was() -> None:
     assert not any(torch.equal(old, new) for old, new in zip(before, moved, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------- average and guard
+# ------------------------------------------------------------------------------------------------------ average, spikes
 def test_average_by_hand_and_back() -> None:
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 4.0)
@@ -112,11 +112,11 @@ def test_average_by_hand_and_back() -> None:
     assert model.weight.item() == 8.0
 
 
-def test_guard_knows_bad_from_hard() -> None:
-    guard = Guard(torch.device("cpu"))
+def test_spike_detector_knows_bad_from_hard() -> None:
+    detector = SpikeDetector(torch.device("cpu"))
 
     def bad(step: int, loss: float, length: float) -> bool:
-        return bool(guard.bad(step, torch.tensor([loss, length])))
+        return bool(detector.bad(step, torch.tensor([loss, length])))
 
     assert bad(1, math.nan, 1.0)  # even as the first step
     assert not any(bad(step, 2.0, 1.0) for step in range(2, 70))

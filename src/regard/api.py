@@ -26,7 +26,7 @@ from safetensors.torch import load_model
 from torch import nn
 
 from regard import __version__, config, fine_tuning, jobs
-from regard.attention import Silence
+from regard.attention import HeadMask
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
 from regard.job import Job
@@ -227,7 +227,7 @@ class Run:
         single = isinstance(inputs, str | Path | Mapping)  # a text, a file, a table
         given = [inputs] if single else list(inputs)
         job = self._with(overrides, {"decoding": decoding})
-        with self._silence(job, given, without):
+        with self._head_mask(job, given, without):
             found = job.predict(given, prefix=prefix, attention=attention)
         return found[0] if single else found
 
@@ -278,17 +278,17 @@ class Run:
         if prefix and not job.output.takes_prefix:
             raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
         options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix)
-        with self._silence(job, [text], without):
+        with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
 
-    def _silence(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
+    def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
         if not without:
             return nullcontext()
         if not inputs:
             return nullcontext()
-        return Silence(heads_called(without, self.model, job.look(inputs[0])))
+        return HeadMask(heads_called(without, self.model, job.look(inputs[0])))
 
     def history_of_looks(self, number: int = 0) -> History:
         """Attention on validation input `number`, at every validation of the training (`training.looks`)."""

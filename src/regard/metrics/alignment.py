@@ -113,14 +113,6 @@ def read_naacl(path: Path | str, sentences: int | None = None) -> list[Gold]:
     return [Gold(frozenset(sure.get(s, ())), frozenset(possible.get(s, ()))) for s in range(1, count + 1)]
 
 
-def write_naacl(path: Path | str, alignments: Iterable[Gold]) -> None:
-    """The same format, with S or P on every line."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for sentence, gold in enumerate(alignments, 1):
-            for i, j in sorted(gold.possible):
-                file.write(f"{sentence} {i + 1} {j + 1} {'S' if (i, j) in gold.sure else 'P'}\n")
-
-
 def _lines(path: Path | str) -> Iterator[tuple[int, str]]:
     try:
         with Path(path).open(encoding="utf-8") as file:

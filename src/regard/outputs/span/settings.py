@@ -85,9 +85,7 @@ class RecurrentReaderSettings(Settings):
     embedding: int = Field(128, ge=1, description="width of the word vectors")
     layers: int = Field(1, ge=1, description="depth below attention")
     reading_layers: int = Field(2, ge=1, description="depth above attention")
-    score: ScoreName | Literal["trilinear"] = Field(
-        "trilinear", description="how a word of the document is held against one of the question"
-    )
+    score: ScoreName = Field("trilinear", description="how a word of the document is held against one of the question")
     to_document: Literal["most", "each"] = Field(
         "most",
         description="most: one look, at document words most alike to any question word (BiDAF); "

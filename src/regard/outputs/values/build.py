@@ -2,17 +2,14 @@
 
 from torch import nn
 
-from regard.decoders.recurrent import Context, RecurrentReader
+from regard.decoders.recurrent import RecurrentReader
+from regard.decoders.recurrent_parts import Context
+from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
 from regard.encoders.series import PatchEncoder
 from regard.inputs.series.build import series_block
 from regard.inputs.series.windows import Layout
-from regard.models.forecaster import (
-    EncoderDecoderForecaster,
-    Forecaster,
-    PatchForecaster,
-    RecurrentSeriesDecoder,
-    TransformerSeriesDecoder,
-)
+from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
+from regard.models.patch_forecaster import PatchForecaster
 from regard.outputs.values.settings import ModelSettings, PatchForecasterSettings, RecurrentForecasterSettings
 from regard.parts import build_score
 

@@ -24,7 +24,8 @@ from regard.inputs.series.windows import SeriesItem, WindowBatches, Windows
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord
-from regard.models.forecaster import Forecaster, PatchForecaster
+from regard.models.forecaster import Forecaster
+from regard.models.patch_forecaster import PatchForecaster
 from regard.outputs.base import LookOptions, Output, Told, device_of
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.values.baselines import Baselines
