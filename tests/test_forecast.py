@@ -15,6 +15,7 @@ from regard import config
 from regard.cli import cli
 from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
+from regard.look.methods import METHODS
 from regard.outputs.values.output import ValuesOutput
 
 MODELS = {
@@ -147,11 +148,74 @@ def test_look_names_past_times_and_changes_nothing(run):
     assert run.predict([waves()])[0].text == before
 
 
+ROWS, PAST = [f"2024-05-{day}" for day in range(20, 24)], [f"2024-05-{day:02}" for day in range(7, 20)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_looks_at_the_steps_of_the_past(run, method):
+    record = run.look(waves(), method=method, target="south")
+    matrix = record.matrix("cross")
+    assert (matrix.rows.labels, matrix.columns.labels) == (ROWS, PAST)
+    assert matrix.columns.unit == "days from 2024-05-07"
+    assert matrix.columns.edges.tolist() == list(range(14))
+    np.testing.assert_allclose(matrix.columns.signal, waves()["south"][-13:], rtol=1e-4)
+    assert matrix.weights.min() >= 0
+    if method != "rollout":  # half of what arrives there was always the decoder's own
+        np.testing.assert_allclose(matrix.weights.sum(-1), 1, atol=1e-5)
+    said = run.predict([waves()])[0].series[0].values[:, 1]
+    np.testing.assert_allclose(record.scores, said, rtol=1e-4)
+    assert record.input == "2024-05-07 to 2024-05-19"
+    assert record.output.startswith(f"south, 2024-05-20 to 2024-05-23: {said[0]:.4g}, {said[1]:.4g}, ")
+    assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
+
+
+def test_leaving_a_step_out_is_what_it_says(run):
+    """By hand: that day of the table is told to be what the window is on average, and the forecast moves so much."""
+    table, weights = waves(), run.look(waves(), method="leave-one-out").matrix().weights
+    whole = run.predict([table])[0].series[0].values[:, 0]
+    moved = []
+    for place in range(13):
+        other = {name: list(column) for name, column in table.items()}
+        for name in ("north", "south"):
+            other[name][127 + place] = float(np.mean(table[name][127:]))
+        moved.append(np.abs(run.predict([other])[0].series[0].values[:, 0] - whole))
+    expected = np.stack(moved, axis=1)
+    np.testing.assert_allclose(weights, expected / expected.sum(1, keepdims=True), atol=2e-3)
+
+
+def test_without_a_head_it_says_something_else(run):
+    silent = run.look(waves(), without=["cross.0.1"])
+    assert silent.without == ("cross.0.1",)
+    assert silent.scores != run.look(waves()).scores
+    assert run.predict([waves()], without=["cross.0.1"])[0].text != run.predict([waves()])[0].text
+
+
+def test_what_has_no_meaning_is_refused_in_a_sentence(run):
+    with pytest.raises(CallError, match="looked at as it is"):
+        run.look(waves(), output="1, 2, 3, 4")
+    with pytest.raises(CallError, match="cannot be made to begin with a prefix"):
+        run.look(waves(), prefix="1")
+    with pytest.raises(CallError, match="no prefix"):
+        run.predict([waves()], prefix="1")
+    with pytest.raises(CallError, match="no words here that could be aligned"):
+        run.evaluate(alignments=True)
+    with pytest.raises(CallError, match="scored against what did happen"):
+        run.score([waves()], ["1"])
+
+
 def test_patches_can_be_looked_at(tmp_path):
-    run = regard.train(recipe(tmp_path, MODELS["patch"], max_steps=2, validate_every=2), output=tmp_path / "run")
+    """Of the target that is asked for, by every method that has a meaning for them."""
+    run = regard.train(recipe(tmp_path, MODELS["patch"], max_steps=20, validate_every=20), output=tmp_path / "run")
     matrix = run.look(waves(), target="south").matrix()
     assert matrix.weights.shape == (4, 4)  # (13 − 5) // 3 + 2 patches
     assert matrix.columns.labels == ["2024-05-07", "2024-05-10", "2024-05-13", "2024-05-16"]
+    assert matrix.columns.edges.tolist() == [0, 3, 6, 9, 13]
+    for method in METHODS:
+        alone = {name: column for name, column in waves().items() if name != "south"} | {"south": [1, 2] * 70}
+        looks = [run.look(table, method=method, target="north").matrix() for table in (waves(), alone)]
+        np.testing.assert_allclose(looks[0].weights, looks[1].weights, atol=1e-5)  # its row, and no other target's
+        assert looks[0].columns.labels == matrix.columns.labels
+        np.testing.assert_allclose(looks[0].weights.sum(-1), 1, atol=1e-5)
     with pytest.raises(CallError, match=r"decoding\.target='west'.*north"):
         run.look(waves(), target="west")
 
@@ -160,6 +224,8 @@ def test_a_model_without_attention_says_so(tmp_path):
     run = regard.train(recipe(tmp_path, MODELS["initial"], max_steps=2, validate_every=2), output=tmp_path / "run")
     with pytest.raises(CallError, match="no attention"):
         run.look(waves())
+    for method in ("input-gradient", "leave-one-out"):  # these ask any model
+        assert run.look(waves(), method=method).matrix().weights.shape == (4, 13)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ class PaddedSeries:
     lengths: Int[Tensor, " B"]
 
     @classmethod
-    def of(cls, series: Sequence[Float[Tensor, "S C"]]) -> "PaddedSeries":
+    def of(cls, series: Sequence[Float[Tensor, "_ C"]]) -> "PaddedSeries":
         return cls(
             nn.utils.rnn.pad_sequence(list(series), batch_first=True), torch.tensor([len(one) for one in series])
         )
