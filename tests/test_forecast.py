@@ -334,6 +334,25 @@ def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
     assert "mse_linear" in called("evaluate", run.folder, f"data.test={file}")
 
 
+def test_the_service_takes_the_text_of_a_table(run, tmp_path):
+    pytest.importorskip("httpx", reason="tests of the service need httpx")
+    testing = pytest.importorskip("fastapi.testclient", reason="the service needs the web extra")
+    from regard.serve.app import create_app
+    from regard.serve.limits import Limits
+
+    text = write_table(tmp_path / "table.csv", waves()).read_text()
+    with testing.TestClient(
+        create_app({"waves": run}, Limits(max_length=10_000)), base_url="http://127.0.0.1"
+    ) as client:
+        (told,) = client.post("/api/predict", json={"inputs": [text]}).json()["predictions"]
+        expected = run.predict([text])[0].series[0].as_dict()["values"]
+        np.testing.assert_allclose(told["series"][0]["values"]["north"], expected["north"], rtol=1e-5)
+        looked = client.post("/api/look", json={"text": text, "method": "leave-one-out"}).json()
+        assert looked["input"] == "2024-05-07 to 2024-05-19"
+        refused = client.post("/api/upload", content=b"date,north").json()
+        assert "takes the text of a table" in str(refused)
+
+
 @pytest.mark.slow
 def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     file = recipe(tmp_path, MODELS["transformer"] | {"dropout": 0.1}, max_steps=40, save_every=10, validate_every=20)
