@@ -51,7 +51,7 @@ JOBS: dict[str, Row] = {
     "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
     "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
     "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
-    "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
+    "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
     "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
     "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),

@@ -47,7 +47,7 @@ class Questions:
     def given(self, run: Run, text: str) -> Any:
         """What the model gets: the text itself, or the file that was sent under this name."""
         kind = run.job.input.kind
-        if kind == "text":
+        if kind not in WHAT:  # a text, or the text of a table
             return text
         (one,) = run.job.input.parse([str(self._uploads.path(text, kind))])
         return one
@@ -101,7 +101,7 @@ class Questions:
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
             kind = run.job.input.kind
-            return record if kind == "text" else _named(record, WHAT[kind])
+            return record if kind not in WHAT else _named(record, WHAT[kind])
 
         return name, ask
 
@@ -109,8 +109,9 @@ class Questions:
     def upload(self, model: str | None, content: bytes) -> bodies.Uploaded:
         _, run = self.find(model)
         kind = run.job.input.kind
-        if kind == "text":
-            raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
+        if kind not in WHAT:
+            takes = "text" if kind == "text" else "the text of a table"
+            raise CallError(f"the model {model or ''} takes {takes}: there is nothing to upload for it")
         return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)
 
 
