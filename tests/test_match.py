@@ -378,7 +378,7 @@ def test_every_tower_by_every_method(run, listed, change, layers):
             matrix = record.matrix(kind)
             assert matrix.rows.labels == ["red before blue"]
             assert matrix.columns.grid == (3, 5) if kind == "cross" else "before" in matrix.columns.labels
-            assert matrix.weights.max() > 0
+            assert method == "leave-one-out" or matrix.weights.max() > 0  # an untrained text may only lose
 
 
 def test_rollout_needs_layers(run, listed):

@@ -114,7 +114,7 @@ class TextInput(Input):
     def encoder(self, decoder: Any = None) -> nn.Module:
         settings = self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
         encoder = text_encoder(settings, self.tokenizer.size, pad=self.frame.pad)
-        if self._weights is not None:
+        if self._weights is not None and not next(encoder.parameters()).is_meta:  # its cost has no weights
             encoder.load_state_dict(self._weights)
         return encoder
 
