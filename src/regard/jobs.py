@@ -38,7 +38,7 @@ QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
 class Row(NamedTuple):
-    """`input`: the class of the input; or one for each `data.kind`, where a job takes several."""
+    """`input`: what makes the input, most often its class; or one for each `data.kind`, where a job takes several."""
 
     recipe: type[Recipe]
     input: str | Mapping[str, str]
@@ -50,10 +50,10 @@ JOBS: dict[str, Row] = {
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
     "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
-    "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
+    "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
-    "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
+    "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
     "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }

@@ -12,6 +12,7 @@ from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
+from regard.layers.pooling import AttentionPooling, Pooling
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.encoder import EncoderSettings
@@ -41,6 +42,13 @@ def text_decoder(
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
     """The score that a recipe names, for queries and keys of these widths."""
     return find(SCORES, name).for_widths(query_width, key_width, hidden)
+
+
+def build_pooling(kind: str, score: ScoreName, width: int) -> nn.Module:
+    """What makes one vector of many, all of this width. `score`: how a query is held against each, with attention."""
+    if kind == "attention":
+        return AttentionPooling(build_score(score, width, width, width), width)
+    return Pooling(kind)  # pyright: ignore[reportArgumentType] (the names of a recipe are those of Pooling)
 
 
 def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:

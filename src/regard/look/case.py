@@ -43,6 +43,8 @@ class Case:
     number    steps are numbers, not log-probabilities: any change of them counts, also for the better
     offset    the row of a decoder's table that belongs to the first step
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
+    kind      of tables between `rows` and `columns`
+    beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
     """
 
     model: nn.Module
@@ -59,6 +61,8 @@ class Case:
     offset: int = 0
     each: int = 1
     row: int = 0
+    kind: Kind = "cross"
+    beside: "Sequence[Case]" = ()
 
 
 def by_role(case: Case, tables: Sequence[Table]) -> list[Attention]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Pair
+from regard.data.settings import TokenizerSettings
 from regard.data.tables import Role
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
@@ -28,7 +29,6 @@ from regard.parts import text_encoder
 from regard.pretrained import encoder as pretrained_encoder
 from regard.pretrained import keep_settings, kept_settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
-from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 
@@ -51,12 +51,13 @@ class TextInput(Input):
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
-        self._begin_with_pretrained()
         prepared = prepare(self.data, cache, self, targets, strict=strict)
         return {role: PairExamples(store, prepared.splits[role], self.frame) for role, store in prepared.stores.items()}
 
     @property
     def known(self) -> Tokenizer | None:
+        """The vocabulary that is not learned: of a run that was restored, or of a pretrained encoder."""
+        self._begin_with_pretrained()
         return self._tokenizer
 
     def keep(self, tokenizer: Tokenizer) -> None:
@@ -113,7 +114,7 @@ class TextInput(Input):
     def encoder(self, decoder: Any = None) -> nn.Module:
         settings = self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
         encoder = text_encoder(settings, self.tokenizer.size, pad=self.frame.pad)
-        if self._weights is not None:
+        if self._weights is not None and not next(encoder.parameters()).is_meta:  # its cost has no weights
             encoder.load_state_dict(self._weights)
         return encoder
 
@@ -169,7 +170,8 @@ class TextInput(Input):
 
     @property
     def _joint(self) -> bool:
-        return isinstance(self.settings, RecurrentSettings | TransformerSettings) and self.data.tokenizer.joint
+        how = self.data.tokenizer
+        return isinstance(how, TokenizerSettings) and how.joint
 
     def _begin_with_pretrained(self) -> None:
         settings = self.settings
