@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 import regard
 from regard import config
 from regard.cli import cli as commands
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.outputs.span.answer import AnswerQuestions
 from regard.parts import build_encoder

@@ -8,7 +8,7 @@ import torch
 
 from regard.corpora import stories
 from regard.data.pairs import Bad
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.question.check import check_questions
 from regard.inputs.question.files import QuestionColumns

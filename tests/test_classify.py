@@ -151,7 +151,7 @@ def test_a_model_without_attention_says_what_can_still_be_asked(tmp_path):
 
 def test_the_lectures_classifier_attends_over_its_states_and_has_their_size():
     from regard import config
-    from regard.data.specials import OURS
+    from regard.data.special_ids import OURS
     from regard.outputs.labels.classify_build import build_text_classifier
 
     settings = config.read("classify-recurrent")

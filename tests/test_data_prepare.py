@@ -7,14 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from regard.data.cache import built_once
 from regard.data.pairs import Bad, Pair
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 from regard.data.settings import TokenizerSettings
-from regard.data.tokens import Tokenizer
+from regard.data.text_hash import text_hash
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.settings import PairDataSettings
-from regard.inputs.text.splits import Split, find_splits, text_hash
+from regard.inputs.text.splits import Split, find_splits
 from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -96,6 +98,37 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     with pytest.raises(RegardError, match="no usable store of token ids"):
         PairStore(folder)
     assert len(texts(prepare(made, tmp_path / "cache"))) == 300
+
+
+@pytest.mark.parametrize(
+    ("where", "damage", "said"),
+    [
+        ("train-*/source.ids", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source.ids has changed"),
+        ("vocabulary-*/source.json", lambda file: file.write_text("{"), "source.json has changed"),
+        ("vocabulary-*/source.json", lambda file: file.unlink(), "source.json is missing"),
+        ("count-*/B2SUMS", lambda file: file.unlink(), "B2SUMS is missing"),
+        ("count-*/B2SUMS", lambda file: file.write_bytes(b"\xff"), "it cannot be read"),
+        ("count-*/count.json", lambda file: file.with_name("more").write_text(""), "more is none of its files"),
+    ],
+)
+def test_a_damaged_step_is_told_and_built_again(made, tmp_path, capfd, where, damage, said):
+    whole = texts(prepare(made, tmp_path / "cache"))
+    (file,) = (tmp_path / "cache").glob(where)
+    before = {path.name: path.read_bytes() for path in file.parent.iterdir()}
+    damage(file)
+    steps = []
+    assert texts(prepare(made, tmp_path / "cache", tell=steps.append)) == whole
+    assert len(steps) == 1, "only the damaged step is built again"
+    assert f"{file.parent} is damaged ({said}" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_the_digests_are_those_of_b2sum(tmp_path):
+    folder = built_once(tmp_path, "step", "key", lambda folder: (folder / "letters").write_text("abc"))
+    line = (folder / "B2SUMS").read_text()
+    assert line.startswith("ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b7")  # of abc: RFC 7693, appendix A
+    assert line.endswith("  letters\n")
 
 
 def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
@@ -232,7 +265,7 @@ def test_an_empty_store_can_be_opened(tmp_path):
     bad = Bad("made", 1, "empty", "the source is empty")
     write_store(tmp_path, [bad], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
     assert len(PairStore(tmp_path)) == 0
-    assert PairStore(tmp_path).counts.read == Tally(0, Counter(empty=1), {"empty": [bad]})
+    assert PairStore(tmp_path).counts.read == ReadReport(0, Counter(empty=1), {"empty": [bad]})
     assert [len(lengths) for lengths in PairStore(tmp_path).lengths()] == [0, 0]
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import zstandard
 
-from regard.data.kinds import END, START
 from regard.data.pairs import Bad
 from regard.errors import CallError, RegardError
 from regard.outputs.text import plain_files as files
@@ -16,6 +15,7 @@ from regard.outputs.text.plain_batches import TextWindows
 from regard.outputs.text.plain_files import Piece, read_pieces, text_files
 from regard.outputs.text.plain_prepare import TextPart, prepare_text
 from regard.outputs.text.plain_store import TextCounts, TextStore
+from regard.special_tokens import END, START
 
 TEXT = "Ay, marry, sir.\n\nWho goes there?\nñandú — 日本語\n" * 3
 

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.commands.import_ import import_model
 from regard.data.pairs import Pair
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.text.pair_batches import TokenBatches
 from regard.inputs.text.pair_store import PairStore, write_store

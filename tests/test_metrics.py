@@ -1,5 +1,7 @@
 """Metrics against numbers worked out by hand, and against the libraries they rest on."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import sacrebleu
@@ -22,7 +24,7 @@ from regard.metrics.alignment_links import (
 )
 from regard.metrics.by_length import bleu_by_length
 from regard.metrics.error_rates import edit_distance, sequence_error_rate, token_error_rate
-from regard.metrics.text import bleu, chrf, exact_match, ter
+from regard.metrics.text import bleu, chrf, exact_match, ter, tokenizer_for
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog is running fast in the park", "hello world"]
 REFERENCES = ["the cat is on the mat .", "a dog runs fast in the big park", "hello there world"]
@@ -289,3 +291,69 @@ def test_report_takes_another_reading_and_refuses_a_mismatch():
         alignment_report(weights, right * 2)
     with pytest.raises(CallError, match="nothing to align"):
         alignment_report([], [])
+
+
+# ------------------------------------------------------------------------------------------- scripts without spaces
+@pytest.mark.parametrize(
+    ("text", "tokenizer"),
+    [
+        ("the cat sat on the mat", "13a"),
+        ("오늘은 날씨가 좋습니다", "13a"),
+        ("今天的天气很好。", "zh"),
+        ("วันนี้อากาศดีมาก", "char"),
+        ("他说 OK", "13a"),
+        ("", "13a"),
+        ("123 456", "13a"),
+    ],
+)
+def test_the_tokenizer_is_that_of_the_script(text, tokenizer):
+    assert tokenizer_for([text]) == tokenizer_for([[text, text]]) == tokenizer
+
+
+def test_one_wrong_character_of_raw_japanese_is_not_all_of_it():
+    references = ["今日はとても天気がいいですね。", "明日は雨が降るかもしれません。"]
+    hypotheses = ["今日はとても天気がよいですね。", "明日は雨が降るかもしれません。"]
+    chosen = tokenizer_for(references)
+    assert chosen == ("ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char")
+    found = bleu(hypotheses, references)
+    assert f"tok:{chosen}" in found.signature
+    assert found.score > 60
+    assert bleu(hypotheses, references, tokenizer="char").score > 80
+    assert chrf(hypotheses, references).score > 60
+
+
+def test_a_tokenizer_that_is_unknown_is_the_callers_mistake():
+    with pytest.raises(CallError, match="tokenizer='charr' is none of sacreBLEU's; did you mean 'char'"):
+        bleu(HYPOTHESES, REFERENCES, tokenizer="charr")
+
+
+# ------------------------------------------------------------------------------------------------- links are checked
+def test_links_past_the_end_ask_whether_they_are_counted_from_1(tmp_path):
+    file = tmp_path / "gold"
+    file.write_text("1-1 2-2\n1p1\n")
+    assert read_pharaoh(file, [(3, 3), (2, 2)]) == [gold([(1, 1), (2, 2)]), gold([], [(1, 1)])]
+    with pytest.raises(CallError, match=r"gold:1: '2-2' .*2 source and 3 target words.*counted from 1\?"):
+        read_pharaoh(file, [(2, 3), (2, 2)])
+    assert read_pharaoh(file, [(2, 2), (1, 1)], first=1) == [gold([(0, 0), (1, 1)]), gold([], [(0, 0)])]
+    with pytest.raises(CallError, match="links of 2 sentences, but there are 3"):
+        read_pharaoh(file, [(2, 2)] * 3)
+    file.write_text("0-1\n")
+    with pytest.raises(CallError, match="counted from 0"):
+        read_pharaoh(file, first=1)
+
+
+def test_links_between_bars_are_read_and_checked(tmp_path):
+    file = tmp_path / "gold"
+    file.write_text("the cat ||| le chat ||| 0-0 1-1\na ||| b ||| \n0-0 ||| -1.5\n")
+    assert read_pharaoh(file) == [gold([(0, 0), (1, 1)]), gold([]), gold([(0, 0)])]
+    file.write_text("the cat ||| le chat ||| 1-1 2-2\n")
+    with pytest.raises(CallError, match=r"'2-2' .*counted from 1\?"):
+        read_pharaoh(file)
+
+
+def test_naacl_links_past_the_end_are_refused(tmp_path):
+    file = tmp_path / "gold"
+    file.write_text("1 2 3\n")
+    assert read_naacl(file, lengths=[(2, 3), (1, 1)]) == [gold([(1, 2)]), gold([])]
+    with pytest.raises(CallError, match="a link to a word that is not there: the pair has 2 source and 2 target"):
+        read_naacl(file, lengths=[(2, 2)])

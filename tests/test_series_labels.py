@@ -8,8 +8,7 @@ from torch import nn
 from regard.attention import Additive
 from regard.corpora.shapes_of_series import NOISE, SHAPES, shape_in_series, shapes_of_series
 from regard.data.examples import ExampleBatches
-from regard.data.kinds import END, UNK
-from regard.data.specials import OURS
+from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import SeriesInput
 from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeriesSettings, TransformerSeriesSettings
@@ -18,6 +17,7 @@ from regard.look.axis import axis
 from regard.look.case import Case
 from regard.look.of_model import attentions
 from regard.settings.recipe import Recipe
+from regard.special_tokens import END, UNK
 
 
 class SeriesRecipe(Recipe):

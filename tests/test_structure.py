@@ -16,9 +16,12 @@ BELOW = {
     "attention", "layers", "encoders", "decoders", "models", "data", "decoding", "metrics", "corpora", "settings",
     "catalog", "look", "cost", "pretrained", "outputs", "job",
 }  # fmt: skip
-# room → the rooms it may import from. `errors` is open to all.
+OPEN = {"errors", "files", "special_tokens", "__version__"}  # to all
+# room → the rooms it may import from
 MAY_IMPORT = {
     "errors": set(),
+    "files": set(),
+    "special_tokens": set(),
     "settings": set(),
     "catalog": set(),
     "config": {"settings", "recipes", "jobs", "outputs"},
@@ -39,7 +42,7 @@ MAY_IMPORT = {
     "outputs": BELOW | {"inputs", "companion_run"},
     "job": BELOW | {"inputs", "outputs"},
     "jobs": {"settings", "inputs", "outputs"},
-    "companion_run": {"catalog", "jobs"},
+    "companion_run": {"catalog", "config", "jobs", "training"},
 }  # fmt: skip
 EVERYTHING = {"api", "fine_tuning", "cli", "commands", "search", "serve", "__init__", "__main__"}  # the top floor
 
@@ -69,7 +72,7 @@ def test_imports_go_one_way(file):
     if room in EVERYTHING or room == "recipes":
         return
     assert room in MAY_IMPORT, f"{room} is a new room: say in MAY_IMPORT and in docs/design.md what it may import"
-    wrong = imports_of(file) - MAY_IMPORT[room] - {room, "errors", "__version__"}
+    wrong = imports_of(file) - MAY_IMPORT[room] - {room} - OPEN
     assert not wrong, f"{file.relative_to(SOURCE)} imports {sorted(wrong)}, which lie above it"
 
 

@@ -250,6 +250,20 @@ def test_metrics_have_no_duplicates_after_resume(tmp_path: Path) -> None:
         json.loads(line)
 
 
+def test_a_sample_with_strange_ends_of_lines_survives_a_resume(tmp_path: Path) -> None:
+    text = "one\u2028two\u0085three\x0bfour\r\nfive"
+
+    def go(steps: int) -> None:
+        fit(new_model(), Words(), settings(max_steps=steps), tmp_path, evaluate=validate, sample=lambda model: text)
+
+    go(6)
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"kind": "\xff\x00')  # what a power loss may leave
+    go(12)
+    records = [record for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "validation"]
+    assert [(record["step"], record["sample"]) for record in records] == [(6, text), (12, text)]
+
+
 def test_another_recipe_is_refused_with_its_differences(tmp_path: Path) -> None:
     train(tmp_path, max_steps=4)
     with pytest.raises(CallError, match=r"learning_rate: 0.001 → 0.002\n.*weight_decay: 0.01 → 0.0"):

@@ -7,10 +7,12 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
+from regard.errors import CallError
 from regard.settings.training import TrainingSettings
 from regard.training.average import Average
 from regard.training.fingerprint import differences
 from regard.training.limits import last_step, reached, share_done
+from regard.training.memory import within_memory
 from regard.training.optimizer import Optimizer, decaying
 from regard.training.run import Run
 from regard.training.schedule import constant, cosine, inverse_sqrt, schedule
@@ -134,6 +136,18 @@ def test_spike_detector_knows_bad_from_hard() -> None:
 )
 def test_time_limit_in_words(text: str, value: float) -> None:
     assert TrainingSettings.model_validate({"time_limit": text}).time_limit == value
+
+
+def test_a_model_is_counted_before_its_memory_is_taken() -> None:
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Linear(10, 20), nn.GRU(20, 30), nn.Embedding(7, 5))
+
+    size = sum(weight.nbytes for weight in build().parameters())
+    assert isinstance(within_memory(build, size), nn.Sequential)
+    with pytest.raises(CallError, match="too large for this machine: its weights alone take more than"):
+        within_memory(build, size - 1)
+    with pytest.raises(CallError, match="more than 16,777,216 rows or columns"):
+        within_memory(lambda: nn.Embedding(2**24 + 1, 1))
 
 
 @pytest.mark.parametrize("text", ["soon", "", "10 minutes", "m", "1d", "-5", "0"])

@@ -11,7 +11,6 @@ run.evaluate(test="test.tsv").values["bleu"]
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -21,14 +20,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 import yaml
 from rich.console import Console
-from safetensors import SafetensorError
-from safetensors.torch import load_model
 from torch import nn
 
 from regard import __version__, config, fine_tuning, jobs
 from regard.attention import HeadMask
 from regard.data.check_table import check_table
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
+from regard.files import atomic
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -38,7 +36,10 @@ from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
+from regard.training.checkpoint import read_weights
+from regard.training.lock import locked
 from regard.training.loop import fit
+from regard.training.memory import within_memory
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
 from regard.training.run import Result
@@ -64,13 +65,13 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
     elif data is not None or sections:
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     folder = Path(output)
-    with processes(recipe.training.device, recipe.training.shard) as parallel:
+    with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
         job = fine_tuning.started(recipe, folder, jobs.make)
         with parallel.main_first():
             if parallel.main and not (folder / "state").exists():
                 _check(job, folder)
             job.prepare(folder / "cache")
-        model = job.build()
+        model = within_memory(job.build)
         if parallel.main and not (folder / CONFIG).exists():
             _keep(job, folder)
         fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
@@ -83,8 +84,8 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         )  # fmt: skip
         if parallel.main:
             _keep(job, folder)  # anew: limits may have been raised
-            _write(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
-            _write(folder / "README.md", _card(job.recipe, folder, _summary(model, result)))
+            atomic.write_text(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
+            atomic.write_text(folder / "README.md", _card(job.recipe, folder, _summary(model, result)))
             _report(job, folder)
         with parallel.main_first():
             return load(folder)
@@ -124,13 +125,13 @@ def _keep(job: Job, folder: Path) -> None:
     """All that prediction needs beside the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     job.save(folder)
-    _write(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
+    atomic.write_text(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
 
 
 def _report(job: Job, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
     model = job.build()
-    load_model(model, folder / WEIGHTS)  # knows about weights that two layers share
+    read_weights(model, folder / WEIGHTS)
     pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
     about, tree = job.recipe.about, config.as_tree(job.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
@@ -156,13 +157,6 @@ def _card(recipe: Recipe, folder: Path, summary: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = file.with_name(file.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, file)
-
-
 def _summary(model: nn.Module, result: Result) -> dict[str, Any]:
     return {"parameters": sum(p.numel() for p in model.parameters()), **result._asdict()}
 
@@ -175,13 +169,10 @@ def load(folder: str | Path) -> "Run":
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
     job = jobs.make(recipe)
     job.restore(folder)
-    model = job.build()
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
-    try:
-        load_model(model, folder / WEIGHTS)
-    except (SafetensorError, RuntimeError) as error:
-        raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
+    model = within_memory(job.build)
+    read_weights(model, folder / WEIGHTS)
     return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
 
 

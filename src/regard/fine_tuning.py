@@ -8,7 +8,6 @@ A run that goes on takes nothing from the start again: its own folder has its to
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,10 +18,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 from regard import config
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.job import Job
 from regard.settings.recipe import Recipe
+from regard.training.checkpoint import refuse_what_is_no_number
 from regard.training.lora import adapt
 from regard.training.starting import Vocabulary, freeze, start_from
 
@@ -81,10 +82,13 @@ def _recipe_of(run: Path) -> Recipe:
 
 
 def _weights_of(run: Path) -> dict[str, torch.Tensor]:
+    file = run / "model.safetensors"
     try:
-        return load_file(run / "model.safetensors")
+        weights = load_file(file)
     except (OSError, SafetensorError) as error:
         raise RegardError(f"start={run}: its weights cannot be read: {error}") from None
+    refuse_what_is_no_number(weights, file)
+    return weights
 
 
 def _vocabularies(old: Path, new: Path) -> list[tuple[Vocabulary, Vocabulary]]:
@@ -99,6 +103,4 @@ def _vocabulary(file: Path) -> Vocabulary:
 
 
 def _write(file: Path, tree: dict) -> None:
-    part = file.with_name(file.name + ".part")
-    part.write_text(json.dumps(tree, ensure_ascii=False, indent=1), encoding="utf-8")
-    os.replace(part, file)
+    atomic.write_text(file, json.dumps(tree, ensure_ascii=False, indent=1))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from regard.job import Job
 
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
+SOUND = "regard.inputs.sound.input:SoundInput"
 
 
 class Row(NamedTuple):
@@ -52,7 +53,7 @@ JOBS: dict[str, Row] = {
     "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
     "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
-    "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
+    "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }
 

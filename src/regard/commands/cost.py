@@ -10,7 +10,7 @@ from regard.cost.estimate import Cost
 from regard.cost.hardware import find as find_hardware
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
-from regard.data.specials import OURS
+from regard.data.special_ids import OURS
 from regard.errors import CallError, nearest
 from regard.outputs.labels.classify_build import TextModel, build_text_classifier
 from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings

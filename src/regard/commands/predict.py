@@ -1,7 +1,6 @@
 """`regard predict RUN [INPUT ...]`: from arguments, a file or standard input, to standard output or a file."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from regard import api
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
+from regard.files import atomic
 from regard.outputs.result import SupportsSave, SupportsSaveTogether
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -128,10 +128,12 @@ def _plain(predictions: Iterable[Any], scores: bool) -> Iterator[str]:
 def _write(file: Path | None, lines: Iterable[str]) -> None:
     if file is None:
         return _print(sys.stdout, lines)
-    part = file.with_name(file.name + ".part")  # a half-written file never has the name of a whole one
-    with part.open("w", encoding="utf-8") as handle:
-        _print(handle, lines)
-    os.replace(part, file)
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8") as handle:
+            _print(handle, lines)
+
+    atomic.write_with(file, write)
 
 
 def _print(handle: TextIO, lines: Iterable[str]) -> None:

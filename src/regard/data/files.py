@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.data.formats import read_csv, read_jsonl, read_parallel, read_tsv
+from regard.data.formats import read_csv, read_pairs_jsonl, read_parallel, read_tsv
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.settings import FileFormat
 from regard.data.tables import Role, corpora_version, read_corpus, read_dataset, read_parquet
@@ -78,7 +78,7 @@ class PairSource:
         if form == "csv":
             return read_csv(files[0], self.columns)
         if form == "jsonl":
-            return read_jsonl(files[0], self.columns)
+            return read_pairs_jsonl(files[0], self.columns)
         if form == "parquet":
             return read_parquet(files[0], self.columns)
         raise CallError(

@@ -1,15 +1,15 @@
 """Readers of text files: each yields pairs, and a `Bad` for every line that is none."""
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.lines import Line, read_lines
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, excerpt, pair_of, record_pair
 from regard.errors import CallError, nearest
+from regard.files.jsonl import read_jsonl
+from regard.files.lines import Line, read_lines
 
 P = TypeVar("P")
 Row = tuple[Line, list[str], int]  # a line, its fields, and how many lines they take
@@ -140,26 +140,9 @@ def _named(path: Path, names: list[str], name: str, side: str) -> int:
     return names.index(name)
 
 
-def read_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    """One JSON object a line."""
-    for line in read_lines(path):
-        if line.problem:
-            yield unreadable(path, line)
-            continue
-        if not line.text.strip():
-            yield Bad(str(path), line.number, "blank", "blank line")
-            continue
-        try:
-            record = json.loads(line.text)
-        except (ValueError, RecursionError) as problem:
-            yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
-            continue
-        if not isinstance(record, dict):
-            source, target = columns.names
-            reason = f'not a JSON object; each line must be one, like {{"{source}": ..., "{target}": ...}}'
-            yield Bad(str(path), line.number, "unreadable", reason, excerpt(line.text))
-            continue
-        yield record_pair(record, columns, str(path), line.number)
+def read_pairs_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+    for line, record in read_jsonl(path):
+        yield unreadable(path, line) if record is None else record_pair(record, columns, str(path), line.number)
 
 
 def unreadable(path: Path, line: Line, lines: int = 1) -> Bad:

@@ -19,7 +19,7 @@ from torch import nn
 
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.specials import Specials
+from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.look.axis import Axis
@@ -33,7 +33,7 @@ class Vocabulary(Protocol):
     @property
     def size(self) -> int: ...
     @property
-    def specials(self) -> Specials: ...
+    def specials(self) -> SpecialIds: ...
     def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
     def to_json(self) -> str: ...
 
@@ -109,8 +109,8 @@ class Input(ABC):
     def read(self, one: Any) -> Any:
         """The item of one input."""
 
-    def pieces(self, one: Any) -> Iterable[Any]:
-        """The items of an input that may be longer than a model takes at once, a recording for example."""
+    def pieces(self, one: Any, longest: float) -> Iterable[Any]:
+        """The items of an input that may be longer than a model takes at once: a recording, cut every few seconds."""
         yield self.read(one)
 
     def name(self, one: Any) -> str:

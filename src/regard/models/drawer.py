@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.models.language_model import LanguageModel
 from regard.models.picture_tokens import PictureTokenizer
-
-PAD, START = 0, 2
+from regard.special_tokens import PAD, START
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place.
+"""Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place (`atomic`).
 
     RUN/state/step-00000500/   run.json  tensors.safetensors  SHA256SUMS
 
@@ -9,7 +9,6 @@ execute.
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -18,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file, load_model
+from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.files import atomic
 
+ASIDE = ".old.part"
 RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
 Tensors = dict[str, Tensor]
 
@@ -46,28 +47,24 @@ class Checkpoints:
 
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._recover()
         self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
         place = self._place(step)
-        part = place.with_name(place.name + ".part")
-        part.mkdir()
         flat = {f"{kind}/{name}": value for kind, named in checkpoint.tensors.items() for name, value in named.items()}
-        save_file(_own(flat), part / TENSORS)
-        (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
-        sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
-        (part / SUMS).write_text(sums, encoding="utf-8")
-        for file in part.iterdir():
-            flush(file)
-        flush(part)
-        if place.exists():  # a damaged one, or the same step with another validation
-            place.rename(place.with_name(place.name + ".old.part"))
-        part.rename(place)
-        flush(self.folder)
+
+        def fill(part: Path) -> None:
+            atomic.write_tensors(part / TENSORS, flat)
+            (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
+            sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
+            (part / SUMS).write_text(sums, encoding="utf-8")
+
+        atomic.write_folder(place, fill)  # there may be a damaged one, or the same step with another validation
         steps = self.steps()
         self._remove([self._place(old) for old in steps[: -self.keep]])
-        self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
 
     def latest(self, say: Callable[[str], None]) -> int | None:
         """The step of the newest checkpoint that is whole; each damaged one is reported."""
+        self._recover()
         steps = self.steps()
         for step in reversed(steps):
             damage = self.damage(step)
@@ -108,6 +105,13 @@ class Checkpoints:
         except (OSError, ValueError, SafetensorError) as error:
             raise RegardError(f"the checkpoint {place} cannot be read: {error}") from error
 
+    def _recover(self) -> None:
+        """Put back what a save of the same step had put aside when it died, before its own was in place."""
+        for aside in self.folder.glob(f"*{ASIDE}"):
+            place = aside.with_name(aside.name.removesuffix(ASIDE))
+            if not place.exists():
+                aside.rename(place)
+
     def _place(self, step: int) -> Path:
         return self.folder / f"step-{step:08}"
 
@@ -119,28 +123,24 @@ class Checkpoints:
 
 def write_weights(weights: Tensors, file: Path) -> None:
     """`model.safetensors`, replaced in one go: whoever reads it finds the old one or the new one."""
-    part = file.with_name(file.name + ".part")
-    save_file(_own(weights), part, metadata={"format": "pt"})
-    flush(part)
-    part.rename(file)
-    flush(file.parent)
+    atomic.write_tensors(file, weights, {"format": "pt"})
 
 
-def flush(path: Path) -> None:
-    """Wait until a file, or a folder's list of names, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
+def read_weights(model: nn.Module, file: Path) -> None:
+    """Put the weights of a file into a model. It knows about weights that two layers share."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        load_model(model, file)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise RegardError(f"{file} does not hold the weights of this model: {error}") from None
+    refuse_what_is_no_number(dict(model.named_parameters()), file)
 
 
-def _own(tensors: Tensors) -> Tensors:
-    """safetensors wants every tensor dense; a view of another (recurrent weights on GPUs) gets its own copy."""
-    return {
-        name: value.contiguous() if value.untyped_storage().nbytes() == value.nbytes else value.clone()
-        for name, value in ((name, value.detach()) for name, value in tensors.items())
-    }
+def refuse_what_is_no_number(weights: Tensors, file: Path) -> None:
+    """A model with one weight that is not a number answers nothing but nonsense."""
+    bad = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
+    if bad:
+        more = f" and {len(bad) - 1} more weights" if len(bad) > 1 else ""
+        raise RegardError(f"{file} is damaged: {bad[0]}{more} hold what is not a number (NaN or infinity)")
 
 
 def _sha256(file: Path) -> str:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from regard.data.formats import cells, csv_rows, unreadable
-from regard.data.lines import open_bytes, read_lines
 from regard.data.pairs import Bad, excerpt
 from regard.data.settings import Column
 from regard.errors import CallError, nearest
+from regard.files.jsonl import read_jsonl
+from regard.files.lines import open_bytes, read_lines
 
 Where = Literal["given", "only", "first", "moved"]
 Chars = tuple[int, int]
@@ -211,22 +212,11 @@ def _places(path: Path, columns: QuestionColumns, first: Sequence[str]) -> tuple
     return places, named or bool(columns.header)
 
 
-def read_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iterator[Question | Bad]:
+def read_questions_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iterator[Question | Bad]:
     """One JSON object a line. A dot in a column's name goes into objects: answers.text."""
-    for line in read_lines(path):
-        if line.problem:
+    for line, record in read_jsonl(path):
+        if record is None:
             yield unreadable(path, line)
-            continue
-        if not line.text.strip():
-            yield Bad(str(path), line.number, "blank", "blank line")
-            continue
-        try:
-            record = json.loads(line.text)
-        except (ValueError, RecursionError) as problem:
-            yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
-            continue
-        if not isinstance(record, dict):
-            yield Bad(str(path), line.number, "unreadable", "not a JSON object", excerpt(line.text))
             continue
         question, document, answer, start = (_inside(record, name) for name in columns.names)
         yield question_of(question, document, answer, start, str(path), line.number, no_answer=no_answer)

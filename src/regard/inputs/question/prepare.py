@@ -1,17 +1,16 @@
 """From settings to token ids of questions: count, learn the vocabulary, tokenize; each step once (`data/cache.py`)."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.pairs import Bad
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.question.source import QuestionSplit, find_question_splits, question_source
 from regard.inputs.question.store import VERSION, QuestionStore, write_questions
@@ -46,17 +45,17 @@ def prepare_questions(
     assert train is not None
 
     def count(folder: Path) -> None:
-        tally = Tally()
-        for _ in tally.only_pairs(train.read()):
+        report = ReadReport()
+        for _ in report.only_pairs(train.read()):
             pass
-        (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
+        (folder / "count.json").write_text(json.dumps(report.as_dict()), encoding="utf-8")
 
     counted = built_once(cache, "count", train.inputs(), count)
-    tally = Tally.from_dict(json.loads((counted / "count.json").read_text(encoding="utf-8")))
-    if strict or not tally.pairs:
-        tally.refuse_if(f"data.train={settings.train}", settings.max_bad)
-    splits = find_question_splits(settings, tally.pairs)
-    tokenizer = tokenizer or _vocabulary(cache, settings, splits["train"], tally.pairs)
+    report = ReadReport.from_dict(json.loads((counted / "count.json").read_text(encoding="utf-8")))
+    if strict or not report.pairs:
+        report.refuse_if(f"data.train={settings.train}", settings.max_bad)
+    splits = find_question_splits(settings, report.pairs)
+    tokenizer = tokenizer or _vocabulary(cache, settings, splits["train"], report.pairs)
     stores: dict[Role, QuestionStore] = {}
     for role, split in splits.items():
         stores[role] = _store(cache, settings, role, split, tokenizer)
@@ -94,11 +93,7 @@ def _store(
         write_questions(folder, split.read(), tokenizer, name=str(split), max_question=settings.max_question)
 
     key = [VERSION, split.inputs(), tokenizer.to_json(), settings.max_question]
-    try:
-        return QuestionStore(built_once(cache, role, key, build))
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, role, key))
-        return QuestionStore(built_once(cache, role, key, build))
+    return QuestionStore(built_once(cache, role, key, build))
 
 
 def _refuse_if_useless(

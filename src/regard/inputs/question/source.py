@@ -9,9 +9,16 @@ from typing import Any, Literal
 from regard.corpora import stories
 from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, nearest
-from regard.inputs.question.files import Question, QuestionColumns, question_of, read_jsonl, read_squad, read_table
-from regard.inputs.text.splits import text_hash
+from regard.inputs.question.files import (
+    Question,
+    QuestionColumns,
+    question_of,
+    read_questions_jsonl,
+    read_squad,
+    read_table,
+)
 from regard.outputs.span.settings import QuestionDataSettings
 
 _ENDINGS = {".json": "squad", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -37,7 +44,7 @@ class QuestionSource:
         if form == "squad":
             yield from read_squad(path, no_answer=self.no_answer)
         elif form == "jsonl":
-            yield from read_jsonl(path, self.columns, no_answer=self.no_answer)
+            yield from read_questions_jsonl(path, self.columns, no_answer=self.no_answer)
         else:
             yield from read_table(path, self.columns, form == "csv", no_answer=self.no_answer)
 

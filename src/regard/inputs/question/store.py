@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from regard.data.cache import store_of
 from regard.data.pairs import Bad
-from regard.data.read_report import FIRST, Tally
-from regard.data.tokens import Tokenizer
+from regard.data.read_report import FIRST, ReadReport
+from regard.data.text_hash import text_hash
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.files import Question
 from regard.inputs.text.pair_store import SideCounts
-from regard.inputs.text.splits import text_hash
 
 VERSION = 1
 KINDS = {
@@ -78,7 +78,7 @@ class Remembered:
 class QuestionCounts:
     """What was read to make a store: also what is odd, but kept."""
 
-    read: Tally = field(default_factory=Tally)
+    read: ReadReport = field(default_factory=ReadReport)
     question: SideCounts = field(default_factory=SideCounts)
     document: SideCounts = field(default_factory=SideCounts)
     unanswered: int = 0
@@ -108,7 +108,7 @@ class QuestionCounts:
         }  # fmt: skip
         odd = {kind: Remembered(**seen) for kind, seen in tree["odd"].items()}
         counted = {"unanswered": tree["unanswered"], "several": tree["several"]}
-        return cls(Tally.from_dict(tree["read"]), **sides, **counted, odd=odd)
+        return cls(ReadReport.from_dict(tree["read"]), **sides, **counted, odd=odd)
 
 
 class QuestionStore:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from regard.data.check_report import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
 from regard.data.examples import Example, Examples
-from regard.data.kinds import END
 from regard.data.tables import Role
 from regard.inputs.base import Vocabulary
 from regard.inputs.series.labeled import LabeledTable
 from regard.inputs.series.windows import Scaler
+from regard.special_tokens import END
 
 
 class SeriesExamples(Examples):

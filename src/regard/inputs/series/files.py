@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from regard import corpora
 from regard.corpora.series import load_series
 from regard.data.formats import csv_rows
-from regard.data.lines import read_lines
 from regard.data.pairs import Bad, excerpt
 from regard.errors import CallError, RegardError, nearest
+from regard.files.lines import read_lines
 from regard.inputs.series.settings import LabeledSeriesSettings, WindowSettings
 from regard.inputs.series.times import as_number
 

@@ -7,7 +7,6 @@ data.train=corpus:NAME   one of ours, which also knows where in a series its lab
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 from regard.corpora.series import load_labeled_series
 from regard.data.check_report import Finding
 from regard.data.pairs import Bad
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 from regard.data.tables import Role
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError
 from regard.inputs.series.files import Roles, find_labeled_roles
 from regard.inputs.series.prepare import load_panel
@@ -52,7 +52,7 @@ class LabeledTable:
     dates: bool
     series: tuple[LabeledSeries, ...]
     findings: tuple[Finding, ...] = ()
-    counts: Tally = field(default_factory=Tally)
+    counts: ReadReport = field(default_factory=ReadReport)
 
 
 def location(settings: LabeledSeriesSettings, role: Role) -> str | None:
@@ -72,7 +72,7 @@ def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles:
         )
         columns = tuple(f"column {number + 1}" for number in range(series[0].values.shape[1]))
         roles = Roles(None, None, (), columns, ())
-        return LabeledTable(where, roles, Step("number", 1.0), False, series, (), Tally(len(series)))
+        return LabeledTable(where, roles, Step("number", 1.0), False, series, (), ReadReport(len(series)))
     folder = Path(where).expanduser()
     files = _class_files(folder, role) if folder.is_dir() else [folder]
     roles = roles or find_labeled_roles(files[0], settings, alone=folder.is_dir(), role=role)
@@ -83,7 +83,7 @@ def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles:
         else LabeledSeries(one.name, one.times, one.values, one.label)
         for file, panel in zip(files, panels, strict=True) for one in panel.series
     ]  # fmt: skip
-    counts = Tally()
+    counts = ReadReport()
     items = (one if one.label else Bad(where, 0, "empty", f"series {one.name!r} has no label") for one in found)
     labeled = tuple(counts.only_pairs(items))
     counts.refuse_if(where, settings.max_bad)
@@ -104,7 +104,7 @@ def _class_files(folder: Path, role: Role) -> list[Path]:
 def with_held_out(train: LabeledTable, settings: LabeledSeriesSettings) -> tuple[LabeledTable, LabeledTable]:
     """(what is trained on, what is held out), by a hash of the series' names: its stretches stay together."""
     share = min(settings.valid_share, settings.valid_most / max(1, len(train.series)))
-    held = [_chance(one.name) < share for one in train.series]
+    held = [text_hash(one.name, b"held out") < share * 2**64 for one in train.series]
     if all(held) or not any(held):
         raise RegardError(
             f"{train.where}: data.valid_share={share:g} of {len(held)} series divides none; give data.valid"
@@ -112,11 +112,7 @@ def with_held_out(train: LabeledTable, settings: LabeledSeriesSettings) -> tuple
     kept, out = (
         tuple(one for one, is_out in zip(train.series, held, strict=True) if is_out == of) for of in (False, True)
     )
-    return replace(train, series=kept), replace(train, series=out, findings=(), counts=Tally(len(out)))
-
-
-def _chance(name: str) -> float:
-    return int.from_bytes(blake2b(name.encode(), digest_size=8, salt=b"held out").digest(), "little") / 2**64
+    return replace(train, series=kept), replace(train, series=out, findings=(), counts=ReadReport(len(out)))
 
 
 def one_of_corpus(word: str) -> LabeledSeries:

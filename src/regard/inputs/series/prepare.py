@@ -14,6 +14,7 @@ import numpy as np
 from regard.data.check_report import CheckReport, Finding
 from regard.data.tables import Role
 from regard.errors import RegardError
+from regard.files import atomic
 from regard.inputs.series.files import Roles, Table, find_roles, read_table
 from regard.inputs.series.series import Panel, order
 from regard.inputs.series.settings import TableSettings, WindowSettings
@@ -35,9 +36,7 @@ class Fitted:
 
     def save(self, folder: Path) -> None:
         parts = {"roles": vars(self.roles), "scaler": self.scaler.as_dict(), "step": vars(self.step)}
-        part = folder / f"{FITTED}.part"
-        part.write_text(json.dumps({**parts, "dates": self.dates}, ensure_ascii=False, indent=1), encoding="utf-8")
-        part.rename(folder / FITTED)
+        atomic.write_text(folder / FITTED, json.dumps({**parts, "dates": self.dates}, ensure_ascii=False, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> "Fitted":

@@ -13,7 +13,7 @@ from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Pair
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input, Targets, Vocabulary
 from regard.inputs.text.examples import PairExamples

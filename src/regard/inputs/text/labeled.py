@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import PairSource
-from regard.data.lines import read_lines
 from regard.data.pairs import Bad, Columns, Pair, pair_of
 from regard.data.tables import Role
 from regard.errors import CallError
+from regard.files.lines import read_lines
 from regard.outputs.labels.classify_settings import LabelSettings, TextSettings
 from regard.outputs.labels.labels import Writing
 

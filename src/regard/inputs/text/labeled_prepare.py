@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.data.cache import built_once
 from regard.data.pairs import Pair
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.text.labeled import labeled_source
 from regard.inputs.text.pair_prepare import count_pairs, refuse_if_useless, store_split

@@ -2,18 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Literal
 
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Pair
 from regard.data.tables import Role
+from regard.data.text_hash import text_hash
 from regard.inputs.text.settings import PairDataSettings
-
-
-def text_hash(text: str, salt: bytes = b"") -> int:
-    """64 bits that tell texts apart; differences of white space are none."""
-    return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8, salt=salt).digest(), "little")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.specials import Specials
+from regard.data.special_ids import SpecialIds
 from regard.models.classifier import Classifier
 from regard.outputs.labels.classify_settings import (
     PretrainedClassifierSettings,
@@ -23,7 +23,7 @@ TextModel = RecurrentClassifierSettings | TransformerClassifierSettings | Pretra
 def build_text_classifier(
     s: TextModel,
     vocabulary: int,
-    specials: Specials,
+    specials: SpecialIds,
     classes: int,
     pretrained: EncoderSettings | None = None,
     weights: Float[Tensor, " N"] | None = None,

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Trace
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.encoders.bert import Bert
 from regard.errors import CallError, nearest
 from regard.inputs.text.labeled_batches import Frame

@@ -14,7 +14,7 @@ from regard.cost.hardware import here
 from regard.cost.passes import model_cost
 from regard.data.check_report import CheckReport
 from regard.data.pairs import Pair
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.text.labeled import labeled_source
 from regard.inputs.text.labeled_batches import Frame, LabeledBatches

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from torch import nn
 
 from regard.attention.layer import Attention
-from regard.data.specials import Specials
+from regard.data.special_ids import SpecialIds
 from regard.encoders.text import RecurrentEncoder
 from regard.errors import CallError
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
@@ -29,7 +29,7 @@ class TextBody(NamedTuple):
 
 
 def build_text_body(
-    s: TextBodySettings, vocabulary: int, specials: Specials, pretrained: EncoderSettings | None = None
+    s: TextBodySettings, vocabulary: int, specials: SpecialIds, pretrained: EncoderSettings | None = None
 ) -> TextBody:
     """`vocabulary`: how many entries it has, and which are special; `pretrained`: the sizes of that encoder."""
     pad = specials.pad or 0

@@ -17,9 +17,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
-from regard.data.kinds import END, UNK
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.image.batches import CaptionBatches, Captions, Pixels
 from regard.inputs.image.pictures import read_inputs
@@ -46,6 +45,7 @@ from regard.outputs.text.captioned import (
     training_stores,
 )
 from regard.settings.recipe import Recipe
+from regard.special_tokens import END, UNK
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention import Trace
-from regard.data.kinds import END, START
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.look import Attention, AttentionRecord, axis
 from regard.look.of_model import evaluating

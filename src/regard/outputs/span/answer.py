@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
 from regard.data.pairs import Bad
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.inputs.question.check import check_questions
 from regard.inputs.question.files import Question

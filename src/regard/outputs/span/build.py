@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import Tensor
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.models.reader import PairReader, Reader

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention import Trace
 from regard.data.batches import padded
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, nearest
 from regard.layers.embedding import Embedding
 from regard.look import Attention, AttentionRecord, Axis, Token

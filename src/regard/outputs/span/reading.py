@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batches import padded
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.store import Encoded, encode_document
 from regard.inputs.question.windows import windows
 from regard.models.reader import Pointers, Reader

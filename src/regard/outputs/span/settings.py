@@ -116,7 +116,7 @@ class PretrainedReaderSettings(PretrainedSettings):
 class AnswerDecodingSettings(Settings):
     """How answers are chosen."""
 
-    n_best: int = Field(1, ge=1, description="answers given back for each question, best first")
+    n_best: int = Field(1, ge=1, le=1000, description="answers given back for each question, best first")
     max_length: int = Field(30, ge=1, description="most tokens of an answer")
     threshold: float = Field(
         0.0, description="log-odds by which 'no answer' must beat the best span; only with data.no_answer"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from regard.data.check_report import CheckReport
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoding.continuing import Drawing, Written, continued
 from regard.errors import CallError
 from regard.look import AttentionRecord, heat_map

@@ -16,10 +16,10 @@ from typing import Literal, NamedTuple
 
 import zstandard
 
-from regard.data.lines import open_bytes
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import Role
 from regard.errors import CallError, RegardError
+from regard.files.lines import open_bytes
 
 Documents = Literal["file", "line", "paragraph"]
 BLOCK = 1 << 16  # bytes of a piece, about

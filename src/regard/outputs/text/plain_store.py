@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from regard.data.pairs import Bad
 from regard.data.read_report import FIRST
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.outputs.text.plain_files import Piece
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import Trace
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, nearest
 from regard.look import Attention, AttentionRecord
 from regard.look.axis import Axis, Token

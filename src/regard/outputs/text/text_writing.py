@@ -6,7 +6,7 @@ is certain: it will not be taken back.
 
 from collections.abc import Sequence
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 
 HALF = "\ufffd"  # what half a character is decoded to
 

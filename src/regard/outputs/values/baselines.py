@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import RegardError
+from regard.files import atomic
 from regard.inputs.series.windows import Layout, Scaler, SeriesBatch, Windows
 
 BASELINES = "baselines.safetensors"  # in the folder of a run
@@ -96,7 +96,7 @@ class Baselines:
 
     def save(self, folder: Path) -> None:
         about = {"own": self.linear.own, "season": self.season, "naive": self.naive}
-        save_file({"weight": self.linear.weight.contiguous()}, folder / BASELINES, {"about": json.dumps(about)})
+        atomic.write_tensors(folder / BASELINES, {"weight": self.linear.weight}, {"about": json.dumps(about)})
 
     @classmethod
     def load(cls, folder: Path) -> "Baselines":

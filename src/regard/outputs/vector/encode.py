@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention import Trace
 from regard.data.check_report import CheckReport
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.pair_check import check
 from regard.inputs.text.pair_prepare import PreparedPairs, prepare

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.inputs.image.batches import Captions, Sight
 from regard.inputs.image.pictures import name_of, read_inputs
 from regard.inputs.image.prepare import form_of
@@ -167,7 +168,7 @@ class Match:
     # ---------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
-        (folder / CAPTIONS).write_text(json.dumps(list(self._captions), ensure_ascii=False), encoding="utf-8")
+        atomic.write_text(folder / CAPTIONS, json.dumps(list(self._captions), ensure_ascii=False))
         if isinstance(self.recipe.model.text, PretrainedTextSettings):
             assert self._settings is not None, "prepare or restore comes first"
             keep_settings(self._settings, folder)

@@ -1,6 +1,6 @@
 """The model of a recipe that matches pictures and texts."""
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.inputs.image.pictures import build_body, colors
 from regard.inputs.image.store import PictureStore

@@ -22,7 +22,7 @@ from torch import Tensor
 from regard.attention import Trace
 from regard.attention.layer import Attention as Layer
 from regard.attention.multihead import MultiHead
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, nearest
 from regard.inputs.text.labeled_batches import Frame

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from regard.data.kinds import END, PAD, SPECIALS, START, UNK
+from regard.special_tokens import END, PAD, SPECIAL_TOKENS, START, UNK
 
 USUAL = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
@@ -24,7 +24,7 @@ USUAL = {
 
 
 @dataclass(frozen=True)
-class Specials:
+class SpecialIds:
     """Ids; None for what a vocabulary does not have. BERT's [CLS] is `start`, its [SEP] is `end`."""
 
     pad: int | None
@@ -43,11 +43,11 @@ class Specials:
         return self.end
 
 
-OURS = Specials(PAD, UNK, START, END, names=dict(enumerate(SPECIALS)))
+OURS = SpecialIds(PAD, UNK, START, END, names=dict(enumerate(SPECIAL_TOKENS)))
 
 
-def specials_of(inner: Tokenizer) -> Specials:
-    if [inner.id_to_token(index) for index in range(len(SPECIALS))] == SPECIALS:
+def special_ids_of(inner: Tokenizer) -> SpecialIds:
+    if [inner.id_to_token(index) for index in range(len(SPECIAL_TOKENS))] == SPECIAL_TOKENS:
         return OURS
     spec = json.loads(inner.to_str())
     names = {token["id"]: token["content"] for token in spec["added_tokens"] if token["special"]}
@@ -65,7 +65,7 @@ def specials_of(inner: Tokenizer) -> Specials:
         "mask": named("mask"),
     }
     names |= {index: str(inner.id_to_token(index)) for index in found.values() if index is not None}
-    return Specials(**found, names=names)
+    return SpecialIds(**found, names=names)
 
 
 def _unknown(model: Mapping[str, Any]) -> str | None:

@@ -28,19 +28,10 @@ from typing import Literal, NamedTuple
 from tokenizers import Tokenizer as Inner
 
 from regard.corpora.pair import WORD
-from regard.data.kinds import (
-    BYTES,
-    GLUE,
-    INNER,
-    SPACE,
-    Kind,
-    canonical,
-    kind_of,
-    trainer,
-    untrained,
-)
-from regard.data.specials import specials_of
+from regard.data.special_ids import special_ids_of
+from regard.data.tokenizer_kinds import BYTES, GLUE, INNER, SPACE, Kind, canonical, kind_of, trainer, untrained
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 
 TOKENIZER = "tokenizer.json"  # its name in the folder of a run
 
@@ -62,7 +53,7 @@ class Tokenizer:
         inner.no_padding()
         self._inner = inner
         self.kind = kind_of(inner)
-        self.specials = specials_of(inner)
+        self.specials = special_ids_of(inner)
 
     @classmethod
     def train(
@@ -174,11 +165,17 @@ class Tokenizer:
         return _spans(text, zip([0, *ends], ends, strict=False), words)
 
     def save(self, path: Path | str) -> None:
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        atomic.write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizer":
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        try:
+            return cls.from_json(text)
+        except RegardError:
+            raise
+        except Exception as error:  # the library behind it has no error of its own
+            raise RegardError(f"{path} is no tokenizer, or damaged: {error}") from None
 
     @classmethod
     def of_run(cls, folder: Path, name: str = TOKENIZER) -> "Tokenizer":

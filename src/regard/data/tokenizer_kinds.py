@@ -6,9 +6,7 @@ from typing import Literal
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.settings import TokenizerKind as Kind
-
-PAD, UNK, START, END = range(4)
-SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
+from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 GLUE = "￭"  # on a mark of punctuation: no space on this side
 INNER = "##"  # on a piece of WordPiece: it goes on with the word (1810.04805 reads text so; ours does not write it)
@@ -36,7 +34,7 @@ def untrained(kind: Kind | Literal["bytes"], lowercase: bool) -> Tokenizer:
     inner.pre_tokenizer = _pre_tokenizer(kind)
     inner.decoder = _decoder(kind)
     if kind == "byte":
-        inner.add_special_tokens(SPECIALS)
+        inner.add_special_tokens(SPECIAL_TOKENS)
     return inner
 
 
@@ -44,31 +42,31 @@ def _model(kind: Kind | Literal["bytes"]) -> models.Model:
     if kind == "bytes":
         return models.BPE()
     if kind == "bpe":
-        return models.BPE(unk_token=SPECIALS[UNK], fuse_unk=True)
+        return models.BPE(unk_token=SPECIAL_TOKENS[UNK], fuse_unk=True)
     if kind == "unigram":
         return models.Unigram()
     if kind == "byte":
         letters = sorted(BYTES, key=BYTES.__getitem__)  # id = byte + 4
-        return models.BPE({piece: index for index, piece in enumerate(SPECIALS + letters)}, [])
-    return models.WordLevel(unk_token=SPECIALS[UNK])
+        return models.BPE({piece: index for index, piece in enumerate(SPECIAL_TOKENS + letters)}, [])
+    return models.WordLevel(unk_token=SPECIAL_TOKENS[UNK])
 
 
 def trainer(kind: Kind | Literal["bytes"], size: int, min_frequency: int) -> trainers.Trainer:
     if kind == "bytes":  # all 256 are there from the start: no text has anything unknown
         return trainers.BpeTrainer(
-            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIALS, initial_alphabet=list(BYTES),
+            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIAL_TOKENS, initial_alphabet=list(BYTES),
             show_progress=False,
         )  # fmt: skip
     if kind == "bpe":
         return trainers.BpeTrainer(
-            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIALS, show_progress=False
+            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIAL_TOKENS, show_progress=False
         )
     if kind == "unigram":
         return trainers.UnigramTrainer(
-            vocab_size=size, special_tokens=SPECIALS, unk_token=SPECIALS[UNK], show_progress=False
+            vocab_size=size, special_tokens=SPECIAL_TOKENS, unk_token=SPECIAL_TOKENS[UNK], show_progress=False
         )
     return trainers.WordLevelTrainer(
-        vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIALS, show_progress=False
+        vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIAL_TOKENS, show_progress=False
     )
 
 
@@ -126,7 +124,7 @@ def kind_of(inner: Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
     if model == "Unigram":
         return "unigram"
     if model == "BPE" and isinstance(inner.decoder, decoders.ByteLevel):
-        return "byte" if inner.get_vocab_size() == len(SPECIALS) + len(BYTES) else "bytes"
+        return "byte" if inner.get_vocab_size() == len(SPECIAL_TOKENS) + len(BYTES) else "bytes"
     if model == "BPE":
         return "bpe"
     if isinstance(inner.pre_tokenizer, pre_tokenizers.Split):
@@ -142,10 +140,10 @@ def canonical(inner: Tokenizer) -> Tokenizer:
     """
     spec = json.loads(inner.to_str())
     vocabulary = spec["model"]["vocab"]
-    learned = vocabulary[len(SPECIALS) :]
+    learned = vocabulary[len(SPECIAL_TOKENS) :]
     lowest = min((score for _, score in learned), default=0.0)
     spread = lowest + 1e-4 * sum(len(piece) == 1 for piece, _ in learned)
     scores = {piece: round(lowest if len(piece) == 1 and score < spread else score, 6) for piece, score in learned}
     ordered = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
-    spec["model"]["vocab"] = vocabulary[: len(SPECIALS)] + [list(entry) for entry in ordered]
+    spec["model"]["vocab"] = vocabulary[: len(SPECIAL_TOKENS)] + [list(entry) for entry in ordered]
     return Tokenizer.from_str(json.dumps(spec))

@@ -3,11 +3,11 @@
 import torch
 
 from regard.companion_run import companion
-from regard.data.kinds import SPECIALS
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.errors import CallError
 from regard.models.language_model import LanguageModel
+from regard.special_tokens import SPECIAL_TOKENS
 
 FIELD = "decoding.language_model"
 
@@ -15,8 +15,8 @@ FIELD = "decoding.language_model"
 def voice(folder: str, weight: float, ours: Tokenizer, device: torch.device) -> LanguageModelVoice:
     """The language model of a run. It has to know every token of ours, in whatever order."""
     job, model = companion(FIELD, folder, "generate", device)
-    theirs: Tokenizer = job.tokenizer
-    if theirs.pieces(range(len(SPECIALS))) != SPECIALS:
+    theirs: Tokenizer = job.output.tokenizer
+    if theirs.pieces(range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
         raise CallError(f"{FIELD}={folder} has a vocabulary of another tool, with other tokens for begin and end")
     assert isinstance(model, LanguageModel)
     places = {piece: number for number, piece in enumerate(theirs.pieces(range(theirs.size)))}

@@ -24,7 +24,7 @@ class Line(NamedTuple):
     number: int
     text: str
     problem: str = ""
-    kind: Literal["encoding", "unreadable"] = "unreadable"
+    kind: Literal["encoding", "unreadable", "blank"] = "unreadable"
 
 
 def open_bytes(path: Path) -> io.BufferedIOBase:
