@@ -7,7 +7,6 @@ data.train=corpus:NAME   one of ours, which also knows where in a series its lab
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from regard.data.check_report import Finding
 from regard.data.pairs import Bad
 from regard.data.read_report import ReadReport
 from regard.data.tables import Role
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError
 from regard.inputs.series.files import Roles, find_labeled_roles
 from regard.inputs.series.prepare import load_panel
@@ -104,7 +104,7 @@ def _class_files(folder: Path, role: Role) -> list[Path]:
 def with_held_out(train: LabeledTable, settings: LabeledSeriesSettings) -> tuple[LabeledTable, LabeledTable]:
     """(what is trained on, what is held out), by a hash of the series' names: its stretches stay together."""
     share = min(settings.valid_share, settings.valid_most / max(1, len(train.series)))
-    held = [_chance(one.name) < share for one in train.series]
+    held = [text_hash(one.name, b"held out") < share * 2**64 for one in train.series]
     if all(held) or not any(held):
         raise RegardError(
             f"{train.where}: data.valid_share={share:g} of {len(held)} series divides none; give data.valid"
@@ -113,10 +113,6 @@ def with_held_out(train: LabeledTable, settings: LabeledSeriesSettings) -> tuple
         tuple(one for one, is_out in zip(train.series, held, strict=True) if is_out == of) for of in (False, True)
     )
     return replace(train, series=kept), replace(train, series=out, findings=(), counts=ReadReport(len(out)))
-
-
-def _chance(name: str) -> float:
-    return int.from_bytes(blake2b(name.encode(), digest_size=8, salt=b"held out").digest(), "little") / 2**64
 
 
 def one_of_corpus(word: str) -> LabeledSeries:
