@@ -11,11 +11,12 @@ from regard.data.cache import built_once
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import ReadReport
 from regard.data.settings import TokenizerSettings
+from regard.data.text_hash import text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.settings import PairDataSettings
-from regard.inputs.text.splits import Split, find_splits, text_hash
+from regard.inputs.text.splits import Split, find_splits
 from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

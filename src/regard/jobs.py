@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
 QUESTION = "regard.inputs.question.input:QuestionInput"
+SOUND = "regard.inputs.sound.input:SoundInput"
 
 
 class Row(NamedTuple):
@@ -53,7 +54,7 @@ JOBS: dict[str, Row] = {
     "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
     "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
     "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
-    "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
+    "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }
 

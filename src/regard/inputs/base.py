@@ -109,8 +109,8 @@ class Input(ABC):
     def read(self, one: Any) -> Any:
         """The item of one input."""
 
-    def pieces(self, one: Any) -> Iterable[Any]:
-        """The items of an input that may be longer than a model takes at once, a recording for example."""
+    def pieces(self, one: Any, longest: float) -> Iterable[Any]:
+        """The items of an input that may be longer than a model takes at once: a recording, cut every few seconds."""
         yield self.read(one)
 
     def name(self, one: Any) -> str:
