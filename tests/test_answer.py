@@ -181,6 +181,22 @@ def test_look_on_the_command_line(run, tmp_path):
     assert (tmp_path / "owl.png").stat().st_size > 5000
 
 
+def test_the_service_takes_both_texts_in_one_field(run):
+    testing = pytest.importorskip("fastapi.testclient")
+    create_app = pytest.importorskip("regard.serve.app").create_app
+    with testing.TestClient(create_app({"owls": run}), base_url="http://localhost") as client:
+        (model,) = client.get("/api/models").json()["models"]
+        assert (model["job"], model["takes"], model["looks"]) == ("answer", "text", True)
+        for between in ("\t", "\n"):
+            found = client.post("/api/predict", json={"inputs": [between.join(ASKED.values())]}).json()
+            assert found["predictions"][0]["text"] == "dark brown"
+        look = {"text": "\n".join(ASKED.values()), "method": "leave-one-out"}
+        assert client.post("/api/look", json=look).json()["output"] == "dark brown"
+        refused = client.post("/api/predict", json={"inputs": [ASKED["question"]]})
+        assert refused.status_code == 422
+        assert "is not a question and a document" in refused.json()["error"]
+
+
 @pytest.mark.slow
 def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     file = recipe(tmp_path, "recurrent", max_steps=30, save_every=10, validate_every=15)
