@@ -32,6 +32,7 @@ from regard.settings.recipe import Recipe
 if TYPE_CHECKING:
     from regard.job import Job
 
+PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
 
 
@@ -50,7 +51,7 @@ JOBS: dict[str, Row] = {
     "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
     "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
     "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
-    "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
+    "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
     "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
     "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),

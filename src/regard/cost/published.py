@@ -24,7 +24,7 @@ from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision import ImageClassifier
-from regard.outputs.text.generate_settings import SIZES
+from regard.outputs.text.language_model_settings import SIZES
 
 
 @dataclass(frozen=True)
