@@ -21,6 +21,7 @@ from regard.inputs.text.labeled_batches import Frame, LabeledBatches
 from regard.inputs.text.labeled_check import check_labeled
 from regard.inputs.text.labeled_prepare import prepare_labeled
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
+from regard.layers.word_dropout import WordDropout
 from regard.metrics.classes import (
     class_scores,
     confusion,
@@ -30,7 +31,7 @@ from regard.metrics.classes import (
     one_hot,
     reliability,
 )  # fmt: skip
-from regard.models.classifier import Classifier, WordDropout, class_loss
+from regard.models.classifier import Classifier, class_loss
 from regard.outputs.labels.classify_build import class_weights
 from regard.outputs.labels.classify_settings import TextSettings
 from regard.outputs.labels.labels import Labels, Writing

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from regard.data.cache import built_once
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import Tally
 from regard.data.settings import TokenizerSettings
@@ -64,7 +65,7 @@ def test_what_is_read_comes_back(made, tmp_path):
 def test_nothing_is_built_twice_while_nothing_changes(made, tmp_path):
     steps = []
     prepare(made, tmp_path / "cache", tell=steps.append)
-    assert [step.split()[0] for step in steps] == ["counting", "learning", "tokenizing", "tokenizing"]
+    assert [step.split()[0] for step in steps] == ["counting", "learning", "learning", "tokenizing", "tokenizing"]
     steps.clear()
     prepare(made, tmp_path / "cache", tell=steps.append)
     assert steps == []
@@ -98,6 +99,37 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     assert len(texts(prepare(made, tmp_path / "cache"))) == 300
 
 
+@pytest.mark.parametrize(
+    ("where", "damage", "said"),
+    [
+        ("train-*/source.ids", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source.ids has changed"),
+        ("vocabulary-*/source.json", lambda file: file.write_text("{"), "source.json has changed"),
+        ("vocabulary-*/source.json", lambda file: file.unlink(), "source.json is missing"),
+        ("count-*/B2SUMS", lambda file: file.unlink(), "B2SUMS is missing"),
+        ("count-*/B2SUMS", lambda file: file.write_bytes(b"\xff"), "it cannot be read"),
+        ("count-*/count.json", lambda file: file.with_name("more").write_text(""), "more is none of its files"),
+    ],
+)
+def test_a_damaged_step_is_told_and_built_again(made, tmp_path, capfd, where, damage, said):
+    whole = texts(prepare(made, tmp_path / "cache"))
+    (file,) = (tmp_path / "cache").glob(where)
+    before = {path.name: path.read_bytes() for path in file.parent.iterdir()}
+    damage(file)
+    steps = []
+    assert texts(prepare(made, tmp_path / "cache", tell=steps.append)) == whole
+    assert len(steps) == 1, "only the damaged step is built again"
+    assert f"{file.parent} is damaged ({said}" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_the_digests_are_those_of_b2sum(tmp_path):
+    folder = built_once(tmp_path, "step", "key", lambda folder: (folder / "letters").write_text("abc"))
+    line = (folder / "B2SUMS").read_text()
+    assert line.startswith("ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b7")  # of abc: RFC 7693, appendix A
+    assert line.endswith("  letters\n")
+
+
 def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt
@@ -105,7 +137,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     monkeypatch.setattr("regard.inputs.text.pair_prepare.write_store", killed)
     with pytest.raises(KeyboardInterrupt):
         prepare(made, tmp_path / "cache")
-    assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary"}
+    assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary", "targets"}
 
 
 def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(made, tmp_path):
@@ -144,12 +176,12 @@ def test_a_vocabulary_may_be_learned_from_an_even_choice(made, tmp_path):
 @pytest.mark.parametrize(("overlong", "pairs"), [("skip", 100), ("cut", 300)])
 def test_overlong_pairs_are_skipped_or_cut_and_counted(made, tmp_path, overlong, pairs):
     prepared = prepare(changed(made, max_length=3, overlong=overlong, valid=made.train), tmp_path / "cache")
-    assert len(prepared.train) == pairs
+    assert len(prepared.stores["train"]) == pairs
     assert prepared.stores["train"].counts.overlong == 200
     assert prepared.stores["train"].counts.overlong_first == [101, 102, 103, 104, 105]
     assert prepared.stores["train"].counts.source.lengths == {2: 10, 3: 90, 4: 200}  # before anything is cut
-    assert max(len(source) for source, _ in prepared.train) == 3
-    assert {int(source[-1]) for source, _ in prepared.train} == {3}
+    assert max(len(source) for source, _ in prepared.stores["train"]) == 3
+    assert {int(source[-1]) for source, _ in prepared.stores["train"]} == {3}
     assert prepared.stores["train"].lines[99] == 100
 
 
@@ -165,7 +197,7 @@ def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):
     kept, held = set(texts(prepared)), set(texts(prepared, "valid"))
     assert not kept & held
     assert len(kept | held) == 300
-    assert len(prepared.train) + len(prepared.valid) == 900
+    assert len(prepared.stores["train"]) + len(prepared.stores["valid"]) == 900
     assert 30 < len(held) < 90
     few = find_splits(changed(made, valid=None, valid_share=0.2, valid_most=45), 900)
     assert few["valid"].share == 0.05

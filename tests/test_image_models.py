@@ -15,7 +15,8 @@ import regard
 from regard import config
 from regard.data.check_table import check_table
 from regard.encoders.cnn import ConvNet, PositionAttention
-from regard.encoders.cnn_pretrained import EfficientNetLite0, weights_file
+from regard.encoders.cnn_pretrained import EfficientNetLite0
+from regard.encoders.cnn_weights_file import weights_file
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
@@ -26,8 +27,7 @@ from regard.inputs.image.prepare import form_of, store_of
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.layers.pooling import Pooling
 from regard.metrics.captions import caption_bleu, cider
-from regard.models.vision import PictureClassifier
-from regard.old_job import takes
+from regard.models.picture_classifier import PictureClassifier
 from regard.outputs.labels.classify_image import ImageReader
 
 

@@ -72,7 +72,7 @@ def test_weights_are_those_of_decoding_the_winner_step_by_step(attending):
 
 
 def test_a_record_has_all_kinds_at_their_own_depths():
-    job, model = make_job("transformer", beam=1, max_length=7)
+    job, _ = make_job("transformer", beam=1, max_length=7)
     seen = job.look(TEXT)
     depth = {kind: [one.layer for one in seen.of_kind(kind)] for kind in seen.kinds}
     assert depth == {"cross": [0, 1], "encoder": [0, 1, 2], "decoder": [0, 1]}
@@ -87,7 +87,7 @@ def test_a_record_has_all_kinds_at_their_own_depths():
 
 @pytest.mark.parametrize("kind", ["bpe", "byte", "character", "word", "unigram"])
 def test_words_come_out_whole_with_every_tokenizer(kind):
-    job, model = make_job("previous", kind)
+    job, _ = make_job("previous", kind)
     seen = job.look(TEXT, LookOptions(output="two blue dogs")).words()
     assert seen.axes["source"].labels == [*TEXT.split(), "</s>"]
     assert seen.axes["target"].labels == ["two", "blue", "dogs", "</s>"]
@@ -96,7 +96,7 @@ def test_words_come_out_whole_with_every_tokenizer(kind):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "raw"])
 def test_every_method_has_rows_that_sum_to_one_or_to_nothing(method):
-    job, model = make_job("transformer")
+    job, _ = make_job("transformer")
     seen = job.look(TEXT, LookOptions(output="one red cat", method=method))
     assert seen.method == method
     for attention in seen.attentions:
@@ -121,7 +121,7 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
 
     def log_p(move: float, head: int, step: int, key: int) -> float:
         import regard.attention.multihead as multihead
-        import regard.decoders.recurrent as recurrent
+        import regard.decoders.recurrent_context as recurrent_context
         from regard.attention.attend import attend
 
         module = dict(model.named_modules())[layer]
@@ -145,7 +145,7 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
 
         with pytest.MonkeyPatch.context() as patch, torch.no_grad(), Trace(model):
             patch.setattr(multihead, "attend", moved)
-            patch.setattr(recurrent, "attend", moved)
+            patch.setattr(recurrent_context, "attend", moved)
             scores = model.score(torch.tensor([[*ids, 3]]), torch.tensor([[*tokens, 3]]))
         return float(scores[0, step])
 
@@ -183,7 +183,7 @@ def test_norms_of_a_head_by_the_equation():
 
 
 def test_models_that_do_not_attend_are_told_so_and_can_still_be_asked():
-    job, model = make_job("no attention")
+    job, _ = make_job("no attention")
     with pytest.raises(CallError, match="has no attention"):
         job.look(TEXT)
     for method in ("input-gradient", "leave-one-out"):
@@ -191,7 +191,7 @@ def test_models_that_do_not_attend_are_told_so_and_can_still_be_asked():
 
 
 def test_wrong_wishes_are_named():
-    job, model = make_job("previous")
+    job, _ = make_job("previous")
     with pytest.raises(CallError, match="takes a Transformer"):
         job.look(TEXT, LookOptions(method="rollout"))
     with pytest.raises(CallError, match="did you mean 'rollout'"):
@@ -203,7 +203,7 @@ def test_wrong_wishes_are_named():
 def test_gold_reaches_the_card():
     from regard.look import card
 
-    job, model = make_job("transformer")
+    job, _ = make_job("transformer")
     seen = job.look(TEXT, LookOptions("one red cat", gold=Gold(frozenset({(0, 0), (1, 1)}))))
     assert "alignment error" in [figure.name for figure in card(seen.words().matrix(), seen)]
     assert "alignment error" not in [figure.name for figure in card(seen.matrix("decoder"), seen)]

@@ -84,7 +84,7 @@ def test_the_folder_holds_all_and_nothing_that_can_execute(run):
         "metrics.jsonl",
         "report.html",
         "README.md",
-        "tokenizer.source.json",
+        "tokenizer.json",
     } <= names
     endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
     assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}

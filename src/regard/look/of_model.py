@@ -57,6 +57,12 @@ def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
     return tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
 
 
+def method_shown(case: Case, method: str) -> str:
+    """The name of a method, with what was done to its weights."""
+    gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
+    return f"{method}, times the gate" if gated and method not in ("input-gradient", "leave-one-out") else method
+
+
 def step_scores(case: Case) -> tuple[float, ...]:
     """What the model thinks of each step of the output."""
     with evaluating(case.model), torch.no_grad():

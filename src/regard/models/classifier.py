@@ -12,9 +12,8 @@ one. Label smoothing ε: Szegedy et al. 2015, section 7 (arXiv:1512.00567); for 
 
 from typing import Protocol, runtime_checkable
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
@@ -115,22 +114,3 @@ class Classifier(nn.Module):
                 for parameter in layer.parameters():
                     rates[parameter] = self.layer_decay ** (depth - number)
         return rates
-
-
-class WordDropout(nn.Module):
-    """In training, words are read as unknown at random, so that the model leans on none of them too much, and learns
-    what an unknown word means: Iyyer et al. 2015, section 4 (aclanthology.org/P15-1162), who drop them altogether."""
-
-    kept: Tensor
-
-    def __init__(self, share: float, *, unknown: int, keep: list[int]) -> None:
-        """`keep`: tokens that are never dropped, such as padding, begin and end."""
-        super().__init__()
-        self.share, self.unknown = share, unknown
-        self.register_buffer("kept", torch.tensor(keep), persistent=False)
-
-    def forward(self, tokens: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-        if not self.training:
-            return tokens
-        drop = torch.rand(tokens.shape, device=tokens.device) < self.share
-        return tokens.masked_fill(drop & ~torch.isin(tokens, self.kept), self.unknown)

@@ -159,7 +159,7 @@ class TextInput(Input):
 
     @property
     def shared_vocabulary(self) -> Tokenizer | None:
-        return self.tokenizer if self._joint else None
+        return self._tokenizer if self._joint else None
 
     @property
     def frame(self) -> Frame:

@@ -5,14 +5,13 @@ the settings that matter to it, and the steps before it.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
 from regard.data.read_report import Tally
@@ -34,6 +33,7 @@ class PreparedPairs:
     stores: dict[Role, PairStore]
 
 
+@runtime_checkable
 class Sources(Protocol):
     """The vocabulary of inputs: known before the data is read, or learned from it."""
 
@@ -165,11 +165,7 @@ def store_split(
     vocabularies = [source.to_json(), target.to_json()]
     limits = [settings.max_length, settings.overlong]
     key = [VERSION, split.pairs.depends_on(), split.part, split.share, vocabularies, limits]
-    try:
-        return PairStore(built_once(cache, role, key, build))
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, role, key))
-        return PairStore(built_once(cache, role, key, build))
+    return PairStore(built_once(cache, role, key, build))
 
 
 def refuse_if_useless(store: PairStore, role: Role, split: Split, settings: Limits, strict: bool) -> None:

@@ -29,7 +29,7 @@ from regard.look import AttentionRecord
 from regard.look.of_model import evaluating
 from regard.look.records import Head
 from regard.models.classifier import Classifier
-from regard.models.vision import PictureClassifier
+from regard.models.picture_classifier import PictureClassifier
 from regard.outputs.labels import classify_image_looking
 from regard.outputs.labels.classify import Example
 from regard.outputs.labels.classify_build import class_weights

@@ -11,7 +11,7 @@ from regard.errors import CallError
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.layers.embedding import Embedding
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
-from regard.models.classifier import WordDropout
+from regard.layers.word_dropout import WordDropout
 from regard.parts import build_encoder, build_score
 from regard.settings.encoder import EncoderSettings
 

@@ -18,7 +18,7 @@ class GenerationSettings(SamplingSettings):
     max_length: int = Field(200, ge=1, description="most tokens to write")
     repetition_penalty: float = Field(1.0, ge=1, description="above 1 makes tokens that were there less probable")
     stop: list[str] = Field([], description="texts that end the output; they are not part of it")
-    n_best: int = Field(1, ge=1, description="continuations to draw for each prompt")
+    n_best: int = Field(1, ge=1, le=1000, description="continuations to draw for each prompt")
     begin: bool | None = Field(
         None, description="put the begin token before a prompt; null is: if documents are lines or paragraphs"
     )
