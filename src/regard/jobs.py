@@ -48,7 +48,7 @@ JOBS: dict[str, Row] = {
     "answer": Row(AnswerRecipe, "", "regard.outputs.span.answer:AnswerQuestions"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
-    "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
+    "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
     "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
     "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
     "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),

@@ -62,6 +62,8 @@ def predict(
         return write_timed(predictions, form, output_file)
     if output_file is not None and not as_json and (output_file.suffix in PICTURES or _together(predictions)):
         return _draw(output_file, predictions)
+    if output_file is not None and output_file.is_dir():
+        raise CallError(f"{output_file} is a folder: these outputs are written to a file")
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
         return _write(output_file, [document])

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.cost.hardware import here
 from regard.cost.passes import model_cost
@@ -53,7 +53,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
     def build(self) -> LanguageModel:
         return build_language_model(self.recipe.model, self.tokenizer.size, self.tokenizer.specials.pad)
 
-    def estimates(self, model: LanguageModel, splits: dict[Role, TextStore]) -> dict[str, str]:
+    def estimates(self, model: nn.Module, splits: dict[Role, TextStore]) -> dict[str, str]:
         training, train = self.recipe.training, splits["train"]
         rows = max(1, training.max_tokens // self.context)
         cost = model_cost(model, batch=rows, length=self.context, hardware=here(0.3))
