@@ -97,7 +97,7 @@ def test_logits_tokens_and_attention_are_those_of_transformers(family, tmp_path)
     assert len(new) > 3
     record = run.look(prompt)
     weights = expected.attentions[1][0].numpy()
-    shown = record.of_kind("decoder")[1].weights
+    shown = record.of_kind("decoder")[1].weights[:, :17, :17]  # then comes what the model goes on with
     assert np.allclose(shown, weights[:, : shown.shape[1], : shown.shape[2]], atol=1e-5)
 
 
