@@ -22,7 +22,7 @@ from regard.inputs.base import Input
 from regard.look import AttentionRecord
 from regard.look.of_model import attentions, evaluating, method_shown, step_scores, with_evidence
 from regard.look.report import picture_of
-from regard.outputs.base import LookOptions, Output, Told, mean_loss
+from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
@@ -89,9 +89,7 @@ class Job:
 
     def validate(self) -> dict[str, float]:
         """The loss over all validation data, and quick scores of some of it."""
-        valid = self.splits["valid"]
-        losses = mean_loss(self.model, self.output.batches(valid, self.recipe.training.max_tokens))
-        return {**losses, **self.output.quick(self.model, valid)}
+        return self.output.validate(self.model, self.splits["valid"])
 
     def sample(self) -> str:
         """A validation example, and what the model makes of it now."""
@@ -107,8 +105,8 @@ class Job:
         records = []
         for example in self.output.some(self.splits["valid"], most):
             with suppress(CallError):
-                record = self.look(example.input, LookOptions(output=example.texts[0] if example.texts else None))
-                records.append(replace(record, gold=self.output.gold(example), evidence=()))
+                options = LookOptions(output=self.output.reference(example), evidence=False)
+                records.append(replace(self.look(example.input, options), gold=self.output.gold(example)))
         return records
 
     def pictures(self) -> list[Picture]:
@@ -116,7 +114,7 @@ class Job:
         found = self.output.pictures(self.model, self.splits["valid"])
         for example in self.output.some(self.splits["valid"], PICTURES):
             with suppress(CallError):
-                record = self.look(example.input)
+                record = self.look(example.input, LookOptions(evidence=False))
                 found.append(picture_of(record, " | ".join(example.texts)))
         return found
 
@@ -158,8 +156,9 @@ class Job:
             best, *others = self.output.tell(self.model, one, options)
             record = self._record(one, best, options)
             beams = tuple(self._record(one, other, replace(options, gold=None)) for other in others)
-            case = self.output.case(self.model, one, best)
-            record = with_evidence(record, case, options.layer, options.head)
+            if options.evidence:
+                case = self.output.case(self.model, one, best)
+                record = with_evidence(record, case, options.layer, options.head)
         record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return replace(record, beams=beams)
 

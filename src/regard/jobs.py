@@ -32,6 +32,7 @@ from regard.settings.recipe import Recipe
 if TYPE_CHECKING:
     from regard.job import Job
 
+PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
 QUESTION = "regard.inputs.question.input:QuestionInput"
@@ -49,10 +50,10 @@ JOBS: dict[str, Row] = {
     "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
-    "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
+    "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
-    "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
+    "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
     "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
     "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),

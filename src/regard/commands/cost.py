@@ -14,7 +14,7 @@ from regard.data.special_ids import OURS
 from regard.errors import CallError, nearest
 from regard.outputs.labels.classify_build import TextModel, build_text_classifier
 from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
-from regard.outputs.text.generate import build_language_model
+from regard.outputs.text.continuation import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.parts import build_seq2seq

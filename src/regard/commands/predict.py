@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from regard import api
+from regard import api, config
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
@@ -49,7 +49,8 @@ def predict(
     if document == "-" and not texts and input_file is None:
         raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
     lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
-    if loaded.job.output.takes_prompt and targets is None and not (as_json or output_file or n_best or without):
+    one = targets is None and not (as_json or output_file or without or _several(loaded, overrides))
+    if loaded.job.output.takes_prompt and one:
         return _stream(loaded, lines, overrides, prefix)
     if targets is not None:
         predictions, scores = loaded.score(lines, outputs_of(loaded, list(_lines(targets)))), True
@@ -61,6 +62,8 @@ def predict(
         return write_timed(predictions, form, output_file)
     if output_file is not None and not as_json and (output_file.suffix in PICTURES or _together(predictions)):
         return _draw(output_file, predictions)
+    if output_file is not None and output_file.is_dir():
+        raise CallError(f"{output_file} is a folder: these outputs are written to a file")
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
         return _write(output_file, [document])
@@ -92,6 +95,12 @@ def _draw(file: Path, predictions: list[Any]) -> None:
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
     predictions[0].save(file)
     print(f"written: {file}", file=sys.stderr)
+
+
+def _several(run: api.Run, overrides: tuple[str, ...]) -> bool:
+    """Whether more than one output is asked for, by the recipe or here."""
+    recipe = config.build(config.override(config.as_tree(run.recipe), overrides), str(run.folder))
+    return config.as_tree(recipe)["decoding"].get("n_best", 1) > 1
 
 
 def _stream(run: api.Run, prompts: list[str], overrides: tuple[str, ...], prefix: str) -> None:

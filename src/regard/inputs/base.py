@@ -18,7 +18,6 @@ from jaxtyping import Float
 from torch import nn
 
 from regard.data.check_report import CheckReport
-from regard.data.examples import Example, Examples
 from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
@@ -73,19 +72,21 @@ class Input(ABC):
 
     # ------------------------------------------------------------------------------------------------------- the files
     @abstractmethod
-    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
+    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Any]:
         """The user's files, in a form that training reads quickly: train and valid, and with `strict=False` test, too.
+
+        What is made of pairs of an input and an output are `Examples`.
 
         `strict` refuses data with more bad lines than `data.max_bad`; without it they are counted, for `check`.
         """
 
     @abstractmethod
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         """What is wrong with data that was prepared with `strict=False`."""
 
     @abstractmethod
-    def test(self) -> tuple[list[Example], str]:
-        """All test examples, and a note on what could not be used."""
+    def test(self) -> tuple[Any, str]:
+        """All test examples (a list of `Example`, where there are such), and a note on what could not be used."""
 
     def no_test_data(self) -> CallError:
         return CallError("the recipe has no test data: give data.test=FILE")

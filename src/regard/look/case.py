@@ -40,6 +40,8 @@ class Case:
     gather    input × gradient, as `vectors` gave them (N …, a list of its calls) → N P, the sum of each part
     place     which of the tables are shown, and between which axes
     by_step   the rows of cross-attention are the steps of the output; False: they are something else, as an encoder's
+    turned    tables between rows and columns are shown the other way round: a row is a part of the input, with the
+              steps that looked at it, so that a word can be laid over a picture that was drawn
     number    steps are numbers, not log-probabilities: any change of them counts, also for the better
     offset    the row of a decoder's table that belongs to the first step
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
@@ -57,6 +59,7 @@ class Case:
     rows: str = "target"
     columns: str = "source"
     by_step: bool = True
+    turned: bool = False
     number: bool = False
     offset: int = 0
     each: int = 1

@@ -105,5 +105,4 @@ class Drawer(nn.Module):
         """log p of each region, given the text and the regions before it."""
         tokens = self.tokens(text, codes)
         features = self.writer.features(tokens[:, :-1])[:, self.text_length :]
-        table = self.writer.logits(features).log_softmax(-1, dtype=torch.float32)
-        return table.gather(2, tokens[:, self.text_length + 1 :].unsqueeze(2)).squeeze(2)
+        return self.writer.log_probabilities(features, tokens[:, self.text_length + 1 :])

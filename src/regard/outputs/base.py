@@ -46,6 +46,7 @@ class LookOptions:
     head: Head = "mean"
     name: str = ""  # of the model
     prefix: str = ""  # what the model's own output begins with
+    evidence: bool = True  # whether the record gets a card of evidence, which takes asking the model many times
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,24 @@ class Output(ABC, Generic[R, I, M]):
             "batches in an epoch": f"{plan.len_epoch(0):,}",
         }
 
-    @abstractmethod
+    def validate(self, model: M, valid: Any) -> dict[str, float]:
+        """The loss over all validation data, and quick scores of some of it."""
+        losses = mean_loss(model, self.batches(valid, self.recipe.training.max_tokens))
+        return {**losses, **self.quick(model, valid)}
+
     def quick(self, model: M, valid: Any) -> dict[str, float]:
         """Scores of some of the validation data beside the loss, while training goes on."""
+        return {}
 
     def some(self, valid: Any, most: int) -> list[Example]:
         """Validation examples to show; always the same."""
         examples = valid.examples(QUICK)
         start = max(0, (len(examples) - most) // 2)
         return examples[start : start + most]
+
+    def reference(self, example: Example) -> Any:
+        """The output that would be right for a validation example, as `look` is given one; None: there is none."""
+        return example.texts[0] if example.texts else None
 
     def sample(self, model: M, example: Example) -> str:
         """Something to show while training."""
@@ -192,12 +202,16 @@ class Output(ABC, Generic[R, I, M]):
         """Scores on the test data."""
 
     # ----------------------------------------------------------------------------------------------------------- help
-    def refuse(self, *, prefix: str = "", attention: bool = False, alignments: bool = False) -> None:
+    def refuse(
+        self, *, prefix: str = "", attention: bool = False, alignments: bool = False, gold: Gold | None = None
+    ) -> None:
         """Says what an output that is not a text cannot do."""
         if prefix:
             raise CallError(f"prefix={prefix!r}: what this model says does not begin with a text")
         if attention:
             raise CallError("this output is not aligned with its input; `look` shows what the model looked at")
+        if gold is not None:
+            raise CallError("gold links are between the words of a source and of an output, which are not both here")
         if alignments:
             raise CallError("there are no words here that could be aligned: leave alignments out")
 

@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from regard.errors import CallError
 from regard.files import atomic
 from regard.inputs.image.decode import pillow
-from regard.old_job import Prediction
+from regard.outputs.result import Prediction
 
 SIDE, GAP = 192, 8  # of a picture on a sheet, and between two of them, in pixels
 Pixels = UInt8[np.ndarray, "H W C"]

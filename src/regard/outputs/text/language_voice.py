@@ -15,7 +15,7 @@ FIELD = "decoding.language_model"
 def voice(folder: str, weight: float, ours: Tokenizer, device: torch.device) -> LanguageModelVoice:
     """The language model of a run. It has to know every token of ours, in whatever order."""
     job, model = companion(FIELD, folder, "generate", device)
-    theirs: Tokenizer = job.output.tokenizer
+    theirs: Tokenizer = job.input.tokenizer
     if theirs.pieces(range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
         raise CallError(f"{FIELD}={folder} has a vocabulary of another tool, with other tokens for begin and end")
     assert isinstance(model, LanguageModel)

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from regard.errors import CallError
-from regard.outputs.text.plain_store import TextStore
+from regard.inputs.prompt.store import TextStore
+from regard.models.language_model import TextBatch
 
 
 class TextWindows:
@@ -37,7 +36,7 @@ class TextWindows:
             self._planned = (epoch, chance.permutation(starts))
         return self._planned[1]
 
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Int[Tensor, "B T"] | None]:
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[TextBatch | None]:
         """The batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of each."""
         plan = self.plan(number)
         for place in range(start * self._rows, len(plan), self._rows):
@@ -47,6 +46,6 @@ class TextWindows:
     def len_epoch(self, number: int) -> int:
         return -(-len(self.plan(number)) // self._rows)
 
-    def windows(self, starts: np.ndarray) -> Int[Tensor, "B T"]:
+    def windows(self, starts: np.ndarray) -> TextBatch:
         places = starts[:, None] + np.arange(self._context + 1)
-        return torch.from_numpy(self._store.ids[places].astype(np.int64))
+        return TextBatch(torch.from_numpy(self._store.ids[places].astype(np.int64)))

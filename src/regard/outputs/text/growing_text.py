@@ -11,19 +11,20 @@ from regard.data.tokenizer import Tokenizer
 HALF = "\ufffd"  # what half a character is decoded to
 
 
-class Continuation:
+class GrowingText:
     """What follows a prompt and a prefix; `total` is the log-probability of it."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: str, prefix: str = "", stop: Sequence[str] = ()) -> None:
         self._tokenizer, self._stop = tokenizer, [text for text in stop if text]
-        self.prompt = tokenizer.encode(prompt + prefix)
-        self._before = len(tokenizer.decode(self.prompt))
-        self._ids: list[int] = []
+        self.begin = prompt + prefix
+        self._prompt = tokenizer.encode(self.begin)
+        self._before = len(tokenizer.decode(self._prompt))
+        self.ids: list[int] = []
         self._told = 0  # characters that `news` gave
         self.total = 0.0
 
     def add(self, token: int, log_probability: float) -> None:
-        self._ids.append(token)
+        self.ids.append(token)
         self.total += log_probability
 
     @property
@@ -52,4 +53,4 @@ class Continuation:
         return piece
 
     def _whole(self) -> str:
-        return self._tokenizer.decode([*self.prompt, *self._ids])[self._before :]
+        return self._tokenizer.decode([*self._prompt, *self.ids])[self._before :]

@@ -22,7 +22,7 @@ from regard.data.pairs import Bad
 from regard.data.read_report import FIRST
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.outputs.text.plain_files import Piece
+from regard.inputs.prompt.files import Piece
 
 VERSION = 1
 _AT_ONCE = 16  # pieces tokenized together

@@ -17,9 +17,9 @@ from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version, read_corpus
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.outputs.text.generate_settings import TextDataSettings
-from regard.outputs.text.plain_files import BLOCK, Piece, read_pieces, text_files
-from regard.outputs.text.plain_store import VERSION, TextCounts, TextStore, write_text
+from regard.inputs.prompt.files import BLOCK, Piece, read_pieces, text_files
+from regard.inputs.prompt.settings import TextDataSettings
+from regard.inputs.prompt.store import VERSION, TextCounts, TextStore, write_text
 
 KINDS: dict[str, Any] = {"bpe": "bytes"}  # what language models call bpe works on bytes, and loses nothing
 
