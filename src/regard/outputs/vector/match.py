@@ -124,7 +124,7 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         return normalize(by_template.mean(0), dim=-1)
 
     def _prediction(self, one: Any, labels: Sequence[str], chances: Float[Tensor, " N"]) -> Matched:
-        order = chances.argsort(descending=True, stable=True).tolist()
+        order: list[int] = chances.argsort(descending=True, stable=True).tolist()
         said = {labels[number]: float(chances[number]) for number in order}
         best = list(said.items())[: self.recipe.decoding.n_best]
         outputs = [Candidate(label, chance, float(np.log(max(chance, 1e-45)))) for label, chance in best]
