@@ -23,12 +23,6 @@ POSITIONS = {
     "relative": "regard.attention:RelativeBias",
 }
 
-#: What reads the inputs of classification, by `data.kind`.
-READERS = {
-    "image": "regard.outputs.labels.classify_image:ImageReader",
-    "text": "regard.outputs.labels.classify_text:TextReader",
-}
-
 
 def find(table: Mapping[str, str], name: str) -> Any:
     """The object behind a name of one of the tables above."""

@@ -20,9 +20,9 @@ from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.look import AttentionRecord
-from regard.look.of_model import attentions, evaluating, step_scores, with_evidence
+from regard.look.of_model import attentions, evaluating, method_of, step_scores, with_evidence
 from regard.look.report import picture_of
-from regard.outputs.base import LookOptions, Output, Told, mean_loss
+from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
@@ -89,9 +89,7 @@ class Job:
 
     def validate(self) -> dict[str, float]:
         """The loss over all validation data, and quick scores of some of it."""
-        valid = self.splits["valid"]
-        losses = mean_loss(self.model, self.output.batches(valid, self.recipe.training.max_tokens))
-        return {**losses, **self.output.quick(self.model, valid)}
+        return self.output.validate(self.model, self.splits["valid"])
 
     def sample(self) -> str:
         """A validation example, and what the model makes of it now."""
@@ -165,8 +163,9 @@ class Job:
 
     def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:
         case = self.output.case(self.model, one, told)
+        found = attentions(case, options.method)
         record = AttentionRecord(
-            attentions(case, options.method), case.axes, method=options.method, model=options.name,
+            found, case.axes, method=method_of(case, options.method, found), model=options.name,
             input=self.input.name(one), output=told.text, score=told.score, scores=step_scores(case), gold=options.gold,
         )  # fmt: skip
         return self.output.looked(record, told)

@@ -46,7 +46,7 @@ class Row(NamedTuple):
 JOBS: dict[str, Row] = {
     "answer": Row(AnswerRecipe, "", "regard.outputs.span.answer:AnswerQuestions"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
-    "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
+    "classify": Row(ClassifyRecipe, {"text": TEXT, "image": IMAGE}, "regard.outputs.labels.output:LabelsOutput"),
     "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
     "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
     "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),

@@ -1,14 +1,14 @@
 """Settings that several inputs and outputs share: how text is cut into tokens, and how tables are read."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from regard.settings.base import Settings
 
 TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
-FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "text", "dataset"]
+FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "conll", "text", "dataset"]
 Column = Annotated[int, Field(ge=0)] | str
 
 
@@ -29,8 +29,21 @@ class TokenizerSettings(Settings):
         1_000_000, ge=1, description="most pairs to learn a vocabulary from, taken evenly from all of them"
     )
 
+    def problems_of_one_text(self) -> Iterator[tuple[str, str]]:
+        if self.joint or self.target_kind or self.target_size:
+            yield "tokenizer", "has one text only: joint, target_kind and target_size have no meaning here"
+
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.joint and self.target_kind not in (None, self.kind):
             yield "target_kind", f"is {self.target_kind}, but joint=true makes one vocabulary, of kind {self.kind}"
         if self.joint and self.target_size not in (None, self.size):
             yield "target_size", f"is {self.target_size}, but joint=true makes one vocabulary, of size {self.size}"
+
+
+def _of_words(given: Any) -> Any:
+    return {"kind": "word", "size": 20_000, **given} if isinstance(given, dict) else given
+
+
+#: The same where there is one text only, and words are what one wants if nothing else is said.
+OneTextTokenizer = Annotated[TokenizerSettings, BeforeValidator(_of_words)]
+WORDS = TokenizerSettings.model_validate(_of_words({}))

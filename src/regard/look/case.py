@@ -41,6 +41,7 @@ class Case:
     place     which of the tables are shown, and between which axes
     number    steps are numbers, not log-probabilities: any change of them counts, also for the better
     offset    the row of a decoder's table that belongs to the first step
+    places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
     """
 
@@ -55,6 +56,7 @@ class Case:
     columns: str = "source"
     number: bool = False
     offset: int = 0
+    places: Sequence[int] = ()
     each: int = 1
     row: int = 0
 

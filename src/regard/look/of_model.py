@@ -31,10 +31,15 @@ from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
 from regard.look.records import Attention, AttentionRecord, Head
 
+NO_END = 1 << 31
 STEPS = 32  # rows that gradients are taken of together
 NOTHING = (
     "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out ask any "
     "model what it heeds"
+)
+NOTHING_FOR = (
+    "method='gradient' shows the weights that speak for an output, and here none does: log p would only grow without "
+    "them; the methods input-gradient and leave-one-out show what the output feels, for it or against it"
 )
 ORDER = ("cross", "encoder", "decoder")
 
@@ -53,8 +58,18 @@ def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
         raise CallError(f"method={method!r} is not known{nearest(method, METHODS)}")
     with evaluating(case.model):
         found = ways[method]()
+    if method == "gradient" and not any(one.weights.any() for one in found if one.rows == case.rows):
+        raise CallError(NOTHING_FOR)
     ready = (replace(one, weights=np.ascontiguousarray(one.weights, np.float32)) for one in found)
     return tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
+
+
+def method_of(case: Case, method: str, found: Sequence[Attention]) -> str:
+    """The method by its name; and which rows have nothing to show by it, so that nobody takes them for a mistake."""
+    rows = [one.weights.any(axis=(0, 2)) for one in found if one.kind == "cross" and one.rows == case.rows]
+    silent = ~np.any(rows, axis=0) if rows and method == "gradient" else np.zeros(0, bool)
+    labels = [repr(case.axes[case.rows].labels[row]) for row in np.flatnonzero(silent)]
+    return f"{method} (no weight speaks for {', '.join(labels)})" if labels else method
 
 
 def step_scores(case: Case) -> tuple[float, ...]:
@@ -121,6 +136,11 @@ def _rolled_out(tables: Sequence[Table]) -> list[Table]:
     for table in tables:
         kinds[table.role.kind].append(table.weights)
     encoder, decoder, cross, pooling = kinds.values()
+    if any(not table.role.followed for table in tables):
+        raise CallError(
+            "method='rollout' follows attention from layer to layer, which takes a Vision Transformer; in a CNN, "
+            "convolutions mix what is near in between: method='raw' shows each layer"
+        )
     if len({weights.shape[-1] for weights in encoder}) > 1:
         raise CallError("method='rollout' follows attention through layers of one size, and these look at other grids")
     through = rollout(encoder) if encoder else None
@@ -133,7 +153,8 @@ def _rolled_out(tables: Sequence[Table]) -> list[Table]:
     elif decoder:
         found = [_rolled("decoder", rollout(decoder))]
     elif pooling and through is not None:
-        found = [_rolled("pooling", pooling[-1][0] @ through)]
+        width = pooling[-1].shape[-1]  # a class token before the vectors is not pooled
+        found = [_rolled("pooling", pooling[-1][0] @ through[-width:, -width:])]
     elif cross or through is None:
         raise CallError(
             "method='rollout' follows attention from layer to layer, which takes a Transformer; here attention over "
@@ -169,12 +190,12 @@ def _gradients(case: Case) -> list[Table]:
             if name not in felt:
                 continue
             rows = gradient[case.row :: case.each]  # one for each step
-            if seen.role(name).kind in ("encoder", "pooling"):  # their queries belong to no step
+            own = case.places if seen.role(name).kind in ("encoder", "pooling") else range(case.offset, NO_END)
+            if not own:  # queries that belong to no step
                 felt[name] += with_heads(_numbers(rows.sum(0)))
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):
-                    place = case.offset + step
-                    felt[name][:, place] += with_heads(_numbers(row))[:, place]
+                    felt[name][:, own[step]] += with_heads(_numbers(row))[:, own[step]]
     return [
         table._replace(weights=gradient_times_attention(table.weights, felt[table.name], both_ways=case.number))
         for table in raw

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.data.settings import Column
-from regard.outputs.labels.classify_settings import VocabularySettings
+from regard.data.settings import WORDS, Column, OneTextTokenizer
 from regard.settings.base import Settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.model import ScoreName
@@ -41,9 +40,8 @@ class QuestionDataSettings(Settings):
     no_answer: bool = Field(
         False, description="some questions have no answer in their document (SQuAD v2.0); an empty answer says so"
     )
-    tokenizer: VocabularySettings = Field(
-        VocabularySettings.model_validate({}),
-        description="how text is cut into tokens; a pretrained encoder brings its own",
+    tokenizer: OneTextTokenizer = Field(
+        WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
     )
     max_length: int = Field(
         384, ge=8, description="most tokens of a question and a window of its document, three marks included"

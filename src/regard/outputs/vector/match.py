@@ -27,7 +27,7 @@ from regard.inputs.text.body_settings import PretrainedTextSettings
 from regard.look import AttentionRecord
 from regard.models.two_towers import TwoTowers
 from regard.old_job import PLAIN, Output, Picture, Prediction, Scores, Wish
-from regard.outputs.labels.classify import Classified
+from regard.outputs.labels.output import Classified
 from regard.outputs.text import caption_check
 from regard.outputs.text.caption_check import estimates, nothing
 from regard.outputs.text.captioned import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.inputs.image.batches import BatchesAhead, Captions, Sight
-from regard.inputs.text.labeled_batches import Frame
+from regard.inputs.text.frame import Frame
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from regard.attention.multihead import MultiHead
 from regard.data.tokens import Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError, nearest
-from regard.inputs.text.labeled_batches import Frame
+from regard.inputs.text.frame import Frame
 from regard.layers.pooling import AttentionPooling
 from regard.look import Attention, AttentionRecord, Axis, Token, axis
 from regard.look.card import normalized

@@ -13,7 +13,7 @@ from regard.errors import CallError
 from regard.inputs.image.pictures import read_inputs, regions_of
 from regard.inputs.image.prepare import form_of
 from regard.inputs.text.body_settings import RecurrentTextSettings
-from regard.inputs.text.labeled_batches import Frame
+from regard.inputs.text.frame import Frame
 from regard.look.of_model import evaluating
 from regard.models.two_towers import TwoTowers
 from regard.outputs.text.search import in_groups

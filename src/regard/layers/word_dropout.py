@@ -1,0 +1,22 @@
+"""In training, words are read as unknown at random, so that a model leans on none of them too much, and learns what an
+unknown word means: Iyyer et al. 2015, section 4 (aclanthology.org/P15-1162), who drop them altogether."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+
+class WordDropout(nn.Module):
+    kept: Tensor
+
+    def __init__(self, share: float, *, unknown: int, keep: list[int]) -> None:
+        """`keep`: tokens that are never dropped, such as padding, begin and end."""
+        super().__init__()
+        self.share, self.unknown = share, unknown
+        self.register_buffer("kept", torch.tensor(keep), persistent=False)
+
+    def forward(self, tokens: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+        if not self.training:
+            return tokens
+        drop = torch.rand(tokens.shape, device=tokens.device) < self.share
+        return tokens.masked_fill(drop & ~torch.isin(tokens, self.kept), self.unknown)
