@@ -8,8 +8,9 @@ from regard.attention import Trace
 from regard.attention.trilinear import Trilinear
 from regard.inputs.question.windows import ReaderBatch
 from regard.layers.embedding import Embedding
-from regard.models.attention_flow import Looking, MostAlike, RecurrentReader
+from regard.models.attention_flow import Looking, MostAlike
 from regard.models.reader import PairReader, join
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.reading import span_scores
 from regard.parts import build_encoder
 from regard.settings.encoder import EncoderSettings
@@ -17,21 +18,6 @@ from regard.settings.encoder import EncoderSettings
 CLS, SEP, PAD = 2, 3, 0
 QUESTION = torch.tensor([[5, 6, 7], [8, 0, 0]])
 DOCUMENT = torch.tensor([[11, 12, 0, 0, 0], [13, 14, 15, 16, 17]])
-
-
-def test_trilinear_is_its_equation():
-    torch.manual_seed(0)
-    score, query, key = Trilinear(7), torch.randn(2, 3, 7), torch.randn(2, 5, 7)
-    plain = torch.empty(2, 3, 5)
-    for b in range(2):
-        for i in range(3):
-            for j in range(5):
-                q, k = query[b, i], key[b, j]
-                plain[b, i, j] = torch.cat([q, k, q * k]) @ torch.cat([score.query, score.key, score.both])
-    torch.testing.assert_close(score(query, key), plain)
-    torch.testing.assert_close(score.normal_form(query, key).table(), plain)
-    with pytest.raises(ValueError, match="built for 7"):
-        score.normal_form(query, torch.randn(2, 5, 6))
 
 
 def test_a_document_follows_its_question_at_once():

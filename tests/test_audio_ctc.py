@@ -13,7 +13,8 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
 from regard.decoding.protocol import END
-from regard.encoders.audio import memory_lengths, together
+from regard.encoders.audio import memory_lengths
+from regard.encoders.audio_pyramid import together
 from regard.inputs.sound.batches import Frames, SpeechBatch, collate
 from regard.outputs.text.build_speech import build_speech
 from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings

@@ -11,14 +11,16 @@ from PIL import Image
 
 import regard
 from picture_example import write_pictures
-from regard import config
+from regard import config, jobs
 from regard.cli import cli
 from regard.corpora.shapes import SHAPES, paint, shapes, stream
+from regard.data.examples import ExampleBatches
+from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.image.batches import CaptionBatches, Captions, Pixels
+from regard.inputs.image.batches import Pixels
+from regard.inputs.image.examples import PictureExamples
 from regard.inputs.image.store import PictureStore
-from regard.outputs.text.caption import Caption
-from regard.outputs.text.caption_build import build_captioner
+from regard.outputs.text.captions import Captions
 
 
 def tree(listed, **model):
@@ -40,6 +42,14 @@ def tree(listed, **model):
     }  # fmt: skip
 
 
+def build_captioner(recipe):
+    """For a vocabulary of eleven words."""
+    job = jobs.make(recipe)
+    job.output._tokenizer = Tokenizer.train(["a b c d e f g"], "word")
+    assert job.output.tokenizer.size == 11
+    return job.build()
+
+
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("pictures"))
@@ -53,7 +63,7 @@ def run(listed):
 
 
 def test_a_captioner_learns_its_tiny_data(run):
-    assert isinstance(run.job, Caption)
+    assert isinstance(run.job.output, Captions)
     scores = run.evaluate().values
     assert scores["exact_match"] > 80
     assert scores["bleu1"] >= scores["bleu2"] > 60  # there are two ways to say it, one of them in three words
@@ -96,8 +106,21 @@ def test_looking_shows_the_winner_over_the_picture_and_the_gate(run, listed):
     looked = run.predict(path, attention=True)
     assert looked.text == plain.text
     np.testing.assert_allclose(looked.alignment.mean, cross.weights, atol=1e-6)
-    with pytest.raises(CallError, match="method='norm' is not known"):
-        run.look(path, method="norm")
+    for method in ("norm", "gradient", "input-gradient", "leave-one-out"):
+        seen = run.look(path, method=method)
+        assert seen.output == plain.text
+        sums = seen.matrix("cross").weights.sum(1)
+        assert (np.isclose(sums, 1, atol=1e-5) | (sums == 0)).all()
+        assert {figure.name for figure in seen.evidence} == {"comprehensiveness", "sufficiency"}
+    with pytest.raises(CallError, match="takes a Transformer"):
+        run.look(path, method="rollout")
+
+
+def test_a_caption_is_told_while_it_is_written(run, listed):
+    path, pieces = str(listed.parent / "1.png"), []
+    told = run.stream(path, lambda piece, so_far: pieces.append((piece, so_far)))
+    assert told.text == run.predict(path, beam=1).text == pieces[-1][1]
+    assert [piece for piece, _ in pieces] == told.text.split()
 
 
 def test_from_the_command_line(run, listed, tmp_path):
@@ -160,7 +183,7 @@ def test_impossible_settings_are_named(listed, change, message):
 )
 def test_every_encoder_meets_every_decoder(listed, model):
     recipe = config.build(config.override(tree(listed), {f"model.{key}": value for key, value in model.items()}), "")
-    captioner = build_captioner(recipe, 11)
+    captioner = build_captioner(recipe)
     pixels = torch.randint(0, 256, (2, 3, 12, 20), dtype=torch.uint8)
     memory = captioner.encode(pixels)
     assert memory.grid == (3, 5)
@@ -175,14 +198,14 @@ def test_a_transformer_over_regions(listed):
         "kind": "transformer", "width": 32, "heads": 4, "feed_forward": 48, "encoder_layers": 1, "decoder_layers": 2,
         "encoder": {"kind": "cnn", "stages": [16, 24]},
     }  # fmt: skip
-    captioner = build_captioner(config.build(settings, ""), 11).eval()
+    captioner = build_captioner(config.build(settings, "")).eval()
     pixels = torch.randint(0, 256, (2, 3, 12, 20), dtype=torch.uint8)
     assert captioner.score(pixels, torch.tensor([[4, 3], [5, 3]])).shape == (2, 2)
 
 
 def test_doubly_stochastic_attention_is_the_papers_penalty(listed):
     settings = config.build(tree(listed, doubly_stochastic=0.7), "")
-    captioner = build_captioner(settings, 11)
+    captioner = build_captioner(settings)
     batch = type("Batch", (), {})()
     batch.source = torch.randint(0, 256, (2, 3, 12, 20), dtype=torch.uint8)
     batch.target = torch.tensor([[4, 5, 3], [6, 3, 0]])
@@ -205,10 +228,11 @@ def test_doubly_stochastic_attention_is_the_papers_penalty(listed):
 def test_batches_follow_from_seed_and_epoch_alone(run, listed):
     settings = config.build(config.override(tree(listed), {"data.augment": {"flip": True, "shift": 2}}), "")
     store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
-    captions = Captions(store, run.job.tokenizer, 8)
 
-    def batches():
-        return CaptionBatches(captions, Pixels(store, settings.data.augment, seed=3), 15, 200, seed=3)
+    def batches(augment=settings.data.augment):
+        sight = Pixels(store, augment, seed=3)
+        examples = PictureExamples(store, sight, run.job.output.tokenizer, 15, 8)
+        return ExampleBatches(examples, run.job.output.collate, 200, seed=3, ahead=True)
 
     whole = list(batches().epoch(2))
     for one, other in zip(whole[1:], batches().epoch(2, start=1), strict=True):
@@ -218,7 +242,7 @@ def test_batches_follow_from_seed_and_epoch_alone(run, listed):
     for row, one in enumerate(whole):
         assert torch.equal(one.source[0::2], shares[0][row].source)
         assert len(one.source) < 2 or torch.equal(one.source[1::2], shares[1][row].source)
-    plain = next(CaptionBatches(captions, Pixels(store), 15, 200, seed=3).epoch(2)).source
+    plain = next(batches(None).epoch(2)).source
     assert not torch.equal(plain, whole[0].source)
     assert sum(len(one.target) for one in whole) == 24
 

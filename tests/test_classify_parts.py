@@ -19,6 +19,7 @@ from regard.data.specials import OURS
 from regard.errors import CallError, RegardError
 from regard.inputs.text.splits import pair_source
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
+from regard.layers.word_dropout import WordDropout
 from regard.metrics.classes import (
     class_scores,
     confusion,
@@ -28,7 +29,6 @@ from regard.metrics.classes import (
     one_hot,
     reliability,
 )  # fmt: skip
-from regard.layers.word_dropout import WordDropout
 from regard.models.classifier import Classifier, class_loss
 from regard.outputs.labels.classify_settings import TextSettings
 from regard.outputs.labels.labels import Labels

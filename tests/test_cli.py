@@ -1,5 +1,6 @@
 """The form that users script against: exit codes, clean standard output, one JSON document."""
 
+import errno
 import json
 import statistics
 import subprocess
@@ -8,6 +9,8 @@ import time
 
 import pytest
 import yaml
+
+from regard.errors import CallError, RegardError
 
 
 def regard(*words, **options):
@@ -103,6 +106,69 @@ def test_completion_knows_commands_and_recipes(monkeypatch):
 
     assert "train" in complete("regard tra")
     assert "translate-recurrent" in complete("regard train translate-r")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "nowhere", "-o", "none/scores.html"],
+        ["predict", "nowhere", "a", "-o", "none/outputs.txt"],
+        ["look", "nowhere", "a", "-o", "none/look.png"],
+        ["index", "nowhere", ".", "-o", "none/index"],
+        ["bench", "layers", "-o", "none/costs.png"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_missing_folder_of_the_output_is_found_before_the_work(words, tmp_path):
+    done = regard(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"there is no folder {tmp_path / 'none'}" in done.stderr
+
+
+def test_a_run_cannot_live_in_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = regard("train", "translate-transformer", "-o", tmp_path / "file")
+    assert done.returncode == 2
+    assert "is a file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "a.bin"), "the disk is full: a.bin", 1),
+        (PermissionError(errno.EACCES, "Permission denied", "a.tsv"), "Permission denied: a.tsv", 1),
+        (MemoryError(), "there is not enough memory", 1),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "there is not enough memory", 1),
+        (KeyboardInterrupt(), "stopped", 130),
+        (RegardError("it broke"), "it broke", 1),
+        (CallError("a typo"), "a typo", 2),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_the_machine_refuses_is_one_sentence(monkeypatch, capsys, error, said, code, debug):
+    from regard import cli, config
+
+    def fail():
+        raise error
+
+    monkeypatch.setattr(config, "schema", fail)
+    monkeypatch.setattr(sys, "argv", ["regard", *(["--debug"] if debug else []), "recipes", "--schema"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    shown = capsys.readouterr().err
+    assert ended.value.code == code
+    assert shown.splitlines()[-1].startswith(f"regard: {said}")
+    assert ("Traceback" in shown) == debug
+
+
+def test_a_mistake_of_ours_is_shown_whole(monkeypatch):
+    from regard import cli, config
+
+    monkeypatch.setattr(config, "schema", lambda: 1 / 0)
+    monkeypatch.setattr(sys, "argv", ["regard", "recipes", "--schema"])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
 
 
 def test_a_closed_pipe_is_no_failure():

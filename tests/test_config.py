@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 import yaml
@@ -79,7 +80,7 @@ def test_another_kind_of_model_replaces_the_old_one_whole(order):
 
 
 def test_the_ladder_reads_every_rung():
-    tree = config.load_yaml(config.find("ladder"))
+    tree = config.load_recipe(config.find("ladder"))
     rungs = [config.build(config.override(tree, variant.set)) for variant in config.read("ladder").variants]
     assert len({rung.model for rung in rungs}) == len(rungs) == 10
 
@@ -121,7 +122,7 @@ def test_yaml_mistakes_name_file_and_line(tmp_path):
     bad.write_text("job: translate\nmodel: {width: 3\n")
     with pytest.raises(CallError, match=r"bad\.yaml, line 3"):
         config.read(bad)
-    bad.write_text("job: translate\ntask: translate\n")
+    bad.write_text("job: translate\njob: translate\n")
     with pytest.raises(CallError, match=r"line 2: the key 'job' is given twice"):
         config.read(bad)
     bad.write_text("- job\n")
@@ -130,6 +131,58 @@ def test_yaml_mistakes_name_file_and_line(tmp_path):
     bad.write_bytes(b"job: \xff\n")
     with pytest.raises(CallError, match="not UTF-8"):
         config.read(bad)
+
+
+BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BOMB, "aliases repeat more than 100,000 values"),
+        ("job: &a [*a]", "aliases repeat more than"),
+        ("job: " + "[" * 5000, "nested too deeply"),
+        ("job: " + "{a: " * 5000, "nested too deeply"),
+        ("about: " + "x" * 2_000_000, "larger than 1,000,000 bytes"),
+        ("about: " + "9" * 5000, "digits"),
+        ("about: 2024-13-45", "month must be in"),
+        ("job: [translate]", "is not a job that regard knows"),
+        ("1: 2\njob: translate", "1=1: Keys should be strings"),
+        ("extends: 3", "extends=3 is no name of a recipe"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_hostile_recipe_is_refused_at_once(tmp_path, text, said):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(text)
+    begun = time.perf_counter()
+    with pytest.raises(CallError, match=said):
+        config.read(bad)
+    assert time.perf_counter() - begun < 5
+
+
+@pytest.mark.parametrize("value", ["[" * 5000, "{a: " * 5000, "[&a [*a]]", "[2024-13-45]"])
+def test_a_hostile_value_is_refused(value):
+    with pytest.raises(CallError, match="the value opens a list or mapping that YAML cannot read"):
+        config.read("translate-transformer", [f"needs={value}"])
+
+
+def test_recipes_that_extend_themselves_are_refused(tmp_path):
+    one, other = tmp_path / "one.yaml", tmp_path / "other.yaml"
+    one.write_text(f"extends: {one}\n")
+    with pytest.raises(CallError, match="extends goes in a circle"):
+        config.read(one)
+    one.write_text(f"extends: {other}\n")
+    other.write_text(f"extends: {one}\n")
+    with pytest.raises(CallError, match=r"extends goes in a circle: .*one\.yaml → .*other\.yaml → .*one\.yaml"):
+        config.read(one)
+
+
+def test_a_folder_or_an_unreadable_file_is_no_recipe(tmp_path):
+    with pytest.raises(CallError, match="neither a packaged recipe nor a YAML file"):
+        config.read(tmp_path)
+    with pytest.raises(CallError, match="cannot be read"):
+        config.load_yaml(tmp_path)
 
 
 def test_yaml_cannot_execute(tmp_path):

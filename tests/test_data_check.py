@@ -10,8 +10,8 @@ from regard.data.check_report import CheckReport
 from regard.data.check_table import check_table
 from regard.errors import RegardError
 from regard.inputs.text.pair_check import check
-from regard.inputs.text.pair_prepare import prepare
 from regard.inputs.text.settings import PairDataSettings
+from translate_example import prepared as prepare
 
 SOURCES = [f"n{number} is a number of value {number} today" for number in range(200)]
 TARGETS = [f"n{number} ist eine Zahl vom Wert {number} heute" for number in range(200)]
@@ -31,7 +31,8 @@ def checked(tmp_path, pairs, valid=None, **settings) -> CheckReport:
             **settings,
         }
     )
-    return check(options, prepare(options, tmp_path / "cache", strict=False))
+    found = prepare(options, tmp_path / "cache", strict=False)
+    return check(options, found.stores, {"source": found.source.size, "target": found.target.size})
 
 
 def found(report):

@@ -7,15 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from regard.data.cache import built_once
 from regard.data.pairs import Bad, Pair
 from regard.data.read_report import Tally
 from regard.data.settings import TokenizerSettings
 from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
-from regard.inputs.text.pair_prepare import prepare
 from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.settings import PairDataSettings
 from regard.inputs.text.splits import Split, find_splits, text_hash
+from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -50,21 +51,21 @@ def test_what_is_read_comes_back(made, tmp_path):
     prepared = prepare(made, tmp_path / "cache")
     assert texts(prepared) == [(sentence(number), " ".join(str(number))) for number in range(300)]
     assert texts(prepared, "valid")[-1] == ("three zero six", "3 0 6")
-    assert prepared.test is None
-    source, target = prepared.train[123]
+    assert "test" not in prepared.stores
+    source, target = prepared.stores["train"][123]
     assert (source[-1], target[-1], len(source), len(target)) == (3, 3, 4, 4)
     assert source.dtype == np.uint16
-    assert [array[123] for array in prepared.train.lengths()] == [4, 4]
-    assert prepared.train.lines[123] == 124
-    assert prepared.train.hashes[7].tolist() == [text_hash("seven"), text_hash("7")]
+    assert [array[123] for array in prepared.stores["train"].lengths()] == [4, 4]
+    assert prepared.stores["train"].lines[123] == 124
+    assert prepared.stores["train"].hashes[7].tolist() == [text_hash("seven"), text_hash("7")]
     with pytest.raises(IndexError):
-        prepared.train[300]
+        prepared.stores["train"][300]
 
 
 def test_nothing_is_built_twice_while_nothing_changes(made, tmp_path):
     steps = []
     prepare(made, tmp_path / "cache", tell=steps.append)
-    assert [step.split()[0] for step in steps] == ["counting", "learning", "tokenizing", "tokenizing"]
+    assert [step.split()[0] for step in steps] == ["counting", "learning", "learning", "tokenizing", "tokenizing"]
     steps.clear()
     prepare(made, tmp_path / "cache", tell=steps.append)
     assert steps == []
@@ -98,6 +99,37 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     assert len(texts(prepare(made, tmp_path / "cache"))) == 300
 
 
+@pytest.mark.parametrize(
+    ("where", "damage", "said"),
+    [
+        ("train-*/source.ids", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source.ids has changed"),
+        ("vocabulary-*/source.json", lambda file: file.write_text("{"), "source.json has changed"),
+        ("vocabulary-*/source.json", lambda file: file.unlink(), "source.json is missing"),
+        ("count-*/B2SUMS", lambda file: file.unlink(), "B2SUMS is missing"),
+        ("count-*/B2SUMS", lambda file: file.write_bytes(b"\xff"), "it cannot be read"),
+        ("count-*/count.json", lambda file: file.with_name("more").write_text(""), "more is none of its files"),
+    ],
+)
+def test_a_damaged_step_is_told_and_built_again(made, tmp_path, capfd, where, damage, said):
+    whole = texts(prepare(made, tmp_path / "cache"))
+    (file,) = (tmp_path / "cache").glob(where)
+    before = {path.name: path.read_bytes() for path in file.parent.iterdir()}
+    damage(file)
+    steps = []
+    assert texts(prepare(made, tmp_path / "cache", tell=steps.append)) == whole
+    assert len(steps) == 1, "only the damaged step is built again"
+    assert f"{file.parent} is damaged ({said}" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_the_digests_are_those_of_b2sum(tmp_path):
+    folder = built_once(tmp_path, "step", "key", lambda folder: (folder / "letters").write_text("abc"))
+    line = (folder / "B2SUMS").read_text()
+    assert line.startswith("ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b7")  # of abc: RFC 7693, appendix A
+    assert line.endswith("  letters\n")
+
+
 def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt
@@ -105,7 +137,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     monkeypatch.setattr("regard.inputs.text.pair_prepare.write_store", killed)
     with pytest.raises(KeyboardInterrupt):
         prepare(made, tmp_path / "cache")
-    assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary"}
+    assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary", "targets"}
 
 
 def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(made, tmp_path):
@@ -132,7 +164,7 @@ def test_vocabularies_joint_separate_and_given(made, tmp_path):
     spelling = prepare(changed(made, tokenizer=mixed), tmp_path / "cache")
     assert (spelling.source.kind, spelling.target.kind) == ("character", "space")
     given = prepare(made, tmp_path / "cache", tokenizers=(joint.source, joint.target))
-    assert given.train[5][1].tolist() == joint.train[5][1].tolist()
+    assert given.stores["train"][5][1].tolist() == joint.stores["train"][5][1].tolist()
 
 
 def test_a_vocabulary_may_be_learned_from_an_even_choice(made, tmp_path):
@@ -144,13 +176,13 @@ def test_a_vocabulary_may_be_learned_from_an_even_choice(made, tmp_path):
 @pytest.mark.parametrize(("overlong", "pairs"), [("skip", 100), ("cut", 300)])
 def test_overlong_pairs_are_skipped_or_cut_and_counted(made, tmp_path, overlong, pairs):
     prepared = prepare(changed(made, max_length=3, overlong=overlong, valid=made.train), tmp_path / "cache")
-    assert len(prepared.train) == pairs
-    assert prepared.train.counts.overlong == 200
-    assert prepared.train.counts.overlong_first == [101, 102, 103, 104, 105]
-    assert prepared.train.counts.source.lengths == {2: 10, 3: 90, 4: 200}  # before anything is cut
-    assert max(len(source) for source, _ in prepared.train) == 3
-    assert {int(source[-1]) for source, _ in prepared.train} == {3}
-    assert prepared.train.lines[99] == 100
+    assert len(prepared.stores["train"]) == pairs
+    assert prepared.stores["train"].counts.overlong == 200
+    assert prepared.stores["train"].counts.overlong_first == [101, 102, 103, 104, 105]
+    assert prepared.stores["train"].counts.source.lengths == {2: 10, 3: 90, 4: 200}  # before anything is cut
+    assert max(len(source) for source, _ in prepared.stores["train"]) == 3
+    assert {int(source[-1]) for source, _ in prepared.stores["train"]} == {3}
+    assert prepared.stores["train"].lines[99] == 100
 
 
 def test_a_limit_that_leaves_nothing_is_an_error(made, tmp_path):
@@ -165,7 +197,7 @@ def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):
     kept, held = set(texts(prepared)), set(texts(prepared, "valid"))
     assert not kept & held
     assert len(kept | held) == 300
-    assert len(prepared.train) + len(prepared.valid) == 900
+    assert len(prepared.stores["train"]) + len(prepared.stores["valid"]) == 900
     assert 30 < len(held) < 90
     few = find_splits(changed(made, valid=None, valid_share=0.2, valid_most=45), 900)
     assert few["valid"].share == 0.05
@@ -194,10 +226,10 @@ def test_too_many_bad_lines_stop_and_the_first_are_listed(made, tmp_path):
     assert "4 of 300 lines (1.3%) are no pairs, more than data.max_bad=0.01 allows" in message
     assert f"{train}:5: 1 column where the first line has 2: 'only one column'" in message
     assert f"{train}:8: the target is empty: 'two'" in message
-    tolerant = prepare(changed(made, max_bad=0.02), tmp_path / "cache").train.counts.read
+    tolerant = prepare(changed(made, max_bad=0.02), tmp_path / "cache").stores["train"].counts.read
     assert (tolerant.pairs, tolerant.bad) == (296, 4)
     assert tolerant.lost == {"columns": 2, "empty": 2, "blank": 2}
-    assert prepare(made, tmp_path / "cache", strict=False).train.counts.read == tolerant
+    assert prepare(made, tmp_path / "cache", strict=False).stores["train"].counts.read == tolerant
 
 
 def test_files_that_do_not_pair_up_stop_however_few_lines_it_are(tmp_path):

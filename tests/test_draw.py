@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 import regard
 from picture_example import COLORS, write_pictures
 from regard import config
-from regard.attention.positions import LearnedTextAndGrid
+from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.cli import cli
 from regard.corpora.shapes import draw_scene, paint, shapes
 from regard.corpora.shapes_seen import judged, said, seen

@@ -1,15 +1,18 @@
 """Starting from another run: what is taken, what stays fixed, adapters, and exact resume of all of it."""
 
 import json
+import shutil
+import time
+from pathlib import Path
 
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import regard
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel, TextBatch
 from regard.training.lora import adapt, merged, save_adapters
 from regard.training.starting import freeze, start_from
@@ -192,6 +195,66 @@ def test_a_new_vocabulary_takes_over_the_tokens_that_both_have(base, tmp_path, c
     torch.testing.assert_close(tables["new"][letter["new"]], tables["old"][letter["old"]], atol=1e-6, rtol=0)
     assert run.job.tokenizer.decode(run.job.tokenizer.encode("xenial;")) == "xenial;"
     assert yaml.safe_load((tmp_path / "config.yaml").read_text())["model"]["width"] == 16  # model=null: the start's
+
+
+@pytest.fixture
+def stranger(base, tmp_path):
+    """A run that was made by somebody else."""
+    return Path(shutil.copytree(base / "run", tmp_path / "stranger"))
+
+
+def test_a_run_of_a_stranger_learns_nothing_of_the_environment(base, stranger, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "do not tell")
+    tree = yaml.safe_load((stranger / "config.yaml").read_text())
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"about": "${SECRET}"}))
+    assert regard.load(stranger).recipe.about == "${SECRET}"
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"model": {"width": "${SECRET}"}}))
+    with pytest.raises(CallError, match=r"\$\{SECRET\}") as refused:
+        tuned(base, tmp_path / "new", start=str(stranger))
+    assert "do not tell" not in str(refused.value)
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree | {"extends": "/etc/passwd"}))
+    with pytest.raises(CallError, match="extends: unknown key"):
+        regard.load(stranger)
+
+
+def test_weights_that_are_no_numbers_are_refused(base, stranger, tmp_path):
+    weights = load_file(stranger / "model.safetensors")
+    weights["decoder.norm.weight"][3] = torch.nan
+    save_file(weights, stranger / "model.safetensors")
+    with pytest.raises(RegardError, match=r"damaged: decoder\.norm\.weight hold what is not a number"):
+        regard.load(stranger)
+    with pytest.raises(RegardError, match=r"damaged: decoder\.norm\.weight"):
+        tuned(base, tmp_path / "new", start=str(stranger))
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"model": null}', b"[" * 100_000])
+def test_a_broken_tokenizer_is_refused(stranger, content):
+    (stranger / "tokenizer.json").write_bytes(content)
+    with pytest.raises(RegardError, match=r"tokenizer\.json is no tokenizer, or damaged"):
+        regard.load(stranger)
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "said"),
+    [
+        ("model", {"width": 2 * 10**9}, "the model is too large"),
+        ("model", {"width": 2 * 10**30}, "the model is too large"),
+        ("model", {"layers": 10**6}, "more than 5,000 tables"),
+        ("training", {"device": "meta"}, "training.device='meta': not a device to train on"),
+        ("training", {"threads": 10**9}, "training.threads=1000000000"),
+        ("training", {"seed": 2**64}, "training.seed="),
+        ("training", {"learning_rate": float("inf")}, "training.learning_rate=inf"),
+        ("decoding", {"n_best": 10**6}, "decoding.n_best=1000000"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused_at_once(stranger, section, change, said):
+    tree = yaml.safe_load((stranger / "config.yaml").read_text())
+    tree[section] |= change
+    (stranger / "config.yaml").write_text(yaml.safe_dump(tree))
+    begun = time.perf_counter()
+    with pytest.raises(RegardError, match=said):
+        regard.load(stranger)
+    assert time.perf_counter() - begun < 30
 
 
 def test_what_cannot_be_started_from_is_said(base, tmp_path):

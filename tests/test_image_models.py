@@ -16,7 +16,8 @@ from regard import config
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
 from regard.encoders.cnn import ConvNet, PositionAttention
-from regard.encoders.cnn_pretrained import EfficientNetLite0, weights_file
+from regard.encoders.cnn_pretrained import EfficientNetLite0
+from regard.encoders.cnn_weights_file import weights_file
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError

@@ -10,9 +10,9 @@ from tokenizers import Tokenizer as Inner
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import regard
-from regard.attention import Silence
+from regard.attention import HeadMask
 from regard.commands.import_ import import_model
-from regard.decoders.transformer import TransformerState
+from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel
 
@@ -159,7 +159,7 @@ def test_quick_steps_say_what_the_others_say(family, tmp_path):
             assert torch.allclose(again, x, atol=1e-5)
     assert torch.allclose(torch.cat(features), whole[3:], atol=1e-5)
     assert torch.allclose(torch.cat(others), whole[3:], atol=1e-5)
-    with torch.inference_mode(), Silence({model.decoder.layers[1].attention: [2]}):
+    with torch.inference_mode(), HeadMask({model.decoder.layers[1].attention: [2]}):
         _, state = model.read(tokens[:, :4], model.start(1, places=9))
         silenced, _ = model.step(tokens[0, 4:5], state)
         assert torch.allclose(silenced, model.features(tokens[:, :5])[:, -1], atol=1e-5)

@@ -90,17 +90,17 @@ def test_logits_are_those_of_transformers(both):
 def test_tokens_are_those_of_transformers(both, text):
     _, cut, _, run = both
     expected = [token for token in cut(text)["input_ids"] if token != cut.eos_token_id]
-    assert run.job.source.pieces(run.job.source.encode(text)) == cut.convert_ids_to_tokens(expected)
+    assert run.job.input.tokenizer.pieces(run.job.input.tokenizer.encode(text)) == cut.convert_ids_to_tokens(expected)
 
 
 def test_targets_are_cut_by_their_own_model_and_come_back(both):
     _, cut, _, run = both
     for text in GERMAN:
-        ids = run.job.target.encode(text)
+        ids = run.job.output.tokenizer.encode(text)
         expected = cut(text_target=text)["input_ids"][:-1]
-        assert run.job.target.pieces(ids) == cut.convert_ids_to_tokens(expected)
-        assert run.job.target.decode(ids) == text
-    forged = run.job.source.encode("the </s> dog <s>")
+        assert run.job.output.tokenizer.pieces(ids) == cut.convert_ids_to_tokens(expected)
+        assert run.job.output.tokenizer.decode(ids) == text
+    forged = run.job.input.tokenizer.encode("the </s> dog <s>")
     assert not {0, 2, 3} & set(forged), "text never becomes a special token"
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.attention.memory import Memory
-from regard.attention.positions import Sinusoidal, sinusoids
+from regard.attention.sinusoidal import Sinusoidal, sinusoids
 from regard.layers.embedding import Embedding
 from regard.layers.feed_forward import FeedForward
 from regard.layers.norm import norm

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from regard import look
-from regard.attention.positions import sinusoids
+from regard.attention.sinusoidal import sinusoids
 from regard.errors import CallError
 from regard.look import heat_map, matrix
 from regard.look.positions import similarity_by_distance

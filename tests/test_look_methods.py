@@ -55,28 +55,36 @@ def test_gradient_times_attention_keeps_what_speaks_for_the_output():
 def test_input_times_gradient_by_hand():
     vectors = np.array([[1.0, 2.0], [0.0, 1.0]])
     gradients = np.array([[[1.0, 1.0], [5.0, -1.0]]])  # 1 + 2 = 3, and −1
-    np.testing.assert_allclose(input_times_gradient(vectors, gradients), [[0.75, 0.25]])
+    np.testing.assert_allclose(input_times_gradient((vectors * gradients).sum(-1)), [[0.75, 0.25]])
 
 
-def bag(tokens_needed):
-    """A model whose step t loses one nat for each token of `tokens_needed[t]` that is missing."""
+def bag(parts_needed):
+    """A model whose step t loses one nat for each part of `parts_needed[t]` that is missing."""
 
-    def ask(sources):
-        return np.array([[-float(len(set(needed) - set(source))) for needed in tokens_needed] for source in sources])
+    def ask(without):
+        return np.array([[-float(len(set(needed) & missing)) for needed in parts_needed] for missing in without])
 
     return ask
 
 
 def test_leave_one_out_finds_what_is_needed():
-    found = leave_one_out([11, 12, 13], bag([[11], [12, 13], []]))
+    found = leave_one_out(3, bag([[0], [1, 2], []]))
     np.testing.assert_allclose(found, [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 0]])
 
 
+def test_of_a_number_any_change_counts():
+    def ask(without):
+        return np.array([[2.0 if 1 in missing else 1.0] for missing in without])
+
+    np.testing.assert_allclose(leave_one_out(2, ask), [[0, 0]])  # it only became more
+    np.testing.assert_allclose(leave_one_out(2, ask, both_ways=True), [[0, 1]])
+
+
 def test_faithful_weights_beat_both_baselines():
-    source = list(range(10, 20))
+    source = list(range(10))
     order = wrong_order(len(source))
     weights = np.eye(len(source)) * 0.9 + 0.01
-    needed, enough = faithfulness(weights, source, bag([[token] for token in source]), "mean")
+    needed, enough = faithfulness(weights, bag([[part] for part in source]), "mean")
     assert (needed.value, enough.value) == (1.0, 0.0)  # always missed when taken away, and enough alone
     assert needed.shuffled < 0.4 < needed.value
     assert enough.shuffled > 0.6 > enough.value

@@ -3,20 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from regard.outputs.text.translate import Translate
 
 from regard.attention import Trace
-from regard.data.tokens import Tokenizer
 from regard.errors import CallError
+from regard.look import of_model
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
-from regard.old_job import Wish
-from regard.outputs.text import gradients, looking
-from regard.outputs.text.translate_settings import TranslateRecipe
-from regard.parts import build_seq2seq
+from regard.outputs.base import LookOptions, Told
 from regard.settings.model import RecurrentSettings, TransformerSettings
+from translate_example import translator
 
-TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 TEXT = "the red cat sees"
 SETTINGS = {
     # Different depths on the two sides, and heads that share keys and values.
@@ -37,12 +33,8 @@ SETTINGS = {
 
 
 def make_job(name, kind="bpe", **decoding):
-    tokenizer = Tokenizer.train(TEXTS, kind, size=40)
-    recipe = TranslateRecipe.model_validate(
-        {"job": "translate", "data": {"train": "x.tsv"}, "model": SETTINGS[name].model_dump(), "decoding": decoding}
-    )
-    torch.manual_seed(1)
-    return Translate(recipe, (tokenizer, tokenizer)), build_seq2seq(SETTINGS[name], tokenizer.size, tokenizer.size)
+    job = translator(SETTINGS[name], kind, **decoding)
+    return job, job.model
 
 
 @pytest.fixture(params=["transformer", "previous", "current"])
@@ -52,13 +44,13 @@ def attending(request):
 
 def test_looking_changes_neither_output_nor_model(attending):
     job, model = attending
-    before = [output.text for output in job.predict(model.eval(), [TEXT])[0].n_best]
+    before = [output.text for output in job.bound(model.eval()).predict([TEXT])[0].n_best]
     model.train()  # somebody looks between two steps of training: dropout has no part in it
     state = {name: value.clone() for name, value in model.state_dict().items()}
     for method in METHODS:
         if method == "rollout" and "decoder.attention" in dict(model.named_modules()):
             continue  # told below
-        seen = job.look(model, TEXT, Wish(method=method))
+        seen = job.look(TEXT, LookOptions(method=method))
         assert [seen.output, *(beam.output for beam in seen.beams)] == before
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -68,9 +60,9 @@ def test_looking_changes_neither_output_nor_model(attending):
 def test_weights_are_those_of_decoding_the_winner_step_by_step(attending):
     job, model = attending
     model.eval()
-    seen = job.look(model, TEXT)
-    winner = job._search(model, [TEXT])[0][0].tokens
-    state = model.start(model.encode(torch.tensor([[*job.source.encode(TEXT), 3]])))
+    seen = job.look(TEXT)
+    winner = job.output.search(model, [job.input.read(TEXT)])[0][0].tokens
+    state = model.start(model.encode(torch.tensor([[*job.input.tokenizer.encode(TEXT), 3]])))
     with Trace(model) as steps, torch.no_grad():
         for token in [2, *winner]:
             _, state = model.step(torch.tensor([token]), state)
@@ -80,8 +72,8 @@ def test_weights_are_those_of_decoding_the_winner_step_by_step(attending):
 
 
 def test_a_record_has_all_kinds_at_their_own_depths():
-    job, model = make_job("transformer", beam=1, max_length=7)
-    seen = job.look(model, TEXT)
+    job, _ = make_job("transformer", beam=1, max_length=7)
+    seen = job.look(TEXT)
     depth = {kind: [one.layer for one in seen.of_kind(kind)] for kind in seen.kinds}
     assert depth == {"cross": [0, 1], "encoder": [0, 1, 2], "decoder": [0, 1]}
     for attention in seen.attentions:
@@ -95,8 +87,8 @@ def test_a_record_has_all_kinds_at_their_own_depths():
 
 @pytest.mark.parametrize("kind", ["bpe", "byte", "character", "word", "unigram"])
 def test_words_come_out_whole_with_every_tokenizer(kind):
-    job, model = make_job("previous", kind)
-    seen = job.look(model, TEXT, Wish(output="two blue dogs")).words()
+    job, _ = make_job("previous", kind)
+    seen = job.look(TEXT, LookOptions(output="two blue dogs")).words()
     assert seen.axes["source"].labels == [*TEXT.split(), "</s>"]
     assert seen.axes["target"].labels == ["two", "blue", "dogs", "</s>"]
     np.testing.assert_allclose(seen.matrix().weights.sum(-1), 1, rtol=1e-5)
@@ -104,8 +96,8 @@ def test_words_come_out_whole_with_every_tokenizer(kind):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "raw"])
 def test_every_method_has_rows_that_sum_to_one_or_to_nothing(method):
-    job, model = make_job("transformer")
-    seen = job.look(model, TEXT, Wish(output="one red cat", method=method))
+    job, _ = make_job("transformer")
+    seen = job.look(TEXT, LookOptions(output="one red cat", method=method))
     assert seen.method == method
     for attention in seen.attentions:
         sums = attention.weights.sum(-1)
@@ -121,14 +113,15 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
     """The gradient of each step, against log p with one weight of the softmax's output moved by hand."""
     job, model = make_job(name)
     model = model.double().eval()
-    ids, tokens = job.source.encode(TEXT), job.target.encode("one cat")
-    raw = {one.name: one for one in looking.raw(model, ids, tokens)}
-    layer = next(name for name, one in raw.items() if one.kind == "cross")
-    found = gradients.by_weights(model, ids, tokens, {n: one.kind == "encoder" for n, one in raw.items()})[layer]
+    ids, tokens = job.input.tokenizer.encode(TEXT), job.output.tokenizer.encode("one cat")
+    case = job.output.case(model, TEXT, Told(tokens, "one cat"))
+    raw = {one.name: one for one in of_model.raw_tables(case)}
+    layer = next(name for name, one in raw.items() if one.role.kind == "cross")
+    found = of_model.weight_gradients(case, list(raw.values()))[layer]
 
     def log_p(move: float, head: int, step: int, key: int) -> float:
         import regard.attention.multihead as multihead
-        import regard.decoders.recurrent as recurrent
+        import regard.decoders.recurrent_context as recurrent_context
         from regard.attention.attend import attend
 
         module = dict(model.named_modules())[layer]
@@ -152,7 +145,7 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
 
         with pytest.MonkeyPatch.context() as patch, torch.no_grad(), Trace(model):
             patch.setattr(multihead, "attend", moved)
-            patch.setattr(recurrent, "attend", moved)
+            patch.setattr(recurrent_context, "attend", moved)
             scores = model.score(torch.tensor([[*ids, 3]]), torch.tensor([[*tokens, 3]]))
         return float(scores[0, step])
 
@@ -162,23 +155,24 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
         assert found[head, step, key] == pytest.approx(slope, abs=5e-4)  # log p is float32
 
 
-def test_gradients_in_groups_of_steps_are_the_same(monkeypatch):
-    job, model = make_job("transformer")
-    model.eval()
-    ids, tokens = job.source.encode(TEXT), job.target.encode("two blue dogs")
-    together = gradients.by_input(model, ids, tokens)[1]
-    monkeypatch.setattr(gradients, "GROUP", 2 * (max(len(ids), len(tokens)) + 1))
-    np.testing.assert_allclose(gradients.by_input(model, ids, tokens)[1], together, atol=1e-6)
+@pytest.mark.parametrize("method", ["gradient", "input-gradient"])
+def test_gradients_in_groups_of_steps_are_the_same(method, monkeypatch):
+    job, _ = make_job("transformer")
+    options = LookOptions(output="two blue dogs", method=method)
+    together = job.look(TEXT, options)
+    monkeypatch.setattr(of_model, "STEPS", 2)
+    for one, other in zip(job.look(TEXT, options).attentions, together.attentions, strict=True):
+        np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
 
 
 def test_norms_of_a_head_by_the_equation():
     job, model = make_job("transformer")
     model.eval()
-    seen = job.look(model, TEXT, Wish(output="one red cat", method="norm"))
-    raw = job.look(model, TEXT, Wish(output="one red cat")).of_kind("cross")[0]
+    seen = job.look(TEXT, LookOptions(output="one red cat", method="norm"))
+    raw = job.look(TEXT, LookOptions(output="one red cat")).of_kind("cross")[0]
     part = model.decoder.layers[0].cross
     with torch.no_grad():
-        memory = model.encode(torch.tensor([[*job.source.encode(TEXT), 3]])).vectors[0]
+        memory = model.encode(torch.tensor([[*job.input.tokenizer.encode(TEXT), 3]])).vectors[0]
         _, values = (memory @ part.project_kv.weight.T + part.project_kv.bias).split(part.sizes[1:], dim=-1)
         head, width = 3, 6  # head 3 has the second of the two sets of values
         brought = values[:, width : 2 * width] @ part.out.weight[:, head * width : (head + 1) * width].T
@@ -189,27 +183,27 @@ def test_norms_of_a_head_by_the_equation():
 
 
 def test_models_that_do_not_attend_are_told_so_and_can_still_be_asked():
-    job, model = make_job("no attention")
+    job, _ = make_job("no attention")
     with pytest.raises(CallError, match="has no attention"):
-        job.look(model, TEXT)
+        job.look(TEXT)
     for method in ("input-gradient", "leave-one-out"):
-        assert job.look(model, TEXT, Wish(method=method, output="one")).matrix().weights.shape[1] > 1
+        assert job.look(TEXT, LookOptions(method=method, output="one")).matrix().weights.shape[1] > 1
 
 
 def test_wrong_wishes_are_named():
-    job, model = make_job("previous")
+    job, _ = make_job("previous")
     with pytest.raises(CallError, match="takes a Transformer"):
-        job.look(model, TEXT, Wish(method="rollout"))
+        job.look(TEXT, LookOptions(method="rollout"))
     with pytest.raises(CallError, match="did you mean 'rollout'"):
-        job.look(model, TEXT, Wish(method="rolout"))
+        job.look(TEXT, LookOptions(method="rolout"))
     with pytest.raises(CallError, match="has no token"):
-        job.look(model, "")
+        job.look("")
 
 
 def test_gold_reaches_the_card():
     from regard.look import card
 
-    job, model = make_job("transformer")
-    seen = job.look(model, TEXT, Wish("one red cat", gold=Gold(frozenset({(0, 0), (1, 1)}))))
+    job, _ = make_job("transformer")
+    seen = job.look(TEXT, LookOptions("one red cat", gold=Gold(frozenset({(0, 0), (1, 1)}))))
     assert "alignment error" in [figure.name for figure in card(seen.words().matrix(), seen)]
     assert "alignment error" not in [figure.name for figure in card(seen.matrix("decoder"), seen)]

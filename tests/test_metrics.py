@@ -1,5 +1,7 @@
 """Metrics against numbers worked out by hand, and against the libraries they rest on."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import sacrebleu
@@ -12,20 +14,17 @@ from regard.metrics.alignment import (
     alignment_score,
     read_naacl,
     read_pharaoh,
-    write_naacl,
     write_pharaoh,
 )
-from regard.metrics.by_length import bleu_by_length
-from regard.metrics.errors import edit_distance, sequence_error_rate, token_error_rate
-from regard.metrics.reading import (
+from regard.metrics.alignment_links import (
     alignment_report,
     argmax_links,
-    best_row,
     merge_subwords,
-    threshold_links,
     two_way_links,
 )
-from regard.metrics.text import bleu, chrf, exact_match, ter
+from regard.metrics.by_length import bleu_by_length
+from regard.metrics.error_rates import edit_distance, sequence_error_rate, token_error_rate
+from regard.metrics.text import bleu, chrf, exact_match, ter, tokenizer_for
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog is running fast in the park", "hello world"]
 REFERENCES = ["the cat is on the mat .", "a dog runs fast in the big park", "hello there world"]
@@ -116,7 +115,10 @@ def recursive_distance(a, b):
     return min(same, recursive_distance(a[1:], b) + 1, recursive_distance(a, b[1:]) + 1)
 
 
-@given(st.text("ab", max_size=5), st.text("abc", max_size=4))
+WORDS = st.lists(st.sampled_from(["a", "ab", "ba"]), max_size=4)
+
+
+@given(*[st.text("abc", max_size=4) | WORDS] * 2)
 def test_edit_distance_is_the_recursive_definition(a, b):
     assert edit_distance(a, b) == recursive_distance(a, b)
 
@@ -174,9 +176,8 @@ def test_pharaoh_and_naacl_say_the_same(tmp_path):
     alignments = [gold([(0, 0), (1, 2)], [(2, 10)]), gold([]), gold([(4, 3)])]
     pharaoh, naacl = tmp_path / "a.pharaoh", tmp_path / "a.naacl"
     write_pharaoh(pharaoh, alignments)
-    write_naacl(naacl, alignments)
+    naacl.write_text("1 1 1 S\n1 2 3 S\n1 3 11 P\n3 5 4 S\n")
     assert pharaoh.read_text() == "0-0 1-2 2?10\n\n4-3\n"
-    assert naacl.read_text() == "1 1 1 S\n1 2 3 S\n1 3 11 P\n3 5 4 S\n"
     assert read_pharaoh(pharaoh) == read_naacl(naacl) == alignments
     assert read_naacl(naacl, sentences=4) == [*alignments, gold([])]
 
@@ -223,9 +224,8 @@ def test_unreadable_files_are_explained(tmp_path):
 WEIGHTS = np.array([[0.45, 0.5, 0.05], [0.1, 0.0, 0.9]])
 
 
-def test_three_readings():
+def test_two_readings():
     assert argmax_links(WEIGHTS) == {(1, 0), (2, 1)}
-    assert threshold_links(WEIGHTS, 0.4) == {(0, 0), (1, 0), (2, 1)}
     assert two_way_links(WEIGHTS) == {(0, 0), (1, 0), (2, 1)}
     assert argmax_links(np.zeros((0, 3))) == two_way_links(np.zeros((0, 3))) == set()
     assert argmax_links(np.zeros((3, 0))) == set()
@@ -270,8 +270,6 @@ def test_report_finds_the_head_that_looks_right():
     assert report["baseline", "uniform"] == pytest.approx(6 / 7)
     assert 0.7 < report["baseline", "diagonal"] < 1
     assert 0.7 < report["baseline", "shuffled"] < 1
-    best = best_row(alignment_report(weights, right))
-    assert (best.layer, best.head) == ("decoder.0", "1")
 
 
 def test_report_of_sentences_in_order_is_won_by_the_diagonal():
@@ -285,9 +283,77 @@ def test_report_of_sentences_in_order_is_won_by_the_diagonal():
 def test_report_takes_another_reading_and_refuses_a_mismatch():
     weights = [{"cross": WEIGHTS[None]}]
     right = [gold([(0, 0), (1, 0), (2, 1)])]
-    assert best_row(alignment_report(weights, right)).score.aer == pytest.approx(1 - 4 / 5)
-    assert best_row(alignment_report(weights, right, two_way_links)).score.aer == 0
+    [head] = [row for row in alignment_report(weights, right) if row.head == "0"]
+    assert head.score.aer == pytest.approx(1 - 4 / 5)
+    [head] = [row for row in alignment_report(weights, right, two_way_links) if row.head == "0"]
+    assert head.score.aer == 0
     with pytest.raises(CallError, match="weights of 1 sentences but gold alignments of 2"):
         alignment_report(weights, right * 2)
     with pytest.raises(CallError, match="nothing to align"):
         alignment_report([], [])
+
+
+# ------------------------------------------------------------------------------------------- scripts without spaces
+@pytest.mark.parametrize(
+    ("text", "tokenizer"),
+    [
+        ("the cat sat on the mat", "13a"),
+        ("오늘은 날씨가 좋습니다", "13a"),
+        ("今天的天气很好。", "zh"),
+        ("วันนี้อากาศดีมาก", "char"),
+        ("他说 OK", "13a"),
+        ("", "13a"),
+        ("123 456", "13a"),
+    ],
+)
+def test_the_tokenizer_is_that_of_the_script(text, tokenizer):
+    assert tokenizer_for([text]) == tokenizer_for([[text, text]]) == tokenizer
+
+
+def test_one_wrong_character_of_raw_japanese_is_not_all_of_it():
+    references = ["今日はとても天気がいいですね。", "明日は雨が降るかもしれません。"]
+    hypotheses = ["今日はとても天気がよいですね。", "明日は雨が降るかもしれません。"]
+    chosen = tokenizer_for(references)
+    assert chosen == ("ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char")
+    found = bleu(hypotheses, references)
+    assert f"tok:{chosen}" in found.signature
+    assert found.score > 60
+    assert bleu(hypotheses, references, tokenizer="char").score > 80
+    assert chrf(hypotheses, references).score > 60
+
+
+def test_a_tokenizer_that_is_unknown_is_the_callers_mistake():
+    with pytest.raises(CallError, match="tokenizer='charr' is none of sacreBLEU's; did you mean 'char'"):
+        bleu(HYPOTHESES, REFERENCES, tokenizer="charr")
+
+
+# ------------------------------------------------------------------------------------------------- links are checked
+def test_links_past_the_end_ask_whether_they_are_counted_from_1(tmp_path):
+    file = tmp_path / "gold"
+    file.write_text("1-1 2-2\n1p1\n")
+    assert read_pharaoh(file, [(3, 3), (2, 2)]) == [gold([(1, 1), (2, 2)]), gold([], [(1, 1)])]
+    with pytest.raises(CallError, match=r"gold:1: '2-2' .*2 source and 3 target words.*counted from 1\?"):
+        read_pharaoh(file, [(2, 3), (2, 2)])
+    assert read_pharaoh(file, [(2, 2), (1, 1)], first=1) == [gold([(0, 0), (1, 1)]), gold([], [(0, 0)])]
+    with pytest.raises(CallError, match="links of 2 sentences, but there are 3"):
+        read_pharaoh(file, [(2, 2)] * 3)
+    file.write_text("0-1\n")
+    with pytest.raises(CallError, match="counted from 0"):
+        read_pharaoh(file, first=1)
+
+
+def test_links_between_bars_are_read_and_checked(tmp_path):
+    file = tmp_path / "gold"
+    file.write_text("the cat ||| le chat ||| 0-0 1-1\na ||| b ||| \n0-0 ||| -1.5\n")
+    assert read_pharaoh(file) == [gold([(0, 0), (1, 1)]), gold([]), gold([(0, 0)])]
+    file.write_text("the cat ||| le chat ||| 1-1 2-2\n")
+    with pytest.raises(CallError, match=r"'2-2' .*counted from 1\?"):
+        read_pharaoh(file)
+
+
+def test_naacl_links_past_the_end_are_refused(tmp_path):
+    file = tmp_path / "gold"
+    file.write_text("1 2 3\n")
+    assert read_naacl(file, lengths=[(2, 3), (1, 1)]) == [gold([(1, 2)]), gold([])]
+    with pytest.raises(CallError, match="a link to a word that is not there: the pair has 2 source and 2 target"):
+        read_naacl(file, lengths=[(2, 2)])

@@ -10,9 +10,11 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.encoders.image import VisionTransformer
 from regard.errors import CallError
+from regard.inputs.image.labeled import LabeledPictures
+from regard.layers.pooling import Pooling
 from regard.layers.transformer import Block
+from regard.models.classifier import Classifier
 from regard.models.language_model import LanguageModel, TextBatch
-from regard.models.vision import ImageBatch, ImageClassifier
 
 V, D, H, L, HIDDEN = 23, 24, 3, 2, 40
 
@@ -178,11 +180,12 @@ def test_language_model_learns_a_text_by_heart():
 SIZE, PATCH = (12, 20), 4  # three rows of five patches
 
 
-def vision(classes: int = 7) -> ImageClassifier:
+def vision(classes: int = 7) -> Classifier:
     torch.manual_seed(11)
-    model = ImageClassifier(VisionTransformer(SIZE, PATCH, D, H, L, feed_forward=HIDDEN, channels=2), D, classes)
+    encoder = VisionTransformer(SIZE, PATCH, D, H, L, feed_forward=HIDDEN, channels=2)
+    model = Classifier(encoder, Pooling("summary"), D, classes)
     nn.init.normal_(model.output.weight)
-    nn.init.normal_(model.encoder.summary)
+    nn.init.normal_(encoder.summary)
     return model.eval()
 
 
@@ -226,7 +229,7 @@ def test_attention_of_every_layer_can_be_seen():
 
 def test_classifier_loss_is_torchs():
     model, labels = vision(), torch.tensor([3, 0, 6, 3])
-    loss = model(ImageBatch(images(), labels))
+    loss = model(LabeledPictures(images(), labels))
     logits = model.logits(images())
     torch.testing.assert_close(loss.total, F.cross_entropy(logits, labels, reduction="sum"))
     assert loss.count == 4
@@ -237,16 +240,11 @@ def test_classifier_learns_its_images_by_heart():
     model, labels = vision().train(), torch.tensor([3, 0, 6, 2])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(25):
-        loss = model(ImageBatch(images(), labels))
+        loss = model(LabeledPictures(images(), labels))
         optimizer.zero_grad()
         (loss.total / loss.count).backward()
         optimizer.step()
     assert loss.correct == 4
-
-
-def test_fresh_classifier_prefers_no_class():
-    logits = ImageClassifier(VisionTransformer(SIZE, PATCH, D, H, 1, channels=2), D, 7).logits(images())
-    assert logits.abs().max() == 0
 
 
 def test_wrong_sizes_are_explained():
@@ -258,5 +256,5 @@ def test_wrong_sizes_are_explained():
 
 def test_batches_move_to_a_device():
     assert TextBatch(texts()).to("meta").tokens.device.type == "meta"
-    batch = ImageBatch(images(), torch.zeros(4, dtype=torch.long)).to("meta")
-    assert batch.images.device.type == batch.labels.device.type == "meta"
+    batch = LabeledPictures(images(), torch.zeros(4, dtype=torch.long)).to("meta")
+    assert batch.inputs.device.type == batch.labels.device.type == "meta"

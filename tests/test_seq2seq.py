@@ -8,12 +8,13 @@ from torch import nn
 
 from regard.attention.additive import Additive
 from regard.attention.bilinear import Bilinear
+from regard.attention.learned import Learned
 from regard.attention.memory import Memory
-from regard.attention.positions import Learned, Sinusoidal
 from regard.attention.rotary import Rotary
+from regard.attention.sinusoidal import Sinusoidal
 from regard.attention.trace import Trace
 from regard.decoders.decoder import share
-from regard.decoders.recurrent import RecurrentDecoder
+from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints

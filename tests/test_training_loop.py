@@ -1,10 +1,10 @@
 """The loop in one process: what it computes, when it stops, what it writes."""
 
-import importlib.util
 import json
 import math
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -250,6 +250,20 @@ def test_metrics_have_no_duplicates_after_resume(tmp_path: Path) -> None:
         json.loads(line)
 
 
+def test_a_sample_with_strange_ends_of_lines_survives_a_resume(tmp_path: Path) -> None:
+    text = "one\u2028two\u0085three\x0bfour\r\nfive"
+
+    def go(steps: int) -> None:
+        fit(new_model(), Words(), settings(max_steps=steps), tmp_path, evaluate=validate, sample=lambda model: text)
+
+    go(6)
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"kind": "\xff\x00')  # what a power loss may leave
+    go(12)
+    records = [record for record in read_metrics(tmp_path / "metrics.jsonl") if record["kind"] == "validation"]
+    assert [(record["step"], record["sample"]) for record in records] == [(6, text), (12, text)]
+
+
 def test_another_recipe_is_refused_with_its_differences(tmp_path: Path) -> None:
     train(tmp_path, max_steps=4)
     with pytest.raises(CallError, match=r"learning_rate: 0.001 → 0.002\n.*weight_decay: 0.01 → 0.0"):
@@ -271,10 +285,17 @@ def test_no_pickle_in_the_folder(tmp_path: Path) -> None:
     assert suffixes == {".json", ".jsonl", ".safetensors", "SHA256SUMS"}
 
 
-def test_tensorboard_where_it_is_installed(tmp_path: Path) -> None:
-    if importlib.util.find_spec("tensorboard") is None:
-        with pytest.raises(CallError, match=r"pip install 'regard\[tensorboard\]'"):
-            train(tmp_path, tensorboard=True)
-    else:
-        train(tmp_path, tensorboard=True, max_steps=3)
-        assert list((tmp_path / "tensorboard").glob("events.*"))
+def test_tensorboard_has_the_numbers_of_the_metrics(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    train(tmp_path, tensorboard=True, max_steps=3)
+    board = events.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    written = [r for r in read_metrics(tmp_path / "metrics.jsonl") if r["kind"] == "train"]
+    shown = [(event.step, event.value) for event in board.Scalars("train/loss")]
+    assert shown == [(r["step"], pytest.approx(r["loss"])) for r in written]
+    assert shown
+
+
+def test_tensorboard_that_is_not_installed_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # as Python itself marks what cannot be imported
+    with pytest.raises(CallError, match=r"pip install 'regard\[tensorboard\]'"):
+        train(tmp_path, tensorboard=True)

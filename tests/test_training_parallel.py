@@ -3,15 +3,18 @@
 The example has a batch of one row, of which the second process gets nothing.
 """
 
+import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
+from regard.training import parallel
 from regard.training.metrics import read_metrics
 from regard.training.parallel import Parallel, pick_device, processes
 from training_example import new_model, train
@@ -19,9 +22,9 @@ from training_example import new_model, train
 SCRIPT = Path(__file__).with_name("training_example.py")
 
 
-def run_two(folder: Path, *arguments: str) -> None:
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*launch, str(SCRIPT), str(folder), "dropout=0", *arguments]
+def run_two(folder: Path, *arguments: str, launch: tuple[str, ...] = ()) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *launch]
+    command = [*torchrun, str(SCRIPT), str(folder), "dropout=0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
@@ -95,3 +98,22 @@ def test_weights_of_another_model_are_refused() -> None:
 def test_unknown_device_is_the_callers_mistake() -> None:
     with pytest.raises(CallError, match=r"training\.device='gpu0'"):
         pick_device("gpu0")
+
+
+# ------------------------------------------------------------------------------------------------ joining and waiting
+@pytest.mark.slow
+def test_processes_that_are_started_again_find_each_other(tmp_path: Path) -> None:
+    """torchrun keeps the addresses of the dead: without a place of its own, the third attempt would call them."""
+    run_two(tmp_path, "max_steps=6", "attempts=2", launch=("--max-restarts", "2"))
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1]["step"] == 6
+
+
+def test_a_process_that_meets_nobody_says_so_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "TOGETHER", timedelta(seconds=1))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(RegardError, match="process 0 of 2 waited 1 s and did not meet the others"), processes("cpu"):
+        pass

@@ -1,4 +1,4 @@
-"""Schedules, optimizer, averaging, guard, settings and fingerprints, each against numbers worked out by hand."""
+"""Schedules, optimizer, averaging, spikes, settings and fingerprints, each against numbers worked out by hand."""
 
 import math
 
@@ -7,14 +7,16 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
+from regard.errors import CallError
 from regard.settings.training import TrainingSettings
 from regard.training.average import Average
 from regard.training.fingerprint import differences
-from regard.training.guard import Guard
 from regard.training.limits import last_step, reached, share_done
+from regard.training.memory import within_memory
 from regard.training.optimizer import Optimizer, decaying
 from regard.training.run import Run
 from regard.training.schedule import constant, cosine, inverse_sqrt, schedule
+from regard.training.spike_detector import SpikeDetector
 from training_example import Model, new_model
 
 ONE, ZERO = torch.tensor(1.0), torch.tensor(0.0)
@@ -97,7 +99,7 @@ def test_skipped_step_leaves_everything_as_it_was() -> None:
     assert not any(torch.equal(old, new) for old, new in zip(before, moved, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------- average and guard
+# ------------------------------------------------------------------------------------------------------ average, spikes
 def test_average_by_hand_and_back() -> None:
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 4.0)
@@ -112,11 +114,11 @@ def test_average_by_hand_and_back() -> None:
     assert model.weight.item() == 8.0
 
 
-def test_guard_knows_bad_from_hard() -> None:
-    guard = Guard(torch.device("cpu"))
+def test_spike_detector_knows_bad_from_hard() -> None:
+    detector = SpikeDetector(torch.device("cpu"))
 
     def bad(step: int, loss: float, length: float) -> bool:
-        return bool(guard.bad(step, torch.tensor([loss, length])))
+        return bool(detector.bad(step, torch.tensor([loss, length])))
 
     assert bad(1, math.nan, 1.0)  # even as the first step
     assert not any(bad(step, 2.0, 1.0) for step in range(2, 70))
@@ -134,6 +136,18 @@ def test_guard_knows_bad_from_hard() -> None:
 )
 def test_time_limit_in_words(text: str, value: float) -> None:
     assert TrainingSettings.model_validate({"time_limit": text}).time_limit == value
+
+
+def test_a_model_is_counted_before_its_memory_is_taken() -> None:
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Linear(10, 20), nn.GRU(20, 30), nn.Embedding(7, 5))
+
+    size = sum(weight.nbytes for weight in build().parameters())
+    assert isinstance(within_memory(build, size), nn.Sequential)
+    with pytest.raises(CallError, match="too large for this machine: its weights alone take more than"):
+        within_memory(build, size - 1)
+    with pytest.raises(CallError, match="more than 16,777,216 rows or columns"):
+        within_memory(lambda: nn.Embedding(2**24 + 1, 1))
 
 
 @pytest.mark.parametrize("text", ["soon", "", "10 minutes", "m", "1d", "-5", "0"])

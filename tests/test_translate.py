@@ -14,11 +14,11 @@ import torch
 
 import regard
 from regard.attention import Trace
+from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
-from regard.outputs.text import aligning
-from regard.outputs.text.search import search
+from regard.outputs.text.attended import Attended, attended
 from regard.outputs.text.settings import DecodingSettings
-from regard.outputs.text.translate import Translate
+from regard.outputs.text.translation import Translation
 from regard.training.metrics import read_metrics
 
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "red": "rojo", "blue": "azul", "cat": "gato", "dog": "perro"}
@@ -70,7 +70,7 @@ def run(request, tmp_path_factory):
 
 def test_translate_learns_its_tiny_data(run):
     scores = run.evaluate().values
-    assert isinstance(run.job, Translate)
+    assert isinstance(run.job.output, Translation)
     assert scores["exact_match"] > 90
     source, target = (run.folder.parent / "pairs.tsv").read_text().splitlines()[0].split("\t")
     assert run.predict(source).text == target
@@ -84,7 +84,7 @@ def test_the_folder_holds_all_and_nothing_that_can_execute(run):
         "metrics.jsonl",
         "report.html",
         "README.md",
-        "tokenizer.source.json",
+        "tokenizer.json",
     } <= names
     endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
     assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}
@@ -147,26 +147,28 @@ def test_looking_changes_nothing_and_shows_the_winner(run):
 def test_forced_weights_are_those_of_decoding_step_by_step(run):
     """The picture of a beam search's winner is what the decoder saw when it decoded."""
     job, model = run.job, run.model
-    source = job.source.encode("three blue dog")
-    how = DecodingSettings(beam=3, max_length=10)
-    winner = search(model, [source], how)[0][0].tokens
-    forced = aligning.forced(model, [source], [winner])[0]
-    memory = model.encode(torch.tensor([[*source, 3]]))
+    item = job.input.read("three blue dog")
+    (hypotheses,) = job.output.search(model, [item], beam=3, max_length=10)
+    winner = hypotheses[0].tokens
+    (forced,) = attended(model, job.input, [item], [winner])
+    memory = model.encode(torch.tensor([[*item.ids, 3]]))
     state = model.start(memory)
     with torch.inference_mode(), Trace(model) as seen:
         for token in [2, *winner]:
             _, state = model.step(torch.tensor([token]), state)
-    for name, weights in forced.items():
+    assert forced.weights
+    for name, weights in forced.weights.items():
         np.testing.assert_allclose(seen[name][0].numpy(), weights, atol=1e-5)
 
 
 def test_unknown_words_are_replaced_through_attention(run):
-    job = run.job.under(run.recipe.model_copy(update={"decoding": DecodingSettings(beam=1, replace_unknown=True)}))
-    alignment = aligning.labeled(
-        {"decoder.attention": np.eye(3, 4, k=1)[None]}, job.source, job.target, "one Zebra cat", [5, 1]
-    )
-    assert aligning.replacements(alignment, job.source, "one Zebra cat", [1, 1]) == ["Zebra", "cat"]
-    assert job.target.decode([5, 1], ["Zebra"]).endswith("Zebra")
+    job = run.job.with_recipe(run.recipe.model_copy(update={"decoding": DecodingSettings(replace_unknown=True)}))
+    item = job.input.read("one Zebra cat")
+    seen = Attended({"decoder.attention": np.eye(3, 4, k=1)[None]})
+    said = job.output.prediction("one Zebra cat", item, [Hypothesis([1, 1], 0.0, 0.0)], seen, attention=False)
+    assert said.text == "Zebra cat"
+    said = job.output.prediction("one Zebra cat", item, [Hypothesis([5, 1], 0.0, 0.0)], seen, attention=False)
+    assert said.text.endswith(" cat")
 
 
 def test_alignment_error_against_a_gold_file(run, tmp_path):

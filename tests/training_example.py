@@ -1,9 +1,10 @@
 """A small real language model and its data, for the tests of training; and a script that trains it.
 
-    python training_example.py FOLDER [setting=value ...] [dropout=0] [shard=1] [die=N,N,...] [kills=N]
+    python training_example.py FOLDER [setting=value ...] [dropout=0] [shard=1] [die=N,N,...] [kills=N] [attempts=N]
 
 `die=9,2` trains in a process that dies by SIGKILL when it is about to write (fsync or rename) for the ninth time, then
 in one that dies at the second; `kills=5` in five that are killed at random moments; then in one that lives.
+`attempts=2`, under torchrun with `--max-restarts`: process 1 dies when it has joined, in the first two attempts.
 """
 
 import os
@@ -149,6 +150,7 @@ if __name__ == "__main__":
     arguments: dict[str, Any] = dict(argument.split("=", 1) for argument in sys.argv[2:])
     writes, kills = arguments.pop("die", ""), int(arguments.pop("kills", 0))
     sharded, dropped = arguments.pop("shard", "0") == "1", float(arguments.pop("dropout", 0.3))
+    attempts = int(arguments.pop("attempts", 0))
     import torch._dynamo  # the optimizer would import it in every forked process, which takes seconds
 
     for number in filter(None, writes.split(",")):
@@ -156,4 +158,6 @@ if __name__ == "__main__":
     for _ in range(kills):
         _train_and_die(sys.argv[1], arguments, 0, random.uniform(0, 0.25))
     with processes("cpu", shard=sharded) as alone_or_many:
+        if alone_or_many.rank == 1 and int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < attempts:
+            os.kill(os.getpid(), signal.SIGKILL)
         train(sys.argv[1], alone_or_many, dropped, **arguments)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.positions import sinusoids
+from regard.attention.sinusoidal import sinusoids
 from regard.decoding.protocol import END, PAD, START
 from regard.models.seq2seq import Seq2Seq
 from regard.parts import build_seq2seq

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from peers.messages import say
 from peers.models import marian_model, ours
-from regard.attention.positions import sinusoids
+from regard.attention.sinusoidal import sinusoids
 from regard.decoding.protocol import PAD, START
 from regard.inputs.text.pair_batches import PairBatch, TokenBatches
 from regard.inputs.text.pair_prepare import PreparedPairs

@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import yaml
 from rich.console import Console
-from safetensors import SafetensorError
-from safetensors.torch import load_model
 from torch import nn
 
 from regard import __version__, config, fine_tuning, jobs
-from regard.attention import Silence
+from regard.attention import HeadMask
 from regard.data.check_table import check_table
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -38,7 +36,10 @@ from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
+from regard.training.checkpoint import read_weights
+from regard.training.lock import locked
 from regard.training.loop import fit
+from regard.training.memory import within_memory
 from regard.training.parallel import pick_device, processes
 from regard.training.report import Section, write_report
 from regard.training.run import Result
@@ -64,13 +65,13 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
     elif data is not None or sections:
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     folder = Path(output)
-    with processes(recipe.training.device, recipe.training.shard) as parallel:
+    with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
         job = fine_tuning.started(recipe, folder, jobs.make)
         with parallel.main_first():
             if parallel.main and not (folder / "state").exists():
                 _check(job, folder)
             job.prepare(folder / "cache")
-        model = job.build()
+        model = within_memory(job.build)
         if parallel.main and not (folder / CONFIG).exists():
             _keep(job, folder)
         fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
@@ -130,7 +131,7 @@ def _keep(job: Job, folder: Path) -> None:
 def _report(job: Job, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
     model = job.build()
-    load_model(model, folder / WEIGHTS)  # knows about weights that two layers share
+    read_weights(model, folder / WEIGHTS)
     pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
     about, tree = job.recipe.about, config.as_tree(job.recipe)
     write_report(folder, title=about or folder.name, config=tree, sections=pictures)
@@ -175,13 +176,10 @@ def load(folder: str | Path) -> "Run":
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
     job = jobs.make(recipe)
     job.restore(folder)
-    model = job.build()
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
-    try:
-        load_model(model, folder / WEIGHTS)
-    except (SafetensorError, RuntimeError) as error:
-        raise RegardError(f"{folder / WEIGHTS} does not hold the weights of this model: {error}") from None
+    model = within_memory(job.build)
+    read_weights(model, folder / WEIGHTS)
     return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
 
 
@@ -227,7 +225,7 @@ class Run:
         single = isinstance(inputs, str | Path | Mapping)  # a text, a file, a table
         given = [inputs] if single else list(inputs)
         job = self._with(overrides, {"decoding": decoding})
-        with self._silence(job, given, without):
+        with self._head_mask(job, given, without):
             found = job.predict(given, prefix=prefix, attention=attention)
         return found[0] if single else found
 
@@ -278,17 +276,17 @@ class Run:
         if prefix and not job.output.takes_prefix:
             raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
         options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix)
-        with self._silence(job, [text], without):
+        with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
 
-    def _silence(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
+    def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
         if not without:
             return nullcontext()
         if not inputs:
             return nullcontext()
-        return Silence(heads_called(without, self.model, job.look(inputs[0])))
+        return HeadMask(heads_called(without, self.model, job.look(inputs[0])))
 
     def history_of_looks(self, number: int = 0) -> History:
         """Attention on validation input `number`, at every validation of the training (`training.looks`)."""

@@ -1,4 +1,4 @@
-"""Every name that a recipe may use, and the class behind it. Nothing is imported until a name is used."""
+"""Names in recipes that stand for a class, and the class behind each. Nothing is imported until a name is used."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,21 +6,15 @@ from typing import Any
 
 from regard.errors import CallError, nearest
 
+#: How a query is held against a key: `score` of a model. A score is its file and its line here.
 SCORES = {
-    "dot": "regard.attention:Dot",
-    "scaled_dot": "regard.attention:ScaledDot",
-    "bilinear": "regard.attention:Bilinear",
-    "additive": "regard.attention:Additive",
-    "concat": "regard.attention:Concat",
-    "cosine": "regard.attention:Cosine",
-}
-
-POSITIONS = {
-    "sinusoidal": "regard.attention:Sinusoidal",
-    "learned": "regard.attention:Learned",
-    "rotary": "regard.attention:Rotary",
-    "alibi": "regard.attention:Alibi",
-    "relative": "regard.attention:RelativeBias",
+    "dot": "regard.attention.dot:Dot",
+    "scaled_dot": "regard.attention.scaled_dot:ScaledDot",
+    "bilinear": "regard.attention.bilinear:Bilinear",
+    "additive": "regard.attention.additive:Additive",
+    "concat": "regard.attention.concat:Concat",
+    "cosine": "regard.attention.cosine:Cosine",
+    "trilinear": "regard.attention.trilinear:Trilinear",
 }
 
 

@@ -7,13 +7,15 @@ standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 import click
 
 from regard import __version__
-from regard.errors import CallError, RegardError, nearest
+from regard.commands.ending import explained
+from regard.errors import RegardError, nearest
 
 
 class Verbs(click.Group):
@@ -30,8 +32,24 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "--version", prog_name="regard")
-def cli() -> None:
+@click.option("--debug", is_flag=True, help="Show where an error came from, too.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
     """Train attention models on your own data, and see where they look."""
+    context.ensure_object(dict)["debug"] = debug
+
+
+class OutputFile(click.Path):
+    """A file to be written when the work is done; that its folder is not there is said before."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        file = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not file.absolute().parent.is_dir():
+            self.fail(f"{file}: there is no folder {file.absolute().parent}", param, ctx)
+        return file
 
 
 def emit(document: Any) -> None:
@@ -60,11 +78,12 @@ def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 recipe_argument = click.argument("recipe", shell_complete=_recipe_names)
 overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 run_argument = click.argument("run", type=click.Path(path_type=Path))
+output_folder = click.Path(file_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
 @cli.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="runs/demo", help="Folder of the run.")
+@click.option("-o", "--output", type=output_folder, default="runs/demo", help="Folder of the run.")
 @click.option("--fresh", is_flag=True, help="Train again, even if the folder holds a finished demo.")
 def demo(output: Path, fresh: bool) -> None:
     """Train a translator offline and show where it looks."""
@@ -82,7 +101,7 @@ def recipes(as_json: bool, schema: bool) -> None:
 
     if schema:
         return emit(config.schema())
-    found = {name: config.load_yaml(file) for name, file in config.packaged().items()}
+    found = {name: config.load_recipe(file) for name, file in config.packaged().items()}
     if as_json:
         return emit([{"name": n, "about": r.get("about", ""), "needs": r.get("needs", [])} for n, r in found.items()])
     width = max(map(len, found))
@@ -109,7 +128,7 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @cli.command()
 @recipe_argument
 @overrides_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run; the same folder goes on.")
+@click.option("-o", "--output", type=output_folder, help="Folder of the run; the same folder goes on.")
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop after so many steps (training.max_steps).")
 @click.option("--time-limit", help="Stop after so much time, such as 10m or 1h30m (training.time_limit).")
@@ -150,7 +169,7 @@ def _run_options(command: Any) -> Any:
 @click.option(
     "--alignments", is_flag=True, help="Alignment error of every layer and head against gold word alignments."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write tables and pictures to FILE.html.")
+@click.option("-o", "--output", type=OutputFile(), help="Also write tables and pictures to FILE.html.")
 def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: bool, output: Path | None) -> None:
     """Score a trained model on its test data, or on data.test=FILE."""
     from regard import api
@@ -170,7 +189,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.argument("inputs", nargs=-1, metavar="[INPUT]... [KEY=VALUE]...")
 @click.option("--input", "input_file", type=click.Path(path_type=Path), help="Read inputs from a file, one a line.")
 @click.option(
-    "-o", "--output", "output_file", type=click.Path(path_type=Path),
+    "-o", "--output", "output_file", type=OutputFile(),
     help="Write outputs to a file, one a line; a forecast also as .png, .svg or .pdf.",
 )  # fmt: skip
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
@@ -210,7 +229,7 @@ def predict(
 @cli.command()
 @run_argument
 @click.argument("inputs", nargs=-1, metavar="[INPUT] [KEY=VALUE]...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw into FILE.png, .svg, .pdf, .html or .npz.")
+@click.option("-o", "--output", type=OutputFile(), help="Draw into FILE.png, .svg, .pdf, .html or .npz.")
 @click.option(
     "--view", type=click.Choice(["matrix", "lines", "grid", "text", "overlay", "beams"]), default="matrix",
     help="How to draw it; overlay: upon the image, sound or series.",
@@ -255,7 +274,7 @@ def look(
 @cli.command()
 @run_argument
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The index; one there is renewed.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="The index; one there is renewed.")
 @json_option
 def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
     """Index a folder of pictures by a match run, for search."""
@@ -309,7 +328,7 @@ def serve(
 @recipe_argument
 @overrides_argument
 @click.option("--vary", multiple=True, metavar="KEY=A,B", help="Train once for each value; repeat for a grid.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), default="runs/compare", help="Folder of the runs.")
+@click.option("-o", "--output", type=output_folder, default="runs/compare", help="Folder of the runs.")
 @json_option
 def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Train variants of a recipe and put them side by side."""
@@ -325,7 +344,7 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
 @cli.command()
 @recipe_argument
 @overrides_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder of the run (runs/verify-RECIPE).")
+@click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/verify-RECIPE).")
 @json_option
 def verify(recipe: str, overrides: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Run a recipe and hold it against its promised score."""
@@ -339,7 +358,7 @@ def verify(recipe: str, overrides: tuple[str, ...], output: Path | None, as_json
 
 @cli.command()
 @click.argument("name", type=click.Choice(["layers"]))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also plot to this PNG.")
+@click.option("-o", "--output", type=OutputFile(), help="Also plot to this PNG.")
 @click.option("--quick", is_flag=True, help="Few and small sizes: seconds rather than a minute.")
 @json_option
 def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
@@ -381,7 +400,7 @@ def cost(
 
 @cli.command("import")
 @click.argument("source")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder of the run to make.")
+@click.option("-o", "--output", type=output_folder, required=True, help="Folder of the run to make.")
 @click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
 @json_option
 def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> None:
@@ -413,21 +432,20 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """The entry point: run, and turn every way of ending into its exit code."""
+    asked: dict[str, bool] = {}
     try:
-        code = cli.main(prog_name="regard", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        say("regard: stopped")
-        code = 130
-    except CallError as error:
-        say(f"regard: {error}")
-        code = 2
-    except RegardError as error:
-        say(f"regard: {error}")
-        code = 1
+        code = cli.main(prog_name="regard", standalone_mode=False, obj=asked)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        said, code = explained(error)
+        if said is None:  # a mistake of ours: whoever reports it needs all of it
+            raise
+        if asked.get("debug"):
+            traceback.print_exc()
+        say(f"regard: {said}")
     sys.exit(code if isinstance(code, int) else 0)

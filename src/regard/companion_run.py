@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_model
 from torch import nn
 
+from regard import config
 from regard.errors import CallError, RegardError
 from regard.jobs import JOBS, make
+from regard.training.checkpoint import read_weights
+from regard.training.memory import within_memory
 
 
 @lru_cache(maxsize=2)
@@ -20,13 +20,13 @@ def companion(field: str, folder: str, name_of_job: str, device: torch.device) -
     """The job and the model of a run of this job; `field` is the setting that names its folder, for errors."""
     place, name = Path(folder).expanduser(), f"{field}={folder}"
     try:
-        tree = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
+        tree = config.load_yaml(place / "config.yaml")
         job = make(JOBS[name_of_job].recipe.model_validate(tree))
         job.restore(place)
-        model = job.build()
-        load_model(model, place / "model.safetensors")
+        model = within_memory(job.build)
+        read_weights(model, place / "model.safetensors")
     except (OSError, RegardError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job} ({problem})") from None
-    except (ValidationError, yaml.YAMLError, SafetensorError, RuntimeError) as problem:
+    except (ValidationError, RuntimeError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job}: {str(problem).splitlines()[0]}") from None
     return job.bound(model.to(device).eval()), model

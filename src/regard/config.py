@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -48,6 +49,38 @@ def find(recipe: str | Path) -> Path:
     raise CallError(f"recipe {str(recipe)!r} is neither a packaged recipe nor a YAML file{hint}")
 
 
+LARGEST, MOST_VALUES = 1_000_000, 100_000  # bytes of a file; values in it, with all that aliases repeat
+
+
+def _parse(text: str) -> Any:
+    """YAML, within bounds: a few lines of aliases to aliases, or of brackets, may stand for more than fits anywhere."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _values(node, {}) > MOST_VALUES:
+            raise yaml.MarkedYAMLError(problem=f"aliases repeat more than {MOST_VALUES:,} values")
+        return loader.construct_document(node)
+    except ValueError as error:  # 2024-13-01 looks like a date
+        raise yaml.MarkedYAMLError(problem=str(error)) from None
+    except RecursionError:
+        raise yaml.MarkedYAMLError(problem="lists or mappings are nested too deeply") from None
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """How many values a node stands for."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if node not in known:
+        known[node] = MOST_VALUES + 1  # while it is counted: an alias to what it is in has no end
+        inner = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[node] = 1 + sum(_values(one, known) for one in inner)
+    return known[node]
+
+
 class _Loader(yaml.SafeLoader):
     """Safe YAML that refuses a key given twice (plain YAML keeps the last one in silence)."""
 
@@ -64,8 +97,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_yaml(file: Path) -> Tree:
+    """A mapping as it is written: the config.yaml of a run may be a stranger's, and nothing in it is looked up here."""
     try:
-        tree = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
+        if file.stat().st_size > LARGEST:
+            raise CallError(f"{file} is larger than {LARGEST:,} bytes: it is no recipe")
+        tree = _parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CallError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CallError(f"{file} is not UTF-8 text: byte {error.start}") from None
     except yaml.YAMLError as error:
@@ -76,10 +114,21 @@ def load_yaml(file: Path) -> Tree:
         raise CallError(
             f"{file}: a recipe is a mapping of sections (job, data, model, training), not {type(tree).__name__}"
         )
-    tree = _expand(tree, file)
-    if "extends" in tree:
-        return merge(load_yaml(find(tree.pop("extends"))), tree)
     return tree
+
+
+def load_recipe(file: Path, below: tuple[Path, ...] = ()) -> Tree:
+    """A recipe of the user's own: with variables of the environment, on top of the recipe that it extends."""
+    place = file.resolve()
+    if place in below:
+        raise CallError(f"{below[0]}: extends goes in a circle: {' → '.join(map(str, (*below, place)))}")
+    tree = _expand(load_yaml(file), file)
+    if "extends" not in tree:
+        return tree
+    base = tree.pop("extends")
+    if not isinstance(base, str):
+        raise CallError(f"{file}: extends={base!r} is no name of a recipe, and no file")
+    return merge(load_recipe(find(base), (*below, place)), tree)
 
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -127,7 +176,7 @@ def parse_override(text: str) -> tuple[Path_, Any]:
         parsed = None
     elif value.lstrip()[:1] in {"[", "{"}:
         try:
-            parsed = yaml.safe_load(value)
+            parsed = _parse(value)
         except yaml.YAMLError:
             raise CallError(f"{text!r}: the value opens a list or mapping that YAML cannot read") from None
     return tuple(key.strip().split(".")), parsed
@@ -152,7 +201,7 @@ def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
 
 def read(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
     """Read a recipe with its overrides. All mistakes come in one `CallError`."""
-    return build(_with_model_of_start(override(load_yaml(find(recipe)), overrides)), origin=str(recipe))
+    return build(_with_model_of_start(override(load_recipe(find(recipe)), overrides)), origin=str(recipe))
 
 
 def _with_model_of_start(tree: Tree) -> Tree:
@@ -172,10 +221,10 @@ def _with_model_of_start(tree: Tree) -> Tree:
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:
     """A tree of plain values → settings."""
     job = tree.get("job")
-    if job not in JOBS:
+    if not isinstance(job, str) or job not in JOBS:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
         raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
-    kind = JOBS[str(job)].recipe
+    kind = JOBS[job].recipe
     settings, mistakes = _validate(kind, tree)
     if mistakes:
         head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"

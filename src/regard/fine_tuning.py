@@ -23,6 +23,7 @@ from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.job import Job
 from regard.settings.recipe import Recipe
+from regard.training.checkpoint import refuse_what_is_no_number
 from regard.training.lora import adapt
 from regard.training.starting import Vocabulary, freeze, start_from
 
@@ -81,10 +82,13 @@ def _recipe_of(run: Path) -> Recipe:
 
 
 def _weights_of(run: Path) -> dict[str, torch.Tensor]:
+    file = run / "model.safetensors"
     try:
-        return load_file(run / "model.safetensors")
+        weights = load_file(file)
     except (OSError, SafetensorError) as error:
         raise RegardError(f"start={run}: its weights cannot be read: {error}") from None
+    refuse_what_is_no_number(weights, file)
+    return weights
 
 
 def _vocabularies(old: Path, new: Path) -> list[tuple[Vocabulary, Vocabulary]]:

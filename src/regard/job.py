@@ -20,7 +20,7 @@ from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.look import AttentionRecord
-from regard.look.of_model import attentions, evaluating, method_of, step_scores, with_evidence
+from regard.look.of_model import attentions, evaluating, method_shown, step_scores, with_evidence
 from regard.look.report import picture_of
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Picture, Prediction, Scores
@@ -165,7 +165,7 @@ class Job:
         case = self.output.case(self.model, one, told)
         found = attentions(case, options.method)
         record = AttentionRecord(
-            found, case.axes, method=method_of(case, options.method, found), model=options.name,
+            found, case.axes, method=method_shown(case, options.method, found), model=options.name,
             input=self.input.name(one), output=told.text, score=told.score, scores=step_scores(case), gold=options.gold,
         )  # fmt: skip
         return self.output.looked(record, told)

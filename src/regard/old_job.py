@@ -208,7 +208,7 @@ class LegacyJob:
 
     def stream(self, one: Any, tell: Any, *, prefix: str = "") -> Any:
         said, total = "", 0.0
-        for piece, total in self.old.stream(self._model, one, prefix=prefix):
+        for piece, total in self.old.stream(self._model, one, prefix=prefix):  # noqa: B007
             said += piece
             if piece:
                 tell(piece, said)

@@ -4,10 +4,10 @@ from typing import Any
 
 from torch import nn
 
-from regard.attention import Additive, Alibi, Bilinear, Concat, Learned, RelativeBias, Rotary, Score, Sinusoidal
+from regard.attention import Alibi, Learned, RelativeBias, Rotary, Score, Sinusoidal
 from regard.attention.layer import Attention
 from regard.catalog import SCORES, find
-from regard.decoders.recurrent import RecurrentDecoder
+from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
@@ -41,13 +41,8 @@ def text_decoder(
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
-    """Scores that have weights are told their widths; the others have nothing to be told."""
-    score = find(SCORES, name)
-    if score is Bilinear:
-        return Bilinear(query_width, key_width)
-    if score in (Additive, Concat):
-        return score(query_width, key_width, hidden)
-    return score()
+    """The score that a recipe names, for queries and keys of these widths."""
+    return find(SCORES, name).for_widths(query_width, key_width, hidden)
 
 
 def build_pooling(kind: str, score: ScoreName, width: int, *, self_attention: bool = False) -> nn.Module:
@@ -145,8 +140,10 @@ def final_norm(s: TransformerSettings) -> NormKind | None:
 def text_encoder(s: Any, vocabulary: int, *, pad: int = 0) -> nn.Module:
     """What reads a text into a memory, for a vocabulary of so many entries of which `pad` is none."""
     if isinstance(s, TransformerSettings):
-        blocks = transformer_blocks(s, s.encoder_layers, decoder=False)
-        return TransformerEncoder(_embedding(s, vocabulary), blocks, final_norm=final_norm(s))
+        embedding = _embedding(s, vocabulary)  # before the blocks: first weights are drawn in this order
+        return TransformerEncoder(
+            embedding, transformer_blocks(s, s.encoder_layers, decoder=False), final_norm=final_norm(s)
+        )
     if isinstance(s, EncoderSettings):
         return build_encoder(s, vocabulary, pad=pad)
     depth = s.encoder_layers if isinstance(s, RecurrentSettings) else s.layers

@@ -8,17 +8,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regard.attention import Additive, Bilinear, Concat, Cosine, Dot, ScaledDot, Score
+from regard import catalog
+from regard.attention import Score
 
-# name → a score for queries and keys of one width
-SCORES: dict[str, Callable[[int], Score]] = {
-    "dot": lambda width: Dot(),
-    "scaled_dot": lambda width: ScaledDot(),
-    "bilinear": lambda width: Bilinear(width, width),
-    "additive": lambda width: Additive(width, width, width + 2),
-    "concat": lambda width: Concat(width, width, width + 3),
-    "cosine": lambda width: Cosine(temperature=0.3),
-}
+
+def _of_width(name: str) -> Callable[[int], Score]:
+    return lambda width: catalog.find(catalog.SCORES, name).for_widths(width, width, width + 2)
+
+
+# every name of the catalogue → a score for queries and keys of one width
+SCORES: dict[str, Callable[[int], Score]] = {name: _of_width(name) for name in catalog.SCORES}
 
 
 def random_parts(

@@ -206,6 +206,7 @@ def test_dropout_keeps_the_mean(name, need_weights):
     many = attend(score, query.expand(4000, 1, 3), key, value, dropout=0.4, need_weights=need_weights)
     assert many[0].std() > 0.1
     assert_close(many[0].mean(), torch.tensor(1.0), atol=0.05, rtol=0)
+    assert (many[1] is not None) == need_weights
     if many[1] is not None:
         assert_close(many[1].sum(-1), torch.ones(4000, 1))  # the weights are those before dropout
 
@@ -219,7 +220,7 @@ def test_lengths_zero_and_one(name, need_weights, Q, K):
     for options in ({}, {"mask": mask}, {"causal": True}):
         context, weights = attend(SCORES[name](3), query, key, value, **options, need_weights=need_weights)
         assert context.shape == (2, Q, 4)
-        assert weights is None or weights.shape == (2, Q, K)
+        assert (None if weights is None else weights.shape) == ((2, Q, K) if need_weights else None)
         assert_close(context, value.expand(2, Q, 4) if K == 1 else torch.zeros(2, Q, 4))
 
 
@@ -246,7 +247,7 @@ def test_autocast_does_not_reach_the_softmax(name, need_weights):
     with torch.autocast("cpu", torch.bfloat16):
         context, weights = attend(score, query, key, value, need_weights=need_weights)
     assert_close(context.float(), expected, rtol=0.05, atol=0.05)
-    assert weights is None or weights.dtype == torch.float32
+    assert (None if weights is None else weights.dtype) == (torch.float32 if need_weights else None)
 
 
 @pytest.mark.parametrize("name", SCORES)

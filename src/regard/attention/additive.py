@@ -22,6 +22,10 @@ class Additive(Score):
         self.weight = nn.Parameter(torch.empty(hidden))
         nn.init.uniform_(self.weight, -(hidden**-0.5), hidden**-0.5)
 
+    @classmethod
+    def for_widths(cls, query_width: int, key_width: int, hidden: int) -> "Additive":
+        return cls(query_width, key_width, hidden)
+
     def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:
         return torch.tanh(self.query(query).unsqueeze(-2) + self.key(key).unsqueeze(-3)) @ self.weight
 

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from regard.attention import masks
 from regard.attention.fused_dot import fused_dot_attention
-from regard.attention.guard import clear_hidden, looks_wrong, require_finite, require_matching
+from regard.attention.input_checks import clear_hidden, looks_wrong, require_finite, require_matching
 from regard.attention.score import DotForm, Score, TanhForm, at_least_float32, no_autocast
 from regard.attention.streaming import streaming_attention
 

@@ -20,6 +20,10 @@ class Bilinear(Score):
         self.weight = nn.Parameter(torch.empty(query_width, key_width))
         nn.init.xavier_uniform_(self.weight)
 
+    @classmethod
+    def for_widths(cls, query_width: int, key_width: int, hidden: int) -> "Bilinear":
+        return cls(query_width, key_width)
+
     def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:
         return query @ self.weight @ key.mT
 

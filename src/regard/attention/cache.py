@@ -1,10 +1,10 @@
 """Keys and values that are kept: computed once, attended to many times.
 
-    KeyValue   as they are: of a memory, or of the steps so far, which a further step joins its own to
-    Room       at the front of buffers that were allocated in advance: a further step writes its own behind them
+    KeyValue            as they are: of a memory, or of the steps so far, which a further step joins its own to
+    PreallocatedCache   at the front of buffers that were allocated in advance: a further step writes its own there
 
-Both are values: what goes into a step is what it was when it comes out. A `Room` shares its buffers with the one before
-it, and notices if that one is stepped from a second time; then it works on a copy.
+Both are values: what goes into a step is what it was when it comes out. A `PreallocatedCache` shares its buffers with
+the one before it, and notices if that one is stepped from a second time; then it works on a copy.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class KeyValue(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Room:
+class PreallocatedCache:
     """The first `length` places of the buffers are taken by this one; the first `written[0]` by whoever shares them."""
 
     key: Float[Tensor, "N Hkv R d"]
@@ -39,7 +39,9 @@ class Room:
     written: list[int]
 
     @classmethod
-    def empty(cls, like: Tensor, rows: int, heads: int, places: int, key_width: int, value_width: int) -> "Room":
+    def empty(
+        cls, like: Tensor, rows: int, heads: int, places: int, key_width: int, value_width: int
+    ) -> "PreallocatedCache":
         key, value = (like.new_empty(rows, heads, places, width) for width in (key_width, value_width))
         return cls(key, value, 0, [0])
 
@@ -47,11 +49,13 @@ class Room:
     def taken(self) -> KeyValue:
         return KeyValue(self.key[:, :, : self.length], self.value[:, :, : self.length])
 
-    def select(self, rows: Int[Tensor, " M"]) -> "Room":
+    def select(self, rows: Int[Tensor, " M"]) -> "PreallocatedCache":
         """Keep, drop, repeat or reorder rows."""
-        return Room(self.key.index_select(0, rows), self.value.index_select(0, rows), self.length, [self.length])
+        return PreallocatedCache(
+            self.key.index_select(0, rows), self.value.index_select(0, rows), self.length, [self.length]
+        )
 
-    def and_then(self, new: KeyValue) -> "Room":
+    def and_then(self, new: KeyValue) -> "PreallocatedCache":
         stop = self.length + new.key.shape[-2]
         places, own = self.key.shape[-2], self
         if stop > places or self.written[0] != self.length:
@@ -59,11 +63,11 @@ class Room:
         own.key[:, :, self.length : stop] = new.key
         own.value[:, :, self.length : stop] = new.value
         own.written[0] = stop
-        return Room(own.key, own.value, stop, own.written)
+        return PreallocatedCache(own.key, own.value, stop, own.written)
 
-    def _copy(self, places: int) -> "Room":
+    def _copy(self, places: int) -> "PreallocatedCache":
         rows, heads, _, width = self.key.shape
-        copy = Room.empty(self.key, rows, heads, places, width, self.value.shape[-1])
+        copy = PreallocatedCache.empty(self.key, rows, heads, places, width, self.value.shape[-1])
         copy.key[:, :, : self.length] = self.taken.key
         copy.value[:, :, : self.length] = self.taken.value
         return copy

@@ -23,6 +23,10 @@ class Concat(Score):
         self.weight = nn.Parameter(torch.empty(hidden))
         nn.init.uniform_(self.weight, -(hidden**-0.5), hidden**-0.5)
 
+    @classmethod
+    def for_widths(cls, query_width: int, key_width: int, hidden: int) -> "Concat":
+        return cls(query_width, key_width, hidden)
+
     def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:
         lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
         pairs = (*lead, query.shape[-2], key.shape[-2], -1)

@@ -18,10 +18,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.head_mask import masked_heads
 from regard.attention.role import Role
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import Score
-from regard.attention.silence import silent
 from regard.attention.trace import tracing
 
 
@@ -83,7 +83,7 @@ class Attention(nn.Module):
         )  # fmt: skip
         if trace is not None and weights is not None:
             trace.keep(self, weights, value)
-        return torch.zeros_like(context) if silent(self) else context
+        return torch.zeros_like(context) if masked_heads(self) else context
 
 
 class CrossAttention(Attention):

@@ -5,7 +5,7 @@
 The ways of the literature look different and come down to two shapes, and `attend` knows a kernel for each that keeps
 no table of Q×K (let alone Q×K×D) numbers:
 
-    dot form    e = scale · q kᵀ          dot, scaled dot, bilinear, cosine
+    dot form    e = scale · q kᵀ          dot, scaled dot, bilinear, cosine, trilinear
     tanh form   e = wᵀ tanh(q + k)        additive, concat
 
 A score says the same thing twice: `forward` is its equation, written plainly in the numbers' own type; `normal_form`
@@ -25,6 +25,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.role import Role
+from regard.errors import CallError
 
 
 def at_least_float32(x: Tensor) -> Tensor:
@@ -72,9 +73,21 @@ class TanhForm(NamedTuple):
 
 
 class Score(nn.Module, ABC):
-    """Base of all scores. A new one is a file with `forward` and `pair`, and `prepare` if the keys need work."""
+    """Base of all scores. A new one is a file with `forward` and `pair`, and its line in `catalog.SCORES`.
+
+    `prepare` is there if the keys need work, `for_widths` if the score has weights.
+    """
 
     role: Role | None = None  # of a score that a decoder asks itself, without a layer around it
+
+    @classmethod
+    def for_widths(cls, query_width: int, key_width: int, hidden: int) -> "Score":
+        """The score for queries and keys of these widths; `hidden` is that of a layer of its own, if it has one.
+
+        This one is for scores that need no arguments and hold the numbers of a query against those of a key.
+        """
+        require_equal_widths(cls, query_width, key_width)
+        return cls()
 
     @abstractmethod
     def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:
@@ -93,6 +106,15 @@ class Score(nn.Module, ABC):
     ) -> DotForm | TanhForm:
         """The score in the form that `attend` computes; `prepared` says that `key` went through `prepare` already."""
         return self.pair(query, key if prepared else self.prepare(key))
+
+
+def require_equal_widths(score: type[Score], query_width: int, key_width: int) -> None:
+    """Complain, before anything is built, about widths that a score cannot bring together."""
+    if query_width != key_width:
+        raise CallError(
+            f"the score {score.__name__} needs queries and keys of one width, but here queries have {query_width} and "
+            f"keys {key_width}; bilinear, additive and concat take different widths"
+        )
 
 
 def require_width(argument: str, x: Tensor, width: int, score: Score) -> None:

@@ -16,21 +16,13 @@ that no running maximum is needed; only the tile of tanh values, queries × keys
 tile is sized to stay in cache, which is what makes this faster than the direct form and not only smaller.
 """
 
-import math
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.score import TanhForm, at_least_float32, no_autocast
-
-# Numbers in a tile of tanh values. On a CPU: four megabytes of float32, shared out among the caches of the cores.
-# Smaller tiles are no faster on one thread, and make several threads wait for each other more often. Elsewhere: enough
-# work for one launch of a kernel.
-TILE_ON_CPU, TILE_ELSEWHERE = 2**20, 2**25
+from regard.attention.streaming_plan import Plan, flat, flat_table
 
 
 def streaming_attention(
@@ -46,89 +38,21 @@ def streaming_attention(
     Q, K = form.query.shape[-2], form.key.shape[-2]
     lead = torch.broadcast_shapes(form.query.shape[:-2], form.key.shape[:-2], value.shape[:-2])
 
-    def flat(x: Tensor) -> Tensor:
-        return x.expand(*lead, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
-
-    def flat_table(x: Tensor) -> Tensor:
-        x = x.expand(*x.shape[:-2], x.shape[-2], K)
-        return flat(x) if x.shape[:-2].numel() > 1 else x.reshape(1, *x.shape[-2:])
-
     # Drawn on the CPU even if the tensors are elsewhere, so that nobody has to wait for it.
     seed = int(torch.randint(2**62, (), device="cpu")) if dropout else 0
     with no_autocast(value.device):
         context = _StreamingAttention.apply(
-            flat(at_least_float32(form.query)),
-            flat(at_least_float32(form.key)),
+            flat(at_least_float32(form.query), lead),
+            flat(at_least_float32(form.key), lead),
             at_least_float32(form.weight),
-            flat(at_least_float32(value)),
-            None if bias is None else flat_table(at_least_float32(bias)).expand(-1, Q, K),
-            None if mask is None else flat_table(mask),
+            flat(at_least_float32(value), lead),
+            None if bias is None else flat_table(at_least_float32(bias), lead, K).expand(-1, Q, K),
+            None if mask is None else flat_table(mask, lead, K),
             causal,
             dropout,
             seed,
         )
     return context.to(value.dtype).reshape(*lead, Q, value.shape[-1])
-
-
-class _Block(NamedTuple):
-    """Some rows of the batch and some of their queries."""
-
-    rows: slice
-    queries: slice
-
-    def of(self, table: Tensor) -> Tensor:
-        """The part of a table B×Q×K that belongs to the block; B and Q may be 1."""
-        rows = self.rows if table.shape[0] > 1 else slice(None)
-        queries = self.queries if table.shape[1] > 1 else slice(None)
-        return table[rows, queries]
-
-
-class _Plan:
-    """How the work is cut: forward and backward walk through the same blocks, with the same masks and dropout."""
-
-    def __init__(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, dropout: float, seed: int):
-        (self.B, self.Q, D), self.K = query.shape, key.shape[1]
-        pairs = max(1, (TILE_ON_CPU if query.device.type == "cpu" else TILE_ELSEWHERE) // D)
-        self.keys = max(1, min(self.K, math.isqrt(2 * pairs)))
-        self.queries = max(1, min(self.Q, pairs // self.keys))
-        self.rows = max(1, min(self.B, pairs // (self.keys * self.queries)))
-        self.tile = query.new_empty(self.rows * self.queries * self.keys * D)
-        self.mask, self.causal, self.dropout = mask, causal, dropout
-        self.generator = torch.Generator(query.device).manual_seed(seed) if dropout else None
-
-    def blocks(self) -> Iterator[_Block]:
-        for row in range(0, self.B, self.rows):
-            for query in range(0, self.Q, self.queries):
-                yield _Block(slice(row, row + self.rows), slice(query, query + self.queries))
-
-    def spans(self) -> Iterator[slice]:
-        for key in range(0, self.K, self.keys):
-            yield slice(key, key + self.keys)
-
-    def tanh(self, query: Tensor, key: Tensor) -> Tensor:
-        """tanh(q_i + k_j) for a block of queries and a span of keys, always in the same piece of memory."""
-        shape = (query.shape[0], query.shape[1], key.shape[1], key.shape[2])
-        tile = self.tile[: query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2]].view(shape)
-        return torch.add(query.unsqueeze(2), key.unsqueeze(1), out=tile).tanh_()
-
-    def scores(self, tanh: Tensor, weight: Tensor, bias: Tensor | None, block: _Block, span: slice) -> Tensor:
-        """wᵀ tanh(q + k) + bias for one tile, −∞ where the queries may not attend."""
-        scores = tanh @ weight
-        if bias is not None:
-            scores += block.of(bias)[..., span]
-        if self.mask is not None:
-            scores.masked_fill_(~block.of(self.mask)[..., span], -torch.inf)
-        if self.causal:
-            last = torch.arange(self.Q, device=scores.device)[block.queries] + (self.K - self.Q)
-            scores.masked_fill_(torch.arange(self.K, device=scores.device)[span] > last.unsqueeze(-1), -torch.inf)
-        return scores
-
-    def drop(self, weights: Tensor) -> Tensor:
-        """Dropout for a block of weights: times 0 or 1/(1 − p), the same factors each time the plan is walked."""
-        if not self.dropout:
-            return weights
-        keep = 1 - self.dropout
-        return torch.empty_like(weights).bernoulli_(keep, generator=self.generator).div_(keep).mul_(weights)
 
 
 class _StreamingAttention(torch.autograd.Function):
@@ -145,7 +69,7 @@ class _StreamingAttention(torch.autograd.Function):
         dropout: float,
         seed: int,
     ) -> Float[Tensor, "B Q Dv"]:
-        plan = _Plan(query, key, mask, causal, dropout, seed)
+        plan = Plan(query, key, mask, causal, dropout, seed)
         context = query.new_zeros(*query.shape[:2], value.shape[2])
         log_sum = query.new_zeros(query.shape[:2])
         for block in plan.blocks():
@@ -168,7 +92,7 @@ class _StreamingAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient: Float[Tensor, "B Q Dv"]):  # pyright: ignore[reportIncompatibleMethodOverride]
         query, key, weight, value, bias, mask, context, log_sum = ctx.saved_tensors
-        plan = _Plan(query, key, mask, *ctx.options)
+        plan = Plan(query, key, mask, *ctx.options)
         d_query, d_key, d_weight, d_value = map(torch.zeros_like, (query, key, weight, value))
         d_bias = torch.zeros_like(bias) if ctx.needs_input_grad[4] else None
         delta = (gradient * context).sum(-1, keepdim=True)

@@ -7,7 +7,7 @@
 
 Attention modules never store their weights. They ask `tracing()` whether somebody looks; if so, they compute their
 weights in the open and hand them to `Trace.keep`, if not, the fused kernel runs and there is nothing to keep. The
-active trace is a context variable, so a trace sees what runs in its own thread (or async job) and no other. Of
+active trace is a context variable, so a trace sees what runs in its own thread (or async task) and no other. Of
 nested traces the innermost sees.
 
 `Trace(model, values=True)` also keeps what was averaged: `seen.values(name)`.
@@ -20,26 +20,18 @@ hooks; to trace one by name, say `Trace(model)`.
 """
 
 from contextvars import ContextVar, Token
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from regard.attention.role import Role
-from regard.attention.silence import shown_weights
+from regard.attention.head_mask import shown_weights
+from regard.attention.module_names import ModuleNames
+from regard.attention.traced_weights import TracedWeights, Values
 
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
-
-
-class Values(NamedTuple):
-    """`value` B H K Dv (or B K Dv for one head), and `out` H Dv D, None where values go on as they are."""
-
-    value: Tensor
-    out: Tensor | None
 
 
 def tracing() -> "Trace | None":
@@ -47,18 +39,15 @@ def tracing() -> "Trace | None":
     return _active.get()
 
 
-class Trace:
+class Trace(TracedWeights):
     def __init__(self, model: nn.Module | None = None, *, gradients: bool = False, values: bool = False):
-        self._values: dict[str, Values] | None = {} if values else None
+        super().__init__(values)
         self._in_graph: dict[str, list[Tensor]] | None = {} if gradients else None
-        self._names: dict[nn.Module, str] = {}
-        self._used: set[str] = set()
-        self._kept: dict[str, list[Tensor]] = {}
-        self._modules: dict[str, nn.Module] = {}
+        self._names = ModuleNames()
         self._token: Token | None = None
         self._hook: RemovableHandle | None = None
         if model is not None:
-            self._learn_names(model)
+            self._names.learn(model)
 
     def __enter__(self) -> "Trace":
         if self._token is not None:
@@ -86,9 +75,7 @@ class Trace:
         `value`: the vectors that were averaged, a set for each head or for groups of them; `out`: each head's part of
         the matrix that mixes the heads, where there is one.
         """
-        if module not in self._names:
-            self._learn_names(module)
-        name = self._names[module]
+        name = self._names.of(module)
         self._modules[name] = module
         self._kept.setdefault(name, []).append(shown_weights(module, weights.detach()))
         if self._values is not None and value is not None:
@@ -107,73 +94,7 @@ class Trace:
             for name in self._in_graph
         }
 
-    @property
-    def names(self) -> list[str]:
-        """Every attention that ran, in the order in which they first did."""
-        self._require_something()
-        return list(self._kept)
-
-    def module(self, name: str) -> nn.Module:
-        """The attention of this name."""
-        return self._modules[name]
-
-    def role(self, name: str) -> Role:
-        """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
-        role = getattr(self._modules[name], "role", None)
-        return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
-
-    def values(self, name: str) -> "Values":
-        """What the attention of this name averaged; of a trace with values=True."""
-        if self._values is None:
-            raise RuntimeError("this trace keeps no values: say Trace(model, values=True)")
-        return self._values[name]
-
-    def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
-        """The weights of one attention, one tensor a call."""
-        self._require_something()
-        if name not in self._kept:
-            raise KeyError(f"no attention named {name!r} was traced; there are: {', '.join(self._kept)}")
-        return list(self._kept[name])
-
-    def __getitem__(self, name: str) -> Float[Tensor, "*b Q K"]:
-        """The weights of one attention; the steps of decoding joined along Q, with zero for keys not there yet."""
-        calls = self.calls(name)
-        rows = {weights.shape[:-2] for weights in calls}
-        if len(rows) > 1:
-            raise ValueError(
-                f"{name!r} was called with batches of different shapes {sorted(map(tuple, rows))}, which cannot be "
-                f"joined into one picture; take them one by one with calls({name!r})"
-            )
-        longest = max(weights.shape[-1] for weights in calls)
-        return torch.cat([F.pad(weights, (0, longest - weights.shape[-1])) for weights in calls], dim=-2)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._kept
-
     def _before_forward(self, module: nn.Module, inputs: object) -> None:
         # The hook is global: it also runs in other threads, and under traces nested within this one.
-        if _active.get() is self and module not in self._names:
-            self._learn_names(module)
-
-    def _learn_names(self, root: nn.Module) -> None:
-        kind = type(root).__name__
-        for path, module in root.named_modules():
-            if module not in self._names:
-                self._names[module] = self._unused(path or kind, kind)
-
-    def _unused(self, name: str, kind: str) -> str:
-        """Two models under one trace may have parts of one name: the second's become 'Kind.part', 'Kind.part#2'."""
-        if name in self._used and not name.startswith(kind):
-            name = f"{kind}.{name}"
-        number, unique = 1, name
-        while unique in self._used:
-            number += 1
-            unique = f"{name}#{number}"
-        self._used.add(unique)
-        return unique
-
-    def _require_something(self) -> None:
-        if not self._kept:
-            raise RuntimeError(
-                "nothing was traced: no attention of regard ran inside `with Trace() as seen:` in this thread"
-            )
+        if _active.get() is self:
+            self._names.of(module)

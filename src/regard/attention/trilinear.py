@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.score import DotForm, Score, require_width
+from regard.attention.score import DotForm, Score, require_equal_widths, require_width
 
 
 class Trilinear(Score):
@@ -22,6 +22,11 @@ class Trilinear(Score):
         self.both = nn.Parameter(torch.empty(width))
         for weight in (self.query, self.key, self.both):
             nn.init.normal_(weight, std=width**-0.5)
+
+    @classmethod
+    def for_widths(cls, query_width: int, key_width: int, hidden: int) -> "Trilinear":
+        require_equal_widths(cls, query_width, key_width)
+        return cls(query_width)
 
     def forward(self, query: Float[Tensor, "*#b Q D"], key: Float[Tensor, "*#b K D"]) -> Float[Tensor, "*b Q K"]:
         alone = (query @ self.query).unsqueeze(-1) + (key @ self.key).unsqueeze(-2)
@@ -34,5 +39,6 @@ class Trilinear(Score):
 
     def pair(self, query: Float[Tensor, "*#b Q D"], prepared: Float[Tensor, "*#b K Dp"]) -> DotForm:
         require_width("query", query, len(self.query), self)
+        require_width("prepared key", prepared, len(self.key) + 2, self)
         alone = (query @ self.query).unsqueeze(-1)
         return DotForm(torch.cat([query * self.both, alone, torch.ones_like(alone)], dim=-1), prepared, scale=1.0)

@@ -1,6 +1,7 @@
 """`regard bench layers`: the textbook table of what layers cost, measured on this machine."""
 
-from regard.cost.layers import QUICK_LENGTHS, QUICK_WIDTHS, LayerCosts, measure_layers
+from regard.cost.layer_costs import LayerCosts
+from regard.cost.measure_layers import QUICK_LENGTHS, QUICK_WIDTHS, measure_layers
 
 
 def bench_layers(*, quick: bool = False) -> LayerCosts:

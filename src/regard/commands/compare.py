@@ -101,7 +101,7 @@ def grid(vary: tuple[str, ...]) -> list[Variant]:
 
 def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path) -> Comparison:
     """Read every variant first, so that a mistake in the last one is found before the first is trained."""
-    base = config.override(config.load_yaml(config.find(recipe)), overrides)
+    base = config.override(config.load_recipe(config.find(recipe)), overrides)
     variants = grid(vary) if vary else config.build(base, recipe).variants
     if not variants:
         raise CallError(

@@ -167,7 +167,7 @@ def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
 
 
 def _classic() -> tuple[np.ndarray, str]:
-    from regard.attention.positions import sinusoids
+    from regard.attention.sinusoidal import sinusoids
 
     return sinusoids(50, 128).numpy(), "Sinusoidal positions: PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos"
 

@@ -1,7 +1,6 @@
 """What a model of ours costs: one pass of each kind of model on made-up input, for `estimate` to count."""
 
 from collections.abc import Callable
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,6 @@ from regard.encoders.image import VisionTransformer
 from regard.models.classifier import Classifier
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
-from regard.models.vision import ImageClassifier
 
 
 def model_cost(
@@ -39,12 +37,11 @@ def model_cost(
         decoder, forward = model.decoder, lambda: model.logits(model.features(model.encode(tokens), tokens))
     elif isinstance(model, LanguageModel):
         decoder, forward = model.decoder, lambda: model.logits(model.features(tokens))
+    elif isinstance(model, Classifier) and isinstance(model.encoder, VisionTransformer):
+        images = torch.zeros(batch, model.encoder.channels, *model.encoder.size, device=device)
+        unit, forward = "image", lambda: model.logits(images)
     elif isinstance(model, Classifier):
         forward = lambda: model.logits(tokens)  # noqa: E731
-    elif isinstance(model, ImageClassifier):
-        encoder = cast(VisionTransformer, model.encoder)
-        images = torch.zeros(batch, encoder.channels, *encoder.size, device=device)
-        unit, forward = "image", lambda: model.logits(images)
     else:
         raise TypeError(f"a {type(model).__name__} is no model that we know how to run")
     return estimate(

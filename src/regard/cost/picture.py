@@ -13,7 +13,7 @@ from regard.cost.units import duration
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from regard.cost.layers import LayerCosts
+    from regard.cost.layer_costs import LayerCosts
 
 # Told apart with any kind of color vision (Okabe and Ito 2008) and, in the terminal, by their marks.
 INK = ("#0072B2", "#CC79A7", "#D55E00", "#009E73")

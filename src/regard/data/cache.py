@@ -1,14 +1,20 @@
 """Steps of preparing data, each done once as long as nothing changes.
 
 Every step writes a folder of the cache whose name ends in a fingerprint of all that the step depends on, its key. A
-folder is built under another name and renamed when it is complete, so a step that was killed leaves no result, and
-processes that build the same step at the same time do not disturb each other.
+folder is built under another name and renamed when it is complete and on the disk, so a step that was killed leaves no
+result, and processes that build the same step at the same time do not disturb each other.
+
+`B2SUMS` in it has the BLAKE2b digest of each file (`b2sum -c` reads it, too). They are checked whenever the folder is
+asked for: a bit that has changed since would train another model in silence. A damaged folder is built again.
 """
 
+import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,31 +22,55 @@ from uuid import uuid4
 
 from regard.errors import RegardError
 
-
-def cached_folder(cache: Path, step: str, key: Any) -> Path:
-    """Where a step keeps its result; `key` is anything that JSON can hold."""
-    return cache / f"{step}-{blake2b(json.dumps(key).encode(), digest_size=10).hexdigest()}"
+SUMS = "B2SUMS"
 
 
 def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) -> Path:
-    """The folder of a step: as it is, if it is there, else as `build` fills it."""
-    folder = cached_folder(cache, step, key)
+    """The folder of a step: as it is, if it is there and whole, else as `build` fills it.
+
+    `key` is anything that JSON can hold.
+    """
+    folder = cache / f"{step}-{blake2b(json.dumps(key).encode(), digest_size=10).hexdigest()}"
+    aside = cache / f".{step}-{uuid4().hex}"
     if folder.exists():
-        return folder
-    unfinished = cache / f".{step}-{uuid4().hex}"
-    unfinished.mkdir(parents=True)
+        damage = damage_of(folder)
+        if damage is None:
+            return folder
+        print(f"{folder} is damaged ({damage}); it is built again", file=sys.stderr)
+        with suppress(FileNotFoundError):  # another process was quicker to see it
+            folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
     try:
-        build(unfinished)
-        for path in unfinished.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        unfinished.rename(folder)
+        build(aside)
+        files = sorted(aside.iterdir())
+        (aside / SUMS).write_text("".join(f"{_digest(file)}  {file.name}\n" for file in files), encoding="utf-8")
+        for path in (*files, aside / SUMS, aside):
+            _flush(path)
+        aside.rename(folder)
+        _flush(cache)
     except OSError:
         if not folder.exists():  # else another process was quicker, and what it built is the same
             raise
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
     return folder
+
+
+def damage_of(folder: Path) -> str | None:
+    """What is wrong with a folder that was built once, or None."""
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8").split("\n")
+        sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines if line)}
+        present = {path.name for path in folder.iterdir()} - {SUMS}
+        if different := sums.keys() ^ present:
+            return f"{min(different)} is {'missing' if min(different) in sums else 'none of its files'}"
+        changed = (name for name, digest in sums.items() if _digest(folder / name) != digest)
+        return next((f"{name} has changed since it was written" for name in changed), None)
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, UnicodeDecodeError) as error:
+        return f"it cannot be read: {error}"
 
 
 def store_of(folder: Path, version: int, what: str) -> dict[str, Any]:
@@ -53,3 +83,17 @@ def store_of(folder: Path, version: int, what: str) -> dict[str, Any]:
     except (OSError, ValueError, KeyError) as problem:
         raise RegardError(f"{folder}: is no usable store of {what} ({problem})") from None
     return about
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "blake2b").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

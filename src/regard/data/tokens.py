@@ -178,7 +178,13 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizer":
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        try:
+            return cls.from_json(text)
+        except RegardError:
+            raise
+        except Exception as error:  # the library behind it has no error of its own
+            raise RegardError(f"{path} is no tokenizer, or damaged: {error}") from None
 
     @classmethod
     def of_run(cls, folder: Path, name: str = TOKENIZER) -> "Tokenizer":

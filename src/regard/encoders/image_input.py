@@ -5,8 +5,8 @@
 The body is any encoder of `cnn`, `cnn_pretrained` or `image`. A frozen body gives the same features for a picture every
 time: they can be computed once (`features`), kept, and given in the place of pixels.
 
-Positions are sinusoids of row and column (see `attention/positions.py`): a convolution cannot tell where it stands, and
-"left of" needs it.
+Positions are sinusoids of row and column (see `attention/grid_positions.py`): a convolution cannot tell where it
+stands, and "left of" needs it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Memory
-from regard.attention.positions import SinusoidalGrid
+from regard.attention.grid_positions import SinusoidalGrid
 from regard.encoders.cnn import ConvNet
 from regard.encoders.cnn_pretrained import EfficientNetLite0
 from regard.encoders.image import VisionTransformer

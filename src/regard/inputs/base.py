@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -69,7 +69,7 @@ class Input(ABC):
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
 
-    def with_recipe(self, recipe: Recipe) -> Self:
+    def with_recipe(self, recipe: Recipe) -> Any:
         """The same with what was prepared or restored, under a changed recipe."""
         changed = copy(self)
         changed.recipe = recipe

@@ -13,7 +13,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.positions import Learned, LearnedTextAndGrid, Sinusoidal
+from regard.attention.grid_positions import LearnedTextAndGrid
+from regard.attention.learned import Learned
+from regard.attention.sinusoidal import Sinusoidal
 from regard.layers.dropout import Dropout
 
 

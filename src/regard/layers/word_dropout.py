@@ -1,5 +1,10 @@
-"""In training, words are read as unknown at random, so that a model leans on none of them too much, and learns what an
-unknown word means: Iyyer et al. 2015, section 4 (aclanthology.org/P15-1162), who drop them altogether."""
+"""In training, words are read as unknown at random, so that the model leans on none of them too much, and learns
+what an unknown word means.
+
+    y_t ← <unk> with probability p
+
+Iyyer et al. 2015, section 4 (aclanthology.org/P15-1162), who drop them altogether.
+"""
 
 import torch
 from jaxtyping import Int

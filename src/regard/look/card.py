@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from regard.look.records import AttentionRecord, Matrix
 from regard.metrics.alignment import Gold, Link, alignment_score, score_of_counts
-from regard.metrics.reading import argmax_links, two_way_links
+from regard.metrics.alignment_links import argmax_links, two_way_links
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from regard.look.records import KINDS
 
 
 def heads_called(names: Sequence[str], model: nn.Module, record: AttentionRecord) -> dict[nn.Module, list[int]]:
-    """The heads of each attention of the model, for `regard.attention.Silence`."""
+    """The heads of each attention of the model, for `regard.attention.HeadMask`."""
     modules = dict(model.named_modules())
     there = {(one.kind, one.layer): one for one in record.attentions if one.name in modules}
     found: dict[nn.Module, list[int]] = {}

@@ -47,8 +47,8 @@ ORDER = ("cross", "encoder", "decoder")
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
     """The tables of a record, cross-attention first."""
     ways: dict[str, Callable[[], list[Attention]]] = {
-        "raw": lambda: _placed(case, _raw(case)),
-        "rollout": lambda: _placed(case, _rolled_out(_raw(case))),
+        "raw": lambda: _placed(case, raw_tables(case)),
+        "rollout": lambda: _placed(case, _rolled_out(raw_tables(case))),
         "norm": lambda: _placed(case, _norms(case)),
         "gradient": lambda: _placed(case, _gradients(case)),
         "input-gradient": lambda: [_whole(case, method, _input_gradient(case))],
@@ -64,10 +64,13 @@ def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
     return tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
 
 
-def method_of(case: Case, method: str, found: Sequence[Attention]) -> str:
-    """The method by its name; and which rows have nothing to show by it, so that nobody takes them for a mistake."""
+def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
+    """The name of a method, with what was done to its weights, and which rows have nothing to show by it."""
+    gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
+    if gated and method not in ("input-gradient", "leave-one-out"):
+        method = f"{method}, times the gate"
     rows = [one.weights.any(axis=(0, 2)) for one in found if one.kind == "cross" and one.rows == case.rows]
-    silent = ~np.any(rows, axis=0) if rows and method == "gradient" else np.zeros(0, bool)
+    silent = ~np.any(rows, axis=0) if rows and method.startswith("gradient") else np.zeros(0, bool)
     labels = [repr(case.axes[case.rows].labels[row]) for row in np.flatnonzero(silent)]
     return f"{method} (no weight speaks for {', '.join(labels)})" if labels else method
 
@@ -107,7 +110,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 # -------------------------------------------------------------------------------------------------------------- tables
-def _raw(case: Case) -> list[Table]:
+def raw_tables(case: Case) -> list[Table]:
+    """The weights of every attention, as the model computed them."""
     with torch.no_grad(), Trace(case.model) as seen:
         case.ask([WHOLE])
     return _tables(case, seen, lambda name: seen[name])
@@ -181,7 +185,16 @@ def _norms(case: Case) -> list[Table]:
 
 
 def _gradients(case: Case) -> list[Table]:
-    raw = _raw(case)
+    raw = raw_tables(case)
+    felt = weight_gradients(case, raw)
+    return [
+        table._replace(weights=gradient_times_attention(table.weights, felt[table.name], both_ways=case.number))
+        for table in raw
+    ]
+
+
+def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
+    """H Q K for each attention: of a decoder's row, the gradient of its own step; of an encoder's, of all steps."""
     felt: dict[str, np.ndarray] = {table.name: np.zeros_like(table.weights, np.float64) for table in raw}
     for steps in torch.arange(len(step_scores(case))).split(STEPS):
         with Trace(case.model, gradients=True) as seen:
@@ -196,10 +209,7 @@ def _gradients(case: Case) -> list[Table]:
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):
                     felt[name][:, own[step]] += with_heads(_numbers(row))[:, own[step]]
-    return [
-        table._replace(weights=gradient_times_attention(table.weights, felt[table.name], both_ways=case.number))
-        for table in raw
-    ]
+    return felt
 
 
 def _placed(case: Case, tables: Sequence[Table]) -> list[Attention]:

@@ -16,7 +16,7 @@ import numpy as np
 from regard.errors import CallError
 from regard.look.axis import Axis, Group
 from regard.metrics.alignment import Gold
-from regard.metrics.reading import merge_subwords
+from regard.metrics.alignment_links import merge_subwords
 
 if TYPE_CHECKING:
     from regard.look.card import Figure

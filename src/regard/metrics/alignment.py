@@ -15,6 +15,7 @@ from pathlib import Path
 from regard.errors import CallError
 
 Link = tuple[int, int]
+Lengths = Sequence[tuple[int, int]]  # of each sentence pair: source words, target words
 PHARAOH = re.compile(r"(\d+)([-?p])(\d+)")
 
 
@@ -61,21 +62,47 @@ def score_of_counts(sure_hits: int | float, possible_hits: int | float, claimed:
     )
 
 
-def read_pharaoh(path: Path | str) -> list[Gold]:
-    """A line a sentence: "0-0 1-2 1?3". A link with "?" or "p" for "-" is a possible one; a line may be empty."""
-    return [_pharaoh_line(path, number, line) for number, line in _lines(path)]
+def read_pharaoh(path: Path | str, lengths: Lengths | None = None, *, first: int = 0) -> list[Gold]:
+    """A line a sentence: "0-0 1-2 1?3". A link with "?" or "p" for "-" is a possible one; a line may be empty.
+
+    With the `lengths` of the sentences, links to words that are not there are refused. `first=1` for files that count
+    from 1, as the talp format does ("1-2 3p4"). Lines may also be "source ||| target ||| links", or "links ||| score".
+    """
+    lines = list(_lines(path))
+    if lengths is not None and len(lengths) != len(lines):
+        raise CallError(f"{path}: links of {len(lines)} sentences, but there are {len(lengths)} sentence pairs")
+    return [
+        _pharaoh_line(path, number, line, None if lengths is None else lengths[place], first)
+        for place, (number, line) in enumerate(lines)
+    ]
 
 
-def _pharaoh_line(path: Path | str, number: int, line: str) -> Gold:
+def _pharaoh_line(path: Path | str, number: int, line: str, length: Link | None, first: int) -> Gold:
     sure, possible = set(), set()
-    for text in line.split():
+    fields = line.split("|||")
+    if len(fields) == 3 and length is None:
+        length = len(fields[0].split()), len(fields[1].split())
+    for text in fields[2 if len(fields) == 3 else 0].split():
         match = PHARAOH.fullmatch(text)
         if not match:
             raise CallError(
                 f"{path}:{number}: {text!r} is no link; Pharaoh format has 0-0 (sure) and 0?0 or 0p0 (possible)"
             )
-        (sure if match[2] == "-" else possible).add((int(match[1]), int(match[3])))
+        link = int(match[1]) - first, int(match[3]) - first
+        _refuse_outside(f"{path}:{number}: {text!r}", link, length, first)
+        (sure if match[2] == "-" else possible).add(link)
     return Gold(frozenset(sure), frozenset(possible))
+
+
+def _refuse_outside(where: str, link: Link, length: Link | None, first: int) -> None:
+    if min(link) < 0:
+        raise CallError(f"{where} has a word 0 in a file that is counted from {first}; is it counted from 0?")
+    if length is not None and (link[0] >= length[0] or link[1] >= length[1]):
+        hint = "; are the links counted from 1?" if first == 0 else ""
+        raise CallError(
+            f"{where} is a link to a word that is not there: the pair has {length[0]} source and {length[1]} target "
+            f"words, counted from {first}{hint}"
+        )
 
 
 def write_pharaoh(path: Path | str, alignments: Iterable[Gold]) -> None:
@@ -87,15 +114,17 @@ def write_pharaoh(path: Path | str, alignments: Iterable[Gold]) -> None:
     Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def read_naacl(path: Path | str, sentences: int | None = None) -> list[Gold]:
+def read_naacl(path: Path | str, sentences: int | None = None, lengths: Lengths | None = None) -> list[Gold]:
     """A line a link: sentence, source word, target word, all counted from 1, then S (if nothing: S) or P.
 
     This is the format of the NAACL 2003 shared job. Word 0 stands for "no word" there, and such links are left out. A
-    confidence may follow and is ignored. `sentences` says how many there are, for when the last ones have no link.
+    confidence may follow and is ignored. `sentences` says how many there are, for when the last ones have no link;
+    with their `lengths`, links to words that are not there are refused.
     """
     sure: dict[int, set[Link]] = {}
     possible: dict[int, set[Link]] = {}
     last = 0
+    sentences = len(lengths) if lengths is not None else sentences
     for number, line in _lines(path):
         fields = line.split()
         if not fields:
@@ -108,17 +137,11 @@ def read_naacl(path: Path | str, sentences: int | None = None) -> list[Gold]:
             raise CallError(f"{path}:{number}: sentence {sentence} is not one of 1 to {sentences or '...'}")
         last = max(last, sentence)
         if i and j:
+            length = None if lengths is None else lengths[sentence - 1]
+            _refuse_outside(f"{path}:{number}: {line!r}", (i - 1, j - 1), length, 1)
             (sure if kind == "S" else possible).setdefault(sentence, set()).add((i - 1, j - 1))
     count = last if sentences is None else sentences
     return [Gold(frozenset(sure.get(s, ())), frozenset(possible.get(s, ()))) for s in range(1, count + 1)]
-
-
-def write_naacl(path: Path | str, alignments: Iterable[Gold]) -> None:
-    """The same format, with S or P on every line."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for sentence, gold in enumerate(alignments, 1):
-            for i, j in sorted(gold.possible):
-                file.write(f"{sentence} {i + 1} {j + 1} {'S' if (i, j) in gold.sure else 'P'}\n")
 
 
 def _lines(path: Path | str) -> Iterator[tuple[int, str]]:

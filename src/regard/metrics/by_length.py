@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.errors import CallError
-from regard.metrics.text import References, bleu
+from regard.metrics.text import References, bleu, tokenizer_for
 
 EDGES = (1, 6, 11, 16, 21, 31, 41)
 
@@ -43,10 +43,11 @@ def bleu_by_length(
     for row, source in enumerate(sources):
         length = len(source.split())
         members[max(0, sum(edge <= length for edge in edges) - 1)].append(row)
-    bins = []
+    bins, tokenizer = [], tokenizer_for(references)  # the same for all bins
     for i, rows in enumerate(members):
         if rows:
             high = edges[i + 1] - 1 if i + 1 < len(edges) else None
-            score = bleu([hypotheses[r] for r in rows], [references[r] for r in rows])  # pyright: ignore[reportArgumentType]
+            right: References = [references[r] for r in rows]  # pyright: ignore[reportAssignmentType]
+            score = bleu([hypotheses[r] for r in rows], right, tokenizer=tokenizer)
             bins.append(LengthBin(edges[i], high, len(rows), score.score))
     return bins

@@ -4,16 +4,29 @@ BLEU can only be compared with its signature (tokenization, case, smoothing, ver
 A reference is a sentence, or several where any of them is right.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from regard.errors import CallError
+from regard.errors import CallError, nearest
 
+SCRIPTS = (  # blocks of Unicode
+    ("Thai or Lao", "\u0e00", "\u0eff"),
+    ("Tibetan", "\u0f00", "\u0fff"),
+    ("Burmese", "\u1000", "\u109f"),
+    ("Khmer", "\u1780", "\u17ff"),
+    ("kana", "\u3040", "\u30ff"),
+    ("Han", "\u3400", "\u9fff"),
+    ("Han", "\uf900", "\ufaff"),
+    ("kana", "\uff66", "\uff9f"),
+    ("Han", "\U00020000", "\U0003ffff"),
+)
 References = Sequence[str] | Sequence[Sequence[str]]
 
 
@@ -29,9 +42,41 @@ class TextScore:
         return f"{self.name} {self.score:.1f} ({self.signature})"
 
 
-def bleu(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> TextScore:
-    """Corpus BLEU with sacreBLEU's own choices: 13a tokenization, exponential smoothing, mixed case."""
-    return _score("BLEU", BLEU(lowercase=lowercase), hypotheses, references)
+def bleu(
+    hypotheses: Sequence[str], references: References, *, lowercase: bool = False, tokenizer: str | None = None
+) -> TextScore:
+    """Corpus BLEU with sacreBLEU's own choices: exponential smoothing, mixed case.
+
+    `tokenizer` is one of sacreBLEU's, by default that of the references' script; the signature names it.
+    """
+    chosen = tokenizer or tokenizer_for(references)
+    if chosen not in BLEU.TOKENIZERS:
+        raise CallError(f"tokenizer={chosen!r} is none of sacreBLEU's{nearest(chosen, BLEU.TOKENIZERS)}")
+    try:
+        metric = BLEU(lowercase=lowercase, tokenize=chosen)
+    except (ImportError, RuntimeError) as error:
+        raise CallError(f"tokenizer={chosen!r} is not installed: {str(error).strip()}") from None
+    return _score("BLEU", metric, hypotheses, references)
+
+
+def tokenizer_for(references: References) -> str:
+    """13a where words have spaces between them, also in Korean; else char, zh for Chinese, ja-mecab where installed.
+
+    13a takes a line without spaces for one word, and a single wrong character makes all of it wrong.
+    """
+    texts = (text for given in references for text in ([given] if isinstance(given, str) else given))
+    letters = Counter(_script(letter) for text in texts for letter in text if letter.isalpha())
+    without_spaces = letters.total() - letters["other"]
+    if 2 * without_spaces <= letters.total():
+        return "13a"
+    if letters["kana"] > 0.05 * without_spaces:  # Japanese has Han, too; Chinese has no kana, or a name
+        return "ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char"
+    return "zh" if 2 * letters["Han"] > without_spaces else "char"
+
+
+def _script(letter: str) -> str:
+    """The script of a letter, among those that put no spaces between words."""
+    return next((name for name, first, last in SCRIPTS if first <= letter <= last), "other")
 
 
 def chrf(hypotheses: Sequence[str], references: References) -> TextScore:

@@ -1,40 +1,29 @@
 """Bidirectional attention flow: the document looks at the question, and the question at the document.
 
-    h_t, u_j    recurrent states over the document and over the question, from one encoder
     S_tj        = score(h_t, u_j)                                    trilinear in the paper; any score here
     ũ_t         = Σ_j softmax_j(S_t:) u_j                            document to question
     h̃           = Σ_t softmax_t(max_j S_tj) h_t                      question to document, `most`
-    g_t         = [h_t; ũ_t; h_t ∘ ũ_t; h_t ∘ h̃]                     what goes on; nothing is summed up
-    m = RNN(g),  m' = RNN(m),   start: w ᵀ[g_t; m_t],   end: w'ᵀ[g_t; m'_t]
 
-Seo et al. 2016, sections 2.4 to 2.6 (arXiv:1611.01603). With `each`, every word of the question looks at the document
+h_t and u_j are states of the document and of the question, and `recurrent_reader` says what becomes of ũ and h̃.
+
+Seo et al. 2016, section 2.4 (arXiv:1611.01603). With `each`, every word of the question looks at the document
 by itself, and what it saw comes back to the document along S (Xiong et al. 2016, section 2.2, arXiv:1611.01604, who
 take the plain dot product):
 
     v_j = Σ_t softmax_t(S'_jt) h_t,     h̃_t = Σ_j softmax_j(S_t:) v_j
 
-Where we differ: S' is a score with weights of its own, not S turned round; one GRU or LSTM over word vectors, without
-convolutions over characters and highway layers (sub-words know of spelling); each word is told whether the other text
-has it, too (Chen et al. 2017, section 3.2, arXiv:1704.00051); *no answer* is scored from the mean of m and m'.
+Where we differ: S' is a score with weights of its own, not S turned round.
 """
 
-from collections.abc import Callable
-from typing import Literal
-
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.head_mask import masked_heads
 from regard.attention.role import Role
 from regard.attention.score import Score
-from regard.attention.silence import silent
 from regard.attention.trace import tracing
-from regard.encoders.text import masked_mean
-from regard.layers.dropout import Dropout
-from regard.layers.embedding import Embedding
-from regard.layers.recurrent import Cell, Recurrent
-from regard.models.reader import Pointers, Reader
 
 
 class Looking(nn.Module):
@@ -59,7 +48,7 @@ class Looking(nn.Module):
         )  # fmt: skip
         if trace is not None and weights is not None:
             trace.keep(self, weights.unsqueeze(1), value)
-        return torch.zeros_like(context) if silent(self) else context
+        return torch.zeros_like(context) if masked_heads(self) else context
 
 
 class MostAlike(nn.Module):
@@ -90,71 +79,4 @@ class MostAlike(nn.Module):
             trace.keep(self, by_word.unsqueeze(1), document)
             weights = by_word.sum(1)
         context = (weights.unsqueeze(1) @ document.to(weights.dtype)).to(document.dtype)
-        return torch.zeros_like(context) if silent(self) else context
-
-
-class RecurrentReader(Reader):
-    def __init__(
-        self,
-        embedding: Embedding,
-        width: int,
-        *,
-        score: Callable[[], Score],
-        to_document: Literal["most", "each"] = "most",
-        cell: Cell = "lstm",
-        depth: int = 1,
-        reading_depth: int = 2,
-        match: bool = True,
-        dropout: float = 0.0,
-        pad: int = 0,
-    ) -> None:
-        """`width`: of all recurrent states. `score()` makes a score that compares two of them."""
-        super().__init__(pad)
-        self.embedding, self.match = embedding, match
-        self.context = Recurrent(embedding.width_out + match, width, cell=cell, depth=depth, dropout=dropout)
-        self.to_question = Looking(score())
-        self.to_document = MostAlike(self.to_question.score) if to_document == "most" else Looking(score())
-        self.to_question.role, self.to_document.role = Role("cross", 0), Role("cross", 1)
-        self.read_start = Recurrent(4 * width, width, cell=cell, depth=reading_depth, dropout=dropout)
-        self.read_end = Recurrent(width, width, cell=cell, dropout=dropout)
-        self.start, self.end = nn.Linear(5 * width, 1), nn.Linear(5 * width, 1)
-        self.no_start, self.no_end = nn.Linear(width, 1), nn.Linear(width, 1)
-        self.dropout = Dropout(dropout)
-
-    def point(self, question: Int[Tensor, "B Q"], document: Int[Tensor, "B K"]) -> Pointers:
-        asked, real = question != self.pad, document != self.pad
-        alike = (document.unsqueeze(2) == question.unsqueeze(1)) & real.unsqueeze(2)  # B K Q
-        u, h = self._states(question, asked, alike.any(1)), self._states(document, real, alike.any(2))
-        if isinstance(self.to_document, MostAlike):
-            seen = self.to_question(h, u, u, asked)
-            back = self.to_document(h, u, real, asked)
-        else:
-            looked = self.to_document(u, h, h, real)
-            both = self.to_question(h, u, torch.cat([u, looked], dim=-1), asked)
-            seen, back = both.chunk(2, dim=-1)
-        flow = self.dropout(torch.cat([h, seen, h * seen, h * back], dim=-1))
-        first, _ = self.read_start(flow, real)
-        second, _ = self.read_end(self.dropout(first), real)
-        return Pointers(
-            self._scores(flow, first, real, self.start, self.no_start),
-            self._scores(flow, second, real, self.end, self.no_end),
-        )
-
-    def _states(
-        self, tokens: Int[Tensor, "B S"], real: Bool[Tensor, "B S"], shared: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D"]:
-        x = self.embedding(tokens)
-        if self.match:
-            x = torch.cat([x, shared.unsqueeze(2).to(x.dtype)], dim=-1)
-        return self.dropout(self.context(x, real)[0])
-
-    def _scores(
-        self,
-        flow: Float[Tensor, "B K F"],
-        states: Float[Tensor, "B K D"],
-        real: Bool[Tensor, "B K"],
-        word: nn.Linear,
-        none: nn.Linear,
-    ) -> Float[Tensor, "B K1"]:
-        words = word(torch.cat([flow, self.dropout(states)], dim=-1)).squeeze(2)
-        return self.masked(torch.cat([none(masked_mean(states, real)), words], dim=1), real)
+        return torch.zeros_like(context) if masked_heads(self) else context

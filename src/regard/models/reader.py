@@ -7,7 +7,7 @@ over the tokens t = 1 … K of a window of the document and t = 0, *no answer he
 the pointers range over the document only, an answer can never lie in the question.
 
 `PairReader` is Devlin et al.'s: s and e are linear in what an encoder makes of [CLS] question [SEP] document [SEP].
-`RecurrentReader` is that of `models/attention_flow.py`.
+`RecurrentReader` is that of `models/recurrent_reader.py`.
 """
 
 from abc import ABC, abstractmethod

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class Output(ABC, Generic[R, I, M]):
         self.recipe, self.input = recipe, input
 
     # -------------------------------------------------------------------------------------------------------- targets
-    def with_recipe(self, recipe: R, input: I) -> Self:
+    def with_recipe(self, recipe: R, input: I) -> Any:
         """The same with what was prepared or restored, under a changed recipe."""
         changed = copy(self)
         changed.recipe, changed.input = recipe, input

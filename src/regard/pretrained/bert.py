@@ -103,7 +103,7 @@ def _reader(settings: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _windows(settings: dict[str, Any]) -> dict[str, int]:
-    """Room for questions and overlap in proportion, where a model reads less than the usual 384 tokens."""
+    """PreallocatedCache for questions and overlap in proportion, where a model reads less than the usual 384 tokens."""
     most = min(384, settings["max_positions"])
     return {"max_question": min(64, most // 6), "overlap": min(128, most // 3)}
 

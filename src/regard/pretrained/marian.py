@@ -44,7 +44,8 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     whole = [name for name in names if re.fullmatch(r">>.+<<", name)]
     models = {side: sentencepiece.read(_file(folder, f"{side}.spm")) for side in ("source", "target")}
     tokenizers = {
-        f"tokenizer.{side}.json": sentencepiece.tokenizer(model, names, whole) for side, model in models.items()
+        name: sentencepiece.tokenizer(models[side], names, whole)
+        for side, name in (("source", "tokenizer.json"), ("target", "tokenizer.target.json"))
     }
     longest = config.get("max_position_embeddings", 512)
     recipe = {

@@ -24,9 +24,9 @@ from regard.look.files import as_dict
 from regard.look.html import history_document
 from regard.serve import bodies
 from regard.serve.choosing import chosen
-from regard.serve.guard import Guard
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
+from regard.serve.middleware import RequestMiddleware
 from regard.serve.pages import description, page_files
 from regard.serve.questions import Question, Questions
 from regard.serve.refusals import RefusedError, add_handlers
@@ -169,7 +169,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
     _add_pages(app)
     add_handlers(app)
-    app.add_middleware(Guard, limits=limits, metrics=metrics, known={route.path for route in app.routes})  # type: ignore
+    app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, known={route.path for route in app.routes})  # type: ignore
     return app
 
 

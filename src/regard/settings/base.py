@@ -12,7 +12,7 @@ class Settings(BaseModel):
     it on every section and reports all mistakes together.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """(field, what is wrong with it) for impossible combinations. The field is relative to this section."""

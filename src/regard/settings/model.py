@@ -1,13 +1,23 @@
-"""The models a text-to-text recipe can ask for. Names of scores and positions are those of `catalog.py`."""
+"""The models a text-to-text recipe can ask for."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from regard.catalog import SCORES
+from regard.errors import nearest
 from regard.settings.base import Settings
 
-ScoreName = Literal["dot", "scaled_dot", "bilinear", "additive", "concat", "cosine"]
+
+def _known_score(name: str) -> str:
+    if name not in SCORES:
+        raise ValueError(f"not known{nearest(name, SCORES)}")
+    return name
+
+
+#: A name of `catalog.SCORES`.
+ScoreName = Annotated[str, AfterValidator(_known_score), WithJsonSchema({"enum": list(SCORES), "type": "string"})]
 PositionName = Literal["sinusoidal", "learned", "rotary", "alibi", "relative", "none"]
 
 #: Sizes of the Transformer. base and big: Vaswani et al. 2017 (arXiv:1706.03762), Table 3. tiny: the small model that

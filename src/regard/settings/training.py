@@ -39,7 +39,7 @@ FALLING = ("cosine", "linear")  # schedules that need to know the last step
 class TrainingSettings(Settings):
     """AdamW or Muon on batches of a token budget, with checkpoints that a stopped run goes on from exactly."""
 
-    seed: int = Field(1, ge=0, description="of initial weights, the order of batches and dropout")
+    seed: int = Field(1, ge=0, lt=2**63, description="of initial weights, the order of batches and dropout")
 
     # When it ends: whichever comes first
     max_steps: int | None = Field(None, ge=1, description="updates of the weights; null is no limit")
@@ -91,7 +91,7 @@ class TrainingSettings(Settings):
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
     precision: Literal["auto", "float32", "bf16"] = Field("auto", description="auto is bf16 on GPUs that have it")
     compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile; auto is on GPUs only")
-    threads: int = Field(0, ge=0, description="processor threads of one process; 0 leaves it to torch")
+    threads: int = Field(0, ge=0, le=4096, description="processor threads of one process; 0 leaves it to torch")
     shard: bool = Field(False, description="share weights and optimizer out over processes (FSDP), for large models")
 
     def problems(self) -> Iterator[tuple[str, str]]:

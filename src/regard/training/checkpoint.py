@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file, load_model, save_file
+from torch import Tensor, nn
 
 from regard.errors import RegardError
 
+ASIDE = ".old.part"
 RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
 Tensors = dict[str, Tensor]
 
@@ -46,6 +47,7 @@ class Checkpoints:
 
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._recover()
         self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
         place = self._place(step)
         part = place.with_name(place.name + ".part")
@@ -59,7 +61,7 @@ class Checkpoints:
             flush(file)
         flush(part)
         if place.exists():  # a damaged one, or the same step with another validation
-            place.rename(place.with_name(place.name + ".old.part"))
+            place.rename(place.with_name(place.name + ASIDE))
         part.rename(place)
         flush(self.folder)
         steps = self.steps()
@@ -68,6 +70,7 @@ class Checkpoints:
 
     def latest(self, say: Callable[[str], None]) -> int | None:
         """The step of the newest checkpoint that is whole; each damaged one is reported."""
+        self._recover()
         steps = self.steps()
         for step in reversed(steps):
             damage = self.damage(step)
@@ -108,6 +111,13 @@ class Checkpoints:
         except (OSError, ValueError, SafetensorError) as error:
             raise RegardError(f"the checkpoint {place} cannot be read: {error}") from error
 
+    def _recover(self) -> None:
+        """Put back what a save of the same step had put aside when it died, before its own was in place."""
+        for aside in self.folder.glob(f"*{ASIDE}"):
+            place = aside.with_name(aside.name.removesuffix(ASIDE))
+            if not place.exists():
+                aside.rename(place)
+
     def _place(self, step: int) -> Path:
         return self.folder / f"step-{step:08}"
 
@@ -124,6 +134,23 @@ def write_weights(weights: Tensors, file: Path) -> None:
     flush(part)
     part.rename(file)
     flush(file.parent)
+
+
+def read_weights(model: nn.Module, file: Path) -> None:
+    """Put the weights of a file into a model. It knows about weights that two layers share."""
+    try:
+        load_model(model, file)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise RegardError(f"{file} does not hold the weights of this model: {error}") from None
+    refuse_what_is_no_number(dict(model.named_parameters()), file)
+
+
+def refuse_what_is_no_number(weights: Tensors, file: Path) -> None:
+    """A model with one weight that is not a number answers nothing but nonsense."""
+    bad = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
+    if bad:
+        more = f" and {len(bad) - 1} more weights" if len(bad) > 1 else ""
+        raise RegardError(f"{file} is damaged: {bad[0]}{more} hold what is not a number (NaN or infinity)")
 
 
 def flush(path: Path) -> None:

@@ -307,8 +307,11 @@ class _Trainer:
         tensors = self.update.tensors()
         if self.parallel.main:
             self._tick()
+            assert self.metrics is not None
+            self.metrics.flush()
             about = {"config": self.config, "threads": torch.get_num_threads(), "processes": self.parallel.world}
             self.checkpoints.save(self.run.step, Checkpoint({**about, "run": asdict(self.run)}, tensors))
+        self.parallel.wait_for_main()
         self.saved = self._standing()
         self._tick()
 

@@ -6,6 +6,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ Record = dict[str, Any]
 
 
 def read_metrics(file: Path) -> list[Record]:
-    """All records of a run. A last line that was cut off by a crash is left out."""
+    """All records of a run. A last line that was cut off by a crash is left out.
+
+    Lines end at "\\n" only: what else `splitlines` takes for an end (U+2028, U+0085) may be in a sample.
+    """
     records: list[Record] = []
     if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
+        for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
             try:
                 records.append(json.loads(line))
             except ValueError:
@@ -49,7 +53,12 @@ class Metrics:
             if record.get("sample"):
                 self._board.add_text("sample", record["sample"], record["step"])
 
+    def flush(self) -> None:
+        """Wait until all lines are on the disk: no checkpoint is to know of a step whose lines could be lost."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
+        self.flush()
         self._file.close()
         if self._board is not None:
             self._board.close()

@@ -19,21 +19,36 @@ import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.training.protocols import InStages
 
-# Process 0 validates alone while the others wait for it; torch's ten minutes would cut a long validation short.
-PATIENCE = timedelta(hours=4)
+# How long processes wait for each other to join, and for gradients and small agreements. One that died is noticed at
+# once; this is for one that hangs.
+TOGETHER = timedelta(minutes=5)
+# How long they wait for what process 0 does alone: prepare data, validate, save.
+ALONE = timedelta(hours=4)
+
+
+DEVICES = {"cpu", "cuda", "mps", "xpu"}  # torch has others that compute nothing, as meta
 
 
 class Parallel:
     """This process among `world` of them. `Parallel()` is one alone."""
 
-    def __init__(self, rank: int = 0, world: int = 1, device: torch.device | None = None, shard: bool = False) -> None:
+    def __init__(
+        self,
+        rank: int = 0,
+        world: int = 1,
+        device: torch.device | None = None,
+        shard: bool = False,
+        patient: dist.ProcessGroup | None = None,
+    ) -> None:
         self.rank, self.world = rank, world
+        self.patient = patient  # the same processes, with time to wait for what process 0 does alone
         self.device = device or pick_device("auto")
         self.shard = shard and world > 1
         self._whole: nn.Module | None = None
@@ -137,21 +152,25 @@ class Parallel:
         return int(box)
 
     def share(self, value: Any) -> Any:
-        """Process 0's value, on all processes."""
+        """Process 0's value, on all processes. They wait as long as it takes to work it out."""
         if self.world == 1:
             return value
         box = [value]
-        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        dist.broadcast_object_list(box, src=0, group=self.patient, device=torch.device("cpu"))
         return box[0]
+
+    def wait_for_main(self) -> None:
+        """Until process 0 is here as well: before an exchange that has less patience than its work may take."""
+        self.share(None)
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
         """Process 0 runs the block before the others do: it builds a file, they find it there."""
         if not self.main:
-            self.share(None)
+            self.wait_for_main()
         yield
         if self.main:
-            self.share(None)
+            self.wait_for_main()
 
     # ------------------------------------------------------------------------------------------ random numbers
     def seed(self, seed: int, step: int) -> None:
@@ -174,7 +193,9 @@ def pick_device(name: str, local_rank: int = 0) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise CallError(f"training.device={name!r}: not a device; try auto, cpu, cuda or cuda:1") from None
+        device = None
+    if device is None or device.type not in DEVICES:
+        raise CallError(f"training.device={name!r}: not a device to train on; try auto, cpu, cuda or cuda:1")
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise CallError(f"training.device={name!r}: there is no CUDA GPU here; try auto or cpu")
@@ -191,9 +212,32 @@ def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
     if world == 1:
         yield Parallel(device=chosen)
         return
-    # CPU tensors carry the small agreements even where gradients travel by NCCL.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo", timeout=PATIENCE)
     try:
-        yield Parallel(rank, world, chosen, shard)
+        _join(rank, world, chosen)
+        patient = dist.new_group(backend="gloo", timeout=ALONE)
+        assert isinstance(patient, dist.ProcessGroup)  # a number stands for a group that this process is not in
+        yield Parallel(rank, world, chosen, shard, patient)
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _join(rank: int, world: int, device: torch.device) -> None:
+    """Meet the other processes.
+
+    torchrun keeps one store of addresses for all attempts (`--max-restarts`) and torch does not tell them apart, so
+    that processes started again would call those that are dead. Each attempt has its own part of the store here.
+    """
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    try:
+        store, _, _ = next(rendezvous("env://", rank, world, timeout=TOGETHER))
+        store.set_timeout(TOGETHER)
+        # CPU tensors carry the small agreements even where gradients travel by NCCL.
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        mine = dist.PrefixStore(f"attempt {attempt}", store)  # pyright: ignore[reportPrivateImportUsage] (documented)
+        dist.init_process_group(backend, store=mine, rank=rank, world_size=world, timeout=TOGETHER)
+    except RuntimeError as problem:  # of torch.distributed, all are
+        said = str(problem).splitlines()[0]
+        raise RegardError(
+            f"process {rank} of {world} waited {TOGETHER.total_seconds():.0f} s and did not meet the others: {said}"
+        ) from None

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from regard.settings.training import TrainingSettings
 from regard.training.average import Average
 from regard.training.checkpoint import Tensors
-from regard.training.guard import Guard
 from regard.training.optimizer import Optimizer
 from regard.training.parallel import Parallel
+from regard.training.spike_detector import SpikeDetector
 
 
 class Update:
@@ -46,7 +46,7 @@ class Update:
         self.half = settings.precision == "bf16" or (settings.precision == "auto" and _has_bf16(parallel.device))
         self.optimizer = Optimizer(model, settings, rate)
         self.average = Average(model, settings.average) if settings.average else None
-        self.guard = Guard(parallel.device)
+        self.spikes = SpikeDetector(parallel.device)
 
     def __call__(self, step: int, shares: Sequence[Any]) -> Float[Tensor, "4"]:
         """Take step `step` on this process's shares of batches: (sum of losses, count, gradient length, skipped).
@@ -66,7 +66,7 @@ class Update:
 
         divisor = count / parallel.world
         length = parallel.length([w.grad for w in self.optimizer.names if w.grad is not None]) / divisor
-        bad = self.guard.bad(step, torch.stack([total / count, length]))
+        bad = self.spikes.bad(step, torch.stack([total / count, length]))
         if clip:
             divisor = divisor * (length / clip).clamp(min=1)
         self.optimizer.step(step, divisor, bad)
@@ -96,7 +96,7 @@ class Update:
         tensors = {
             "weights": self.parallel.weights(self.model),
             "optimizer": {name: gather(value) for name, value in self.optimizer.tensors().items()},
-            "guard": self.guard.tensors(),
+            "spikes": self.spikes.tensors(),
         }
         if self.average is not None:
             tensors["average"] = {name: gather(value) for name, value in self.average.tensors().items()}
@@ -105,8 +105,8 @@ class Update:
     def restore(self, saved: dict[str, Tensors]) -> None:
         self.parallel.load(self.model, saved["weights"])
         self.optimizer.restore(saved["optimizer"], self.parallel.fill)
-        for name, value in self.guard.tensors().items():
-            self.parallel.fill(value, saved["guard"][name])
+        for name, value in self.spikes.tensors().items():
+            self.parallel.fill(value, saved["spikes"][name])
         if self.average is not None:
             for name, value in self.average.tensors().items():
                 self.parallel.fill(value, saved["average"][name])

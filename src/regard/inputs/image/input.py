@@ -151,6 +151,7 @@ class ImageInput(Input):
     def _picture_encoder(self, decoder: Any = None, *, pretrained: bool) -> PictureEncoder:
         """For a decoder, regions are brought to its width and told where they are; blocks may look at all of them."""
         s = self.settings
+        body = build_body(s, self.data, pretrained=pretrained)  # before the blocks: first weights are drawn in order
         how: dict[str, Any] = {}
         if isinstance(decoder, RecurrentSettings | TransformerSettings):
             recurrent = isinstance(decoder, RecurrentSettings)
@@ -161,7 +162,7 @@ class ImageInput(Input):
                 "dropout": decoder.dropout,
             }
         return PictureEncoder(
-            build_body(s, self.data, pretrained=pretrained), colors=colors(s, self.data, self._train),
+            body, colors=colors(s, self.data, self._train),
             frozen=isinstance(s, EfficientNetSettings) and s.frozen, **how,
         )  # fmt: skip
 

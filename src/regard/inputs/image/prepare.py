@@ -1,12 +1,11 @@
 """From settings to stores of pictures, one for each split; decoded once, as long as nothing changes."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from regard.corpora.pictures import PREFIX
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.pairs import Bad, Columns
 from regard.data.settings import Column, FileFormat
 from regard.data.tables import Role
@@ -80,11 +79,7 @@ def store_of(
         write_pictures(folder, source.read(), form, name=str(source), workers=workers)
 
     key = [VERSION, source.key(), [form.height, form.width, form.channels, form.fit, form.max_pixels]]
-    try:
-        return PictureStore(built_once(cache, f"pictures-{source.role}", key, build))
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, f"pictures-{source.role}", key), ignore_errors=True)
-        return PictureStore(built_once(cache, f"pictures-{source.role}", key, build))
+    return PictureStore(built_once(cache, f"pictures-{source.role}", key, build))
 
 
 def picture_columns(image: Column | None, text: Column | None, header: bool | None, side: str) -> Columns:

@@ -1,13 +1,12 @@
 """From settings to token ids of questions: count, learn the vocabulary, tokenize; each step once (`data/cache.py`)."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.pairs import Bad
 from regard.data.read_report import Tally
 from regard.data.tables import Role
@@ -94,11 +93,7 @@ def _store(
         write_questions(folder, split.read(), tokenizer, name=str(split), max_question=settings.max_question)
 
     key = [VERSION, split.inputs(), tokenizer.to_json(), settings.max_question]
-    try:
-        return QuestionStore(built_once(cache, role, key, build))
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, role, key))
-        return QuestionStore(built_once(cache, role, key, build))
+    return QuestionStore(built_once(cache, role, key, build))
 
 
 def _refuse_if_useless(

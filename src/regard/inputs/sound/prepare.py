@@ -1,11 +1,10 @@
 """From recordings to what training reads: the vocabulary of their texts, and a store of their sound; each step once."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.tables import Role
 from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
@@ -92,8 +91,4 @@ def _store(
         )  # fmt: skip
 
     key = [VERSION, split.inputs(), tokenizer.to_json(), settings.sound.rate, str(limits)]
-    try:
-        return SpeechStore(built_once(cache, role, key, build), settings.sound)
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, role, key))
-        return SpeechStore(built_once(cache, role, key, build), settings.sound)
+    return SpeechStore(built_once(cache, role, key, build), settings.sound)

@@ -20,7 +20,7 @@ from regard.inputs.text.body_settings import PretrainedReaderSettings, Recurrent
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
 from regard.inputs.text.pair_check import check
-from regard.inputs.text.pair_prepare import Learned, prepare
+from regard.inputs.text.pair_prepare import prepare
 from regard.inputs.text.pair_store import PairStore
 from regard.inputs.text.splits import Split, pair_source
 from regard.layers.embedding import Embedding
@@ -54,12 +54,18 @@ class TextInput(Input):
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
         self._begin_with_pretrained()
-        prepared = prepare(self.data, cache, Learned(self._tokenizer, self.learn, targets), strict=strict)
-        self._tokenizer = prepared.source
+        prepared = prepare(self.data, cache, self, targets, strict=strict)
         return {role: self.examples(store, prepared.splits[role]) for role, store in prepared.stores.items()}
 
     def examples(self, store: PairStore, split: Split) -> PairExamples:
         return PairExamples(store, split, self.frame, self.example)
+
+    @property
+    def known(self) -> Tokenizer | None:
+        return self._tokenizer
+
+    def keep(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
 
     def learn(self, sources: Iterable[str], targets: Iterable[str]) -> Tokenizer:
         """The vocabulary of inputs; with `joint`, that of inputs and outputs."""
@@ -183,7 +189,7 @@ class TextInput(Input):
 
     @property
     def shared_vocabulary(self) -> Tokenizer | None:
-        return self.tokenizer if self._joint else None
+        return self._tokenizer if self._joint else None
 
     @property
     def frame(self) -> Frame:

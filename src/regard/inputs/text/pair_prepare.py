@@ -5,14 +5,13 @@ the settings that matter to it, and the steps before it.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
 from regard.data.read_report import Tally
@@ -34,18 +33,23 @@ class PreparedPairs:
     stores: dict[Role, PairStore]
 
 
-class Learned(NamedTuple):
-    """What is known before the data is read, or how it is learned from it: the input's vocabulary and the output's."""
+@runtime_checkable
+class Sources(Protocol):
+    """The vocabulary of inputs: known before the data is read, or learned from it."""
 
-    tokenizer: Tokenizer | None
-    learn: Callable[[Iterable[str], Iterable[str]], Tokenizer]
-    targets: Targets
+    @property
+    def known(self) -> Tokenizer | None: ...
+
+    def learn(self, sources: Iterable[str], targets: Iterable[str]) -> Tokenizer: ...
+
+    def keep(self, tokenizer: Tokenizer) -> None: ...
 
 
 def prepare(
     settings: Any,
     cache: Path,
-    learned: Learned,
+    sources: Sources,
+    targets: Targets,
     *,
     strict: bool = True,
     tell: Callable[[str], None] = lambda message: None,
@@ -61,7 +65,7 @@ def prepare(
     if strict or not count.pairs:
         count.refuse_if(f"data.train={settings.train}", settings.max_bad)
     splits = find_splits(settings, count.pairs)
-    source, target = _vocabularies(cache, settings, splits["train"], count.pairs, learned, tell)
+    source, target = _vocabularies(cache, settings, splits["train"], count.pairs, sources, targets, tell)
     stores: dict[Role, PairStore] = {}
     for role, split in splits.items():
         stores[role] = store_split(cache, settings, role, split, source, target, tell)
@@ -84,7 +88,13 @@ def count_pairs(cache: Path, train: PairSource, tell: Callable[[str], None]) -> 
 
 
 def _vocabularies(
-    cache: Path, settings: Any, train: Split, pairs: int, learned: Learned, tell: Callable[[str], None]
+    cache: Path,
+    settings: Any,
+    train: Split,
+    pairs: int,
+    sources: Sources,
+    targets: Targets,
+    tell: Callable[[str], None],
 ) -> tuple[Tokenizer, Vocabulary]:
     """Learned from training pairs only, and from an even choice of them if there are very many."""
     how = settings.tokenizer
@@ -97,21 +107,22 @@ def _vocabularies(
 
     def learn_source(folder: Path) -> None:
         tell(f"learning the vocabulary of {train}")
-        learned.learn(texts("source", every), texts("target", every)).save(folder / "vocabulary.json")
+        sources.learn(texts("source", every), texts("target", every)).save(folder / "vocabulary.json")
 
     def learn_target(folder: Path) -> None:
         tell(f"learning the targets of {train}")
-        found = learned.targets.learn(texts("target", 1 if learned.targets.learns_from_all else every))
+        found = targets.learn(texts("target", 1 if targets.learns_from_all else every))
         (folder / "vocabulary.json").write_text(found.to_json(), encoding="utf-8")
 
-    source = learned.tokenizer
+    source = sources.known
     if source is None:
         source = Tokenizer.load(built_once(cache, "vocabulary", depends_on, learn_source) / "vocabulary.json")
-    key = learned.targets.key
+    sources.keep(source)  # targets may be written by the same one
+    key = targets.key
     if key is None:
-        return source, learned.targets.learn(())
+        return source, targets.learn(())
     folder = built_once(cache, "targets", [*depends_on, key], learn_target)
-    return source, learned.targets.load((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    return source, targets.load((folder / "vocabulary.json").read_text(encoding="utf-8"))
 
 
 @runtime_checkable
@@ -154,11 +165,7 @@ def store_split(
     vocabularies = [source.to_json(), target.to_json()]
     limits = [settings.max_length, settings.overlong]
     key = [VERSION, split.pairs.depends_on(), split.part, split.share, vocabularies, limits]
-    try:
-        return PairStore(built_once(cache, role, key, build))
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, role, key))
-        return PairStore(built_once(cache, role, key, build))
+    return PairStore(built_once(cache, role, key, build))
 
 
 def refuse_if_useless(store: PairStore, role: Role, split: Split, settings: Limits, strict: bool) -> None:

@@ -93,7 +93,7 @@ class EfficientNetClassifierSettings(EfficientNetSettings, HeadSettings):
 class AnswerSettings(Settings):
     """How a trained classifier is asked."""
 
-    n_best: int = Field(1, ge=1, description="labels given back for each input, the most probable first")
+    n_best: int = Field(1, ge=1, le=1000, description="labels given back for each input, the most probable first")
     threshold: float = Field(0.5, gt=0, lt=1, description="probability from which a label is given (several labels)")
     batch_tokens: int = Field(4096, ge=1, description="tokens of inputs classified together")
 

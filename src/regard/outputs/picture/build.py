@@ -1,6 +1,6 @@
 """The model of a drawing recipe."""
 
-from regard.attention.positions import LearnedTextAndGrid
+from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.inputs.image.pictures import colors
 from regard.inputs.image.store import PictureStore
 from regard.models.drawer import Drawer

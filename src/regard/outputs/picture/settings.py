@@ -52,8 +52,10 @@ class DrawingSettings(Settings):
     top_k: int = Field(0, ge=0, description="draw from the k most probable codes only; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest codes that hold this much probability")
     seed: int = Field(0, ge=0, description="of the draws; the same seed draws the same pictures")
-    candidates: int = Field(1, ge=1, description="pictures drawn for each sentence, of which the best are given")
-    n_best: int = Field(1, ge=1, description="pictures given for each sentence")
+    candidates: int = Field(
+        1, ge=1, le=1000, description="pictures drawn for each sentence, of which the best are given"
+    )
+    n_best: int = Field(1, ge=1, le=1000, description="pictures given for each sentence")
     rerank: str | None = Field(
         None, description="a run of the job match that says which candidates are best; null is the model itself"
     )

@@ -4,13 +4,11 @@ from functools import partial
 
 from torch import Tensor
 
-from regard.attention.score import Score
-from regard.attention.trilinear import Trilinear
 from regard.data.tokens import Tokenizer
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
-from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.settings import RecurrentReaderSettings
 from regard.parts import build_encoder, build_score
 from regard.settings.encoder import EncoderSettings
@@ -29,9 +27,9 @@ def build_reader(
         s = settings
         embedding = Embedding(tokenizer.size, s.embedding, dropout=s.dropout, pad=pad)
         return RecurrentReader(
-            embedding, s.width, score=partial(_score, s), to_document=s.to_document, cell=s.cell, depth=s.layers,
-            reading_depth=s.reading_layers, match=s.match, dropout=s.dropout,
-            pad=pad,
+            embedding, s.width, score=partial(build_score, s.score, s.width, s.width, s.width),
+            to_document=s.to_document, cell=s.cell, depth=s.layers, reading_depth=s.reading_layers,
+            match=s.match, dropout=s.dropout, pad=pad,
         )  # fmt: skip
     if specials.start is None or specials.end is None:
         raise CallError("this vocabulary has no tokens that begin and end a text, which a pair of texts needs")
@@ -46,7 +44,3 @@ def build_reader(
         encoder, settings.width, cls=specials.start, sep=specials.end, pad=pad, types=settings.token_types > 1,
         dropout=settings.dropout,
     )  # fmt: skip
-
-
-def _score(s: RecurrentReaderSettings) -> Score:
-    return Trilinear(s.width) if s.score == "trilinear" else build_score(s.score, s.width, s.width, s.width)

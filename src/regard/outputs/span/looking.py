@@ -29,8 +29,8 @@ from regard.look.methods import METHODS
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.rollout import rollout
 from regard.look.of_model import evaluating
-from regard.models.attention_flow import RecurrentReader
 from regard.models.reader import PairReader, Reader
+from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.reading import Ask, Texts
 
 KNOWN = tuple(method for method in METHODS if method != "norm")

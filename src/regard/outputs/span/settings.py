@@ -83,9 +83,7 @@ class RecurrentReaderSettings(Settings):
     embedding: int = Field(128, ge=1, description="width of the word vectors")
     layers: int = Field(1, ge=1, description="depth below attention")
     reading_layers: int = Field(2, ge=1, description="depth above attention")
-    score: ScoreName | Literal["trilinear"] = Field(
-        "trilinear", description="how a word of the document is held against one of the question"
-    )
+    score: ScoreName = Field("trilinear", description="how a word of the document is held against one of the question")
     to_document: Literal["most", "each"] = Field(
         "most",
         description="most: one look, at document words most alike to any question word (BiDAF); "
@@ -116,7 +114,7 @@ class PretrainedReaderSettings(PretrainedSettings):
 class AnswerDecodingSettings(Settings):
     """How answers are chosen."""
 
-    n_best: int = Field(1, ge=1, description="answers given back for each question, best first")
+    n_best: int = Field(1, ge=1, le=1000, description="answers given back for each question, best first")
     max_length: int = Field(30, ge=1, description="most tokens of an answer")
     threshold: float = Field(
         0.0, description="log-odds by which 'no answer' must beat the best span; only with data.no_answer"

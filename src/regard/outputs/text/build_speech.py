@@ -1,6 +1,7 @@
 """The settings of a speech recognizer into modules."""
 
-from regard.encoders.audio import ConvolutionEncoder, PyramidEncoder
+from regard.encoders.audio_convolution import ConvolutionEncoder
+from regard.encoders.audio_pyramid import PyramidEncoder
 from regard.models.ctc import SpeechToText
 from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings
 from regard.parts import (

@@ -141,7 +141,7 @@ class GenerationSettings(Settings):
     repetition_penalty: float = Field(1.0, ge=1, description="above 1 makes tokens that were there less probable")
     seed: int = Field(0, ge=0, description="of the draws; the same seed writes the same text")
     stop: list[str] = Field([], description="texts that end the output; they are not part of it")
-    n_best: int = Field(1, ge=1, description="continuations to draw for each prompt")
+    n_best: int = Field(1, ge=1, le=1000, description="continuations to draw for each prompt")
     begin: bool | None = Field(
         None, description="put the begin token before a prompt; null is: if documents are lines or paragraphs"
     )

@@ -26,8 +26,8 @@ from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.look.axis import Axis, Token
 from regard.look.case import Case, Parts
+from regard.models.captioner import Captioner
 from regard.models.seq2seq import Seq2Seq
-from regard.models.vision import Captioner
 from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told, device_of
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
 from regard.outputs.text.attended import GROUP, Attended, attended

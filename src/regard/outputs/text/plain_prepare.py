@@ -5,7 +5,6 @@ a place in the middle of one long text (nanoGPT's split), or the end of a docume
 """
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.corpora import PREFIX
-from regard.data.cache import built_once, cached_folder
+from regard.data.cache import built_once
 from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version, read_corpus
 from regard.data.tokens import Tokenizer
@@ -125,11 +124,7 @@ def store_text(cache: Path, part: TextPart, tokenizer: Tokenizer) -> TextStore:
     def build(folder: Path) -> None:
         write_text(folder, part.read(), tokenizer, name=str(part))
 
-    try:
-        return TextStore(built_once(cache, part.role, key, build))
-    except RegardError:  # somebody cut it short; build it again
-        shutil.rmtree(cached_folder(cache, part.role, key), ignore_errors=True)
-        return TextStore(built_once(cache, part.role, key, build))
+    return TextStore(built_once(cache, part.role, key, build))
 
 
 def refuse_if_useless(store: TextStore, part: TextPart, max_bad: float) -> None:

@@ -10,8 +10,8 @@ from regard.settings.base import Settings
 class DecodingSettings(Settings):
     """Beam search by default; beam=1 is greedy; sample=true draws at random."""
 
-    beam: int = Field(5, ge=1, description="hypotheses kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, description="hypotheses given back for each input, at most beam")
+    beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
+    n_best: int = Field(1, ge=1, le=1000, description="hypotheses given back for each input, at most beam")
     length_penalty: float = Field(
         1.0, ge=0, description="scores are divided by length ** this; 0 prefers short outputs"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from regard.metrics.by_length import bleu_by_length
-from regard.metrics.errors import sequence_error_rate, token_error_rate
+from regard.metrics.error_rates import sequence_error_rate, token_error_rate
 from regard.metrics.text import bleu, chrf, exact_match, ter
 from regard.outputs.result import Scores
 

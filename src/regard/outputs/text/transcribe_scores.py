@@ -9,7 +9,7 @@ import numpy as np
 from regard.data.tokens import Tokenizer
 from regard.inputs.sound.batches import Utterances
 from regard.inputs.sound.store import Utterance, character_spans
-from regard.metrics.errors import edit_distance
+from regard.metrics.error_rates import edit_distance
 from regard.metrics.speech import error_rates, median_times, timing
 from regard.models.ctc import SpeechToText
 from regard.old_job import Scores

@@ -16,7 +16,7 @@ from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem
 from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
-from regard.metrics.reading import alignment_report, argmax_links, merge_subwords, two_way_links
+from regard.metrics.alignment_links import alignment_report, argmax_links, merge_subwords, two_way_links
 from regard.metrics.text import bleu
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Prediction, Scores

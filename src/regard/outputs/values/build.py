@@ -2,17 +2,14 @@
 
 from collections.abc import Callable
 
-from regard.decoders.recurrent import Context, RecurrentReader
+from regard.decoders.recurrent import RecurrentReader
+from regard.decoders.recurrent_parts import Context
+from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
 from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder
 from regard.inputs.series.windows import Layout
 from regard.layers.transformer import Block
-from regard.models.forecaster import (
-    EncoderDecoderForecaster,
-    Forecaster,
-    PatchForecaster,
-    RecurrentSeriesDecoder,
-    TransformerSeriesDecoder,
-)
+from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
+from regard.models.patch_forecaster import PatchForecaster
 from regard.outputs.values.settings import (
     ModelSettings,
     PatchForecasterSettings,

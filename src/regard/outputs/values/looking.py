@@ -11,7 +11,8 @@ from regard.inputs.series.windows import Layout, SeriesBatch
 from regard.look import Attention, AttentionRecord, Axis
 from regard.look.axis import axis
 from regard.look.records import Kind
-from regard.models.forecaster import Forecaster, PatchForecaster
+from regard.models.forecaster import Forecaster
+from regard.models.patch_forecaster import PatchForecaster
 from regard.outputs.values.scoring import is_cross
 
 

@@ -73,7 +73,7 @@ class MatchAskSettings(Settings):
     templates: list[str] = Field(
         [LABEL], min_length=1, description="sentences that labels are put into; the mean of their vectors is used"
     )
-    n_best: int = Field(1, ge=1, description="labels given back for each picture, the most probable first")
+    n_best: int = Field(1, ge=1, le=1000, description="labels given back for each picture, the most probable first")
     batch_tokens: int = Field(8192, ge=1, description="tokens, or regions of pictures, that are encoded together")
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,9 @@
 """Reading word alignments off attention weights: T target words × S source words, rows that look, columns looked at.
 
-    argmax     each target word is linked to the source word it looks at most      A = {(argmax_i a_ti, t)}
-    threshold  every weight of at least θ is a link                                A = {(i, t) : a_ti ≥ θ}
-    two-way    argmax, and each source word still alone is linked to the target word that looks at it most
+    argmax   each target word is linked to the source word it looks at most      A = {(argmax_i a_ti, t)}
+    two-way  argmax, and each source word still alone is linked to the target word that looks at it most
 
-Argmax cannot find that one target word stands for two source words ("we are", "estamos"); the other two can. A decoder
+Argmax cannot find that one target word stands for two source words ("we are", "estamos"); two-way can. A decoder
 often looks at a word's source one step late, when the word is its input: the shifted reading takes the weights of step
 t + 1 for word t (Chen et al. 2020, arXiv 2004.14837).
 """
@@ -27,11 +26,6 @@ def argmax_links(weights: Weights) -> set[Link]:
     if not weights.size:
         return set()
     return {(int(source), target) for target, source in enumerate(weights.argmax(axis=1))}
-
-
-def threshold_links(weights: Weights, at_least: float) -> set[Link]:
-    """Every source word with enough weight: none, one or several."""
-    return {(int(source), int(target)) for target, source in np.argwhere(weights >= at_least)}
 
 
 def two_way_links(weights: Weights) -> set[Link]:
@@ -113,11 +107,6 @@ def alignment_report(
     rows.append(ReportRow("baseline", "diagonal", alignment_score([_diagonal(t) for t in everything], gold)))
     rows.append(row("baseline", "shuffled", [random.permutation(table, axis=0) for table in everything]))
     return rows
-
-
-def best_row(report: Sequence[ReportRow]) -> ReportRow:
-    """The layer and head with the least alignment error, baselines left aside."""
-    return min((row for row in report if row.layer != "baseline"), key=lambda row: row.score.aer)
 
 
 def _uniform(tables: Sequence[np.ndarray], gold: Sequence[Gold]) -> AlignmentScore:

@@ -5,21 +5,18 @@
 Of several references the nearest counts (the first of equals), as in work on the CMU dictionary.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+
+from rapidfuzz.distance import Levenshtein
 
 from regard.errors import CallError
 
-Tokens = Sequence[Hashable]
+Tokens = Sequence[str]  # words, phonemes, or the characters of a str
 
 
 def edit_distance(left: Tokens, right: Tokens) -> int:
-    """The least number of insertions, deletions and substitutions (Levenshtein 1966), in one row of memory."""
-    row = list(range(len(right) + 1))
-    for i, a in enumerate(left, 1):
-        diagonal, row[0] = row[0], i
-        for j, b in enumerate(right, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
-    return row[-1]
+    """The least number of insertions, deletions and substitutions (Levenshtein 1966)."""
+    return Levenshtein.distance(left, right)
 
 
 def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:

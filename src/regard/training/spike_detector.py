@@ -17,7 +17,7 @@ ABOVE_MEDIAN = (10.0, 100.0)  # of the loss, of the gradient
 ABOVE_START, WINDOW = 4.0, 64
 
 
-class Guard:
+class SpikeDetector:
     def __init__(self, device: torch.device) -> None:
         self.recent = torch.full((WINDOW, 2), torch.nan, device=device)
         self.above = torch.tensor(ABOVE_MEDIAN, device=device)
@@ -34,4 +34,4 @@ class Guard:
         return bad.float()
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"guard.recent": self.recent, "guard.start": self.start}
+        return {"spikes.recent": self.recent, "spikes.start": self.start}

@@ -1,4 +1,4 @@
-"""A silent head adds nothing, in every way through the model; the same by name, from Python and the command line."""
+"""A masked head adds nothing, in every way through the model; the same by name, from Python and the command line."""
 
 import copy
 import threading
@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 import regard
-from regard.attention import Attention, MultiHead, ScaledDot, Silence, Trace
+from regard.attention import Attention, HeadMask, MultiHead, ScaledDot, Trace
 from regard.cli import cli
 from regard.errors import CallError
 from test_translate import recipe
@@ -26,13 +26,13 @@ def without_columns(layer: MultiHead, heads: list[int]) -> None:
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
-def test_a_silent_head_is_a_head_without_output_matrix(kv_heads):
+def test_a_masked_head_is_a_head_without_output_matrix(kv_heads):
     torch.manual_seed(0)
     layer = MultiHead(20, 4, kv_heads=kv_heads).eval()
     x = torch.randn(3, 7, 20)
     cut = copy.deepcopy(layer)
     without_columns(cut, [1, 3])
-    with torch.no_grad(), Silence({layer: [3, 1]}):
+    with torch.no_grad(), HeadMask({layer: [3, 1]}):
         fused = layer(x, causal=True)
         with Trace(layer) as seen:
             open_ = layer(x, causal=True)
@@ -51,7 +51,7 @@ def test_one_head_without_output_matrix():
     torch.manual_seed(0)
     layer = Attention(ScaledDot(), 5, 5, 3, 2)
     x = torch.randn(2, 4, 5)
-    with Silence({layer: [0]}):
+    with HeadMask({layer: [0]}):
         assert layer(x, x).abs().max() == 0
     assert layer(x, x).abs().max() > 0
 
@@ -60,11 +60,11 @@ def test_other_threads_hear_all_heads():
     layer = MultiHead(6, 2)
     x = torch.randn(1, 3, 6)
     expected, heard = layer(x), []
-    with Silence({layer: [0]}):
+    with HeadMask({layer: [0]}):
         thread = threading.Thread(target=lambda: heard.append(layer(x)))
         thread.start()
         thread.join()
-        with Silence({layer: [1]}):  # both: nothing is left but the bias
+        with HeadMask({layer: [1]}):  # both: nothing is left but the bias
             torch.testing.assert_close(layer(x), layer.out.bias.expand(1, 3, 6))
     torch.testing.assert_close(heard[0], expected)
 
@@ -82,7 +82,7 @@ def test_gradients_by_weights_are_public():
     with pytest.raises(RuntimeError, match="gradients=True"):
         blind.gradients(total)
     with pytest.raises(ValueError, match="head 2 is not one of 0 to 1"):
-        Silence({layer: [2]})
+        HeadMask({layer: [2]})
 
 
 # --------------------------------------------------------------------------------------------------------- whole models
@@ -103,7 +103,7 @@ def test_decoding_without_a_head_is_that_of_a_model_without_it(run, beam):
         ]  # fmt: skip
         for layer, head in quiet:
             without_columns(layer, [head])
-        other = regard.api.Run(run.folder, run.recipe, run.job, cut)
+        other = regard.api.Run(run.folder, run.recipe, run.job.bound(cut))
         texts = [TEXT, "blue dog three", "two"]
         found, expected = run.predict(texts, beam=beam, without=names), other.predict(texts, beam=beam)
         assert [one.text for one in found] == [one.text for one in expected]

@@ -1,15 +1,15 @@
 """Heads that say nothing, from outside: what would the model do without them?
 
-    y = [ξ_1 head_1; …; ξ_H head_H] W_o,      ξ_h = 0 for a silent head, 1 for the others
+    y = [ξ_1 head_1; …; ξ_H head_H] W_o,      ξ_h = 0 for a masked head, 1 for the others
 
 Michel et al. 2019, section 2.2, arXiv:1905.10650.
 
-    with Silence({model.decoder.layers[2].cross: [3]}):
+    with HeadMask({model.decoder.layers[2].cross: [3]}):
         model(batch)
 
-A head is silent wherever its attention runs: fused or in the open, all steps at once or one by one, since what is
-changed is what goes into W_o. An attention that has one head and no W_o asks `silent` itself, and its context is then
-zero. Only the `with`'s own thread (or async job) hears the difference. A trace shows a silent head's weights as zero.
+A head is masked wherever its attention runs: fused or in the open, all steps at once or one by one, since what is
+changed is what goes into W_o. An attention that has one head and no W_o asks `masked_heads` itself, and its context is
+then zero. Only the `with`'s own thread (or async task) is changed. A trace shows a masked head's weights as zero.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-_active: ContextVar[tuple["Silence", ...]] = ContextVar("regard_silence", default=())
+_active: ContextVar[tuple["HeadMask", ...]] = ContextVar("regard_head_mask", default=())
 
 
 @runtime_checkable
@@ -32,19 +32,19 @@ class ManyHeads(Protocol):
     out: nn.Module
 
 
-class Silence:
+class HeadMask:
     def __init__(self, heads: Mapping[nn.Module, Sequence[int]]) -> None:
-        """The heads of each attention that are to be silent, from 0."""
+        """The heads of each attention that are to be masked, from 0."""
         for module, numbers in heads.items():
             most = module.heads if isinstance(module, ManyHeads) else 1
             for number in numbers:
                 if not 0 <= number < most:
                     raise ValueError(f"head {number} is not one of 0 to {most - 1}")
         self.heads = {module: sorted(set(numbers)) for module, numbers in heads.items() if numbers}
-        self._token: Token[tuple[Silence, ...]] | None = None
+        self._token: Token[tuple[HeadMask, ...]] | None = None
         self._hooks: list[RemovableHandle] = []
 
-    def __enter__(self) -> "Silence":
+    def __enter__(self) -> "HeadMask":
         self._token = _active.set((*_active.get(), self))
         for module, numbers in self.heads.items():
             if isinstance(module, ManyHeads):
@@ -65,14 +65,14 @@ class Silence:
         return _without(parts, -2, numbers).flatten(-2)
 
 
-def silent(module: nn.Module) -> list[int]:
-    """The heads of an attention that are silent at this moment."""
-    return sorted({number for silence in _active.get() for number in silence.heads.get(module, ())})
+def masked_heads(module: nn.Module) -> list[int]:
+    """The heads of an attention that are masked at this moment."""
+    return sorted({number for mask in _active.get() for number in mask.heads.get(module, ())})
 
 
 def shown_weights(module: nn.Module, weights: Tensor) -> Tensor:
-    """Weights as a picture should have them: those of silent heads are zero, for nothing came of them."""
-    numbers = silent(module)
+    """Weights as a picture should have them: those of masked heads are zero, for nothing came of them."""
+    numbers = masked_heads(module)
     if not numbers:
         return weights
     return _without(weights, -3, numbers) if isinstance(module, ManyHeads) else torch.zeros_like(weights)

@@ -40,7 +40,7 @@ HEADERS = [
 ]
 
 
-class Guard:
+class RequestMiddleware:
     """`known`: the paths that metrics tell apart."""
 
     def __init__(self, app: Any, limits: Limits, metrics: Metrics, known: Collection[str]) -> None:

@@ -1,0 +1,89 @@
+"""How `streaming` cuts its work: blocks of rows and queries, spans of keys, and a tile of tanh values for each.
+
+Forward and backward walk through the same blocks, with the same masks and the same dropout, which is drawn anew from
+its seed.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Numbers in a tile of tanh values. On a CPU: four megabytes of float32, shared out among the caches of the cores.
+# Smaller tiles are no faster on one thread, and make several threads wait for each other more often. Elsewhere: enough
+# work for one launch of a kernel.
+TILE_ON_CPU, TILE_ELSEWHERE = 2**20, 2**25
+
+
+class Block(NamedTuple):
+    """Some rows of the batch and some of their queries."""
+
+    rows: slice
+    queries: slice
+
+    def of(self, table: Tensor) -> Tensor:
+        """The part of a table B×Q×K that belongs to the block; B and Q may be 1."""
+        rows = self.rows if table.shape[0] > 1 else slice(None)
+        queries = self.queries if table.shape[1] > 1 else slice(None)
+        return table[rows, queries]
+
+
+class Plan:
+    """How the work is cut: forward and backward walk through the same blocks, with the same masks and dropout."""
+
+    def __init__(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, dropout: float, seed: int):
+        (self.B, self.Q, D), self.K = query.shape, key.shape[1]
+        pairs = max(1, (TILE_ON_CPU if query.device.type == "cpu" else TILE_ELSEWHERE) // D)
+        self.keys = max(1, min(self.K, math.isqrt(2 * pairs)))
+        self.queries = max(1, min(self.Q, pairs // self.keys))
+        self.rows = max(1, min(self.B, pairs // (self.keys * self.queries)))
+        self.tile = query.new_empty(self.rows * self.queries * self.keys * D)
+        self.mask, self.causal, self.dropout = mask, causal, dropout
+        self.generator = torch.Generator(query.device).manual_seed(seed) if dropout else None
+
+    def blocks(self) -> Iterator[Block]:
+        for row in range(0, self.B, self.rows):
+            for query in range(0, self.Q, self.queries):
+                yield Block(slice(row, row + self.rows), slice(query, query + self.queries))
+
+    def spans(self) -> Iterator[slice]:
+        for key in range(0, self.K, self.keys):
+            yield slice(key, key + self.keys)
+
+    def tanh(self, query: Tensor, key: Tensor) -> Tensor:
+        """tanh(q_i + k_j) for a block of queries and a span of keys, always in the same piece of memory."""
+        shape = (query.shape[0], query.shape[1], key.shape[1], key.shape[2])
+        tile = self.tile[: query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2]].view(shape)
+        return torch.add(query.unsqueeze(2), key.unsqueeze(1), out=tile).tanh_()
+
+    def scores(self, tanh: Tensor, weight: Tensor, bias: Tensor | None, block: Block, span: slice) -> Tensor:
+        """wᵀ tanh(q + k) + bias for one tile, −∞ where the queries may not attend."""
+        scores = tanh @ weight
+        if bias is not None:
+            scores += block.of(bias)[..., span]
+        if self.mask is not None:
+            scores.masked_fill_(~block.of(self.mask)[..., span], -torch.inf)
+        if self.causal:
+            last = torch.arange(self.Q, device=scores.device)[block.queries] + (self.K - self.Q)
+            scores.masked_fill_(torch.arange(self.K, device=scores.device)[span] > last.unsqueeze(-1), -torch.inf)
+        return scores
+
+    def drop(self, weights: Tensor) -> Tensor:
+        """Dropout for a block of weights: times 0 or 1/(1 − p), the same factors each time the plan is walked."""
+        if not self.dropout:
+            return weights
+        keep = 1 - self.dropout
+        return torch.empty_like(weights).bernoulli_(keep, generator=self.generator).div_(keep).mul_(weights)
+
+
+def flat(x: Tensor, lead: torch.Size) -> Tensor:
+    """All leading dimensions, broadcast to `lead`, as one."""
+    return x.expand(*lead, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
+
+
+def flat_table(x: Tensor, lead: torch.Size, K: int) -> Tensor:
+    """The same for a mask or a bias, which stays one for all rows of the batch if it is one."""
+    x = x.expand(*x.shape[:-2], x.shape[-2], K)
+    return flat(x, lead) if x.shape[:-2].numel() > 1 else x.reshape(1, *x.shape[-2:])

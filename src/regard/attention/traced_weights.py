@@ -1,0 +1,73 @@
+"""What a trace has seen: the weights of every attention that ran, by its name."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.role import Role
+
+
+class Values(NamedTuple):
+    """`value` B H K Dv (or B K Dv for one head), and `out` H Dv D, None where values go on as they are."""
+
+    value: Tensor
+    out: Tensor | None
+
+
+class TracedWeights:
+    def __init__(self, values: bool = False) -> None:
+        self._values: dict[str, Values] | None = {} if values else None
+        self._kept: dict[str, list[Tensor]] = {}
+        self._modules: dict[str, nn.Module] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Every attention that ran, in the order in which they first did."""
+        self._require_something()
+        return list(self._kept)
+
+    def module(self, name: str) -> nn.Module:
+        """The attention of this name."""
+        return self._modules[name]
+
+    def role(self, name: str) -> Role:
+        """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
+        role = getattr(self._modules[name], "role", None)
+        return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
+
+    def values(self, name: str) -> Values:
+        """What the attention of this name averaged; of a trace with values=True."""
+        if self._values is None:
+            raise RuntimeError("this trace keeps no values: say Trace(model, values=True)")
+        return self._values[name]
+
+    def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
+        """The weights of one attention, one tensor a call."""
+        self._require_something()
+        if name not in self._kept:
+            raise KeyError(f"no attention named {name!r} was traced; there are: {', '.join(self._kept)}")
+        return list(self._kept[name])
+
+    def __getitem__(self, name: str) -> Float[Tensor, "*b Q K"]:
+        """The weights of one attention; the steps of decoding joined along Q, with zero for keys not there yet."""
+        calls = self.calls(name)
+        rows = {weights.shape[:-2] for weights in calls}
+        if len(rows) > 1:
+            raise ValueError(
+                f"{name!r} was called with batches of different shapes {sorted(map(tuple, rows))}, which cannot be "
+                f"joined into one picture; take them one by one with calls({name!r})"
+            )
+        longest = max(weights.shape[-1] for weights in calls)
+        return torch.cat([F.pad(weights, (0, longest - weights.shape[-1])) for weights in calls], dim=-2)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kept
+
+    def _require_something(self) -> None:
+        if not self._kept:
+            raise RuntimeError(
+                "nothing was traced: no attention of regard ran inside `with Trace() as seen:` in this thread"
+            )

@@ -1,0 +1,58 @@
+"""A model that this machine cannot hold is refused while it is built, before memory or patience runs out."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from regard.errors import CallError
+
+MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.arange}
+MOST = 5_000  # weights, each of them a table or a vector: as many as several hundred layers have
+LONGEST = 2**24  # of one axis: more than any vocabulary or window has
+
+
+def within_memory(build: Callable[[], nn.Module], memory: int | None = None) -> nn.Module:
+    """What `build` makes, or a `CallError` as soon as it takes more than `memory` bytes, or all there are."""
+    with _Counting(memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        return build()
+
+
+class _Counting(TorchFunctionMode):
+    """Asks every function that makes a tensor how large it will be (`meta` has shapes and no memory), then calls it."""
+
+    def __init__(self, memory: int) -> None:
+        super().__init__()
+        self.memory, self.bytes, self.weights = memory, 0, 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in MAKERS:
+            self._count(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _count(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            planned = func(*args, **{**kwargs, "device": "meta"})
+            longest, size = max(planned.shape, default=0), planned.nbytes
+        except (RuntimeError, TypeError, OverflowError):  # torch cannot even count it
+            longest, size = LONGEST + 1, 0
+        self.bytes += size
+        self.weights += 1
+        if longest > LONGEST:
+            raise CallError(
+                f"the model is too large: a weight would have more than {LONGEST:,} rows or columns; "
+                "make the sizes of model (width, context, ...) smaller"
+            )
+        if self.bytes > self.memory:
+            raise CallError(
+                f"the model is too large for this machine: its weights alone take more than {self.memory / 1e9:,.3g} GB"
+                ", which is all the memory there is; make the sizes of model (width, layers, ...) smaller"
+            )
+        if self.weights > MOST:
+            raise CallError(f"the model has more than {MOST:,} tables of weights; give model fewer layers")
