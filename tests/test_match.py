@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,18 +13,23 @@ from click.testing import CliRunner
 import regard
 from picture_example import write_pictures
 from regard import config
+from regard.attention import Trace
 from regard.cli import cli
 from regard.corpora.one_shape import one_shape
+from regard.encoders.cnn import PositionAttention
 from regard.errors import CallError, RegardError
-from regard.inputs.image.batches import Captions, Pixels
+from regard.inputs.image.batches import Pixels
+from regard.inputs.image.examples import PictureExamples
 from regard.inputs.image.store import PictureStore
-from regard.inputs.text.labeled_batches import Frame
+from regard.inputs.text.frame import Frame
+from regard.jobs import make
 from regard.layers.contrast import contrast
+from regard.look.methods import METHODS
 from regard.metrics.retrieval import blind_recall, ranks, recall
 from regard.models.two_towers import TwoTowers
+from regard.outputs.base import LookOptions
 from regard.outputs.vector.match import Match
 from regard.outputs.vector.match_batches import MatchBatches
-from regard.outputs.vector.match_build import build_two_towers
 
 
 def tree(listed, **model):
@@ -106,35 +112,36 @@ def test_blind_recall_is_what_random_orders_give():
 # ---------------------------------------------------------------------------------------------------------- batches
 def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
     store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
-    captions = Captions(store, run.job.tokenizer, 8)
-    frame = Frame.of(run.job.tokenizer.specials, first=False)
-    batches = MatchBatches(captions, Pixels(store), frame, 15, 10**4, seed=3)
+    tokenizer = run.job.output.text.tokenizer
+    examples = PictureExamples(store, Pixels(store), tokenizer, 15, 8)
+    frame = Frame.of(tokenizer.specials, first=False)
+    batches = MatchBatches(examples, frame, 10**4, seed=3)
     assert [len(rows) for rows in batches.plan(0)] == [13]
     texts = []
     for epoch in range(2):
         (batch,) = batches.epoch(epoch)
         (rows,) = batches.plan(epoch)
         assert sorted(rows) == list(range(13))
-        said = [run.job.tokenizer.decode(ids.tolist()) for ids in batch.text]
+        said = [tokenizer.decode(ids.tolist()) for ids in batch.text]
         texts.append(dict(zip(rows.tolist(), said, strict=True)))
         for i, j in itertools.product(range(13), repeat=2):
             assert bool(batch.right[i, j]) == (said[j] in store.entries[rows[i]].texts)
         assert batch.right.diagonal().all()
         assert batch.right.sum() > 13  # what is said of 0.png is said of again.png
     assert all(texts[0][row] != texts[1][row] for row in range(12))  # the next caption in the next epoch
-    small = MatchBatches(captions, Pixels(store), frame, 15, 100, seed=3)
+    small = MatchBatches(examples, frame, 100, seed=3)
     assert sorted(map(len, small.plan(0))) == [4, 4, 5]
     shares = [list(small.epoch(1, rank=rank, world=2)) for rank in range(2)]
     whole = list(small.epoch(1))
     for row, one in enumerate(whole):
         assert torch.equal(one.source[1::2], shares[1][row].source)
         assert torch.equal(one.right[1::2, 1::2], shares[1][row].right)
-    assert MatchBatches(captions, Pixels(store), frame, 15, 100).batch(np.zeros(0, np.int64)).right.sum() == 0
+    assert small.batch(np.zeros(0, np.int64)).right.sum() == 0
 
 
 # -------------------------------------------------------------------------------------------------------- the job
 def test_pictures_and_captions_find_each_other(run):
-    assert isinstance(run.job, Match)
+    assert isinstance(run.job.output, Match)
     scores = run.evaluate()
     assert scores.values["image_to_text_at_1"] > 80
     assert scores.values["text_to_image_at_1"] > 80
@@ -149,7 +156,7 @@ def test_labels_that_were_never_trained_on(run, listed):
     found = run.predict(path, labels=["red before blue", "green before white"], n_best=2)
     assert found.text == "red before blue"
     assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-5)
-    cosines = run.job.similarity(run.model, [path], ["red before blue", "green before white"])[0]
+    cosines = run.job.output.similarity(run.model, [path], ["red before blue", "green before white"])[0]
     expected = (run.model.scale.item() * cosines).softmax(0).tolist()
     assert list(found.probabilities.values()) == pytest.approx(expected, abs=1e-5)
     mixed = run.predict(path, labels=["red", "white"], templates=["{} before blue", "{} and then blue"])
@@ -182,16 +189,79 @@ def test_where_it_looks_in_picture_and_text(run, listed):
     assert words.columns.labels == ["green", "before", "red", "</s>"]
     assert record.score == pytest.approx(run.score([path], ["green before red"])[0].score, abs=1e-5)
     assert run.look(path, output="green before red", without=["cross.0.0"]).score == pytest.approx(0, abs=1e-6)
-    without = run.look(path, output="green before red", method="leave-one-out")
-    assert "loss of the cosine" in without.method
-    covered = without.matrix("cross").weights
-    assert covered.shape == (1, 15)
-    assert covered.sum() == pytest.approx(1, abs=1e-5)
-    with pytest.raises(CallError, match="method='norm' is not known"):
-        run.look(path, method="norm")
+    assert [figure.name for figure in record.evidence] == ["comprehensiveness", "sufficiency"]
+    with pytest.raises(CallError, match="method='norms' is not known"):
+        run.look(path, method="norms")
     with pytest.raises(CallError, match="'match' cannot be made to begin with a prefix"):
         run.look(path, prefix="green")
     assert b"data:image/png" in (run.folder / "report.html").read_bytes()
+
+
+def test_methods_ask_for_the_cosine_of_both_sides(run, listed):
+    """What is lost without a region, or without a word, by the user's own scores; the rest is scaled to one."""
+    path, said = str(listed.parent / "3.png"), "green before red"
+    without = run.look(path, output=said, method="leave-one-out")
+    image, item = run.job.input, run.job.input.read(path)
+    whole = run.score([path], [said])[0].score
+    covered = [whole - run.score([image.without(item, {region})], [said])[0].score for region in range(15)]
+    expected = np.maximum(covered, 0) / np.maximum(covered, 0).sum()
+    np.testing.assert_allclose(without.matrix("cross").weights[0], expected, atol=1e-3)
+    words = [whole - one.score for one in run.score([path] * 3, ["before red", "green red", "green before"])]
+    expected = np.maximum(words, 0) / np.maximum(words, 0).sum()
+    np.testing.assert_allclose(without.matrix("decoder").weights[0, :3], expected, atol=1e-3)
+    assert without.scores == pytest.approx([whole], abs=1e-5)
+
+
+def test_gradients_are_of_the_cosine(run, listed):
+    path, said = str(listed.parent / "3.png"), "green before red"
+    model, picture = run.model, run.job.input.read(path)
+    text = torch.tensor([[*run.job.output.text.tokenizer.encode(said), 3]])
+    encoder = model.image.encoder
+    pixels = ((picture.pixels[None] / 255 - encoder.mean) / encoder.deviation).requires_grad_()
+    memory = encoder.body(pixels)
+    x = encoder.positions(encoder.project(memory.vectors), encoder.grid)
+    seen = model.image.project(model.image.pooling(replace(memory, vectors=x)))
+    cosine = torch.cosine_similarity(seen, model.text(text))[0]
+    assert cosine.item() == pytest.approx(run.score([path], [said])[0].score, abs=1e-5)
+    (felt,) = torch.autograd.grad(cosine, pixels)
+    regions = (pixels * felt).detach().sum((0, 1)).view(3, 4, 5, 4).sum((1, 3)).flatten().abs()
+    found = run.look(path, output=said, method="input-gradient")
+    np.testing.assert_allclose(found.matrix("cross").weights[0], regions / regions.sum(), atol=1e-3)
+    assert found.matrix("decoder").weights[0, 3] == 0  # the end is always there
+    assert found.matrix("decoder").weights.sum() == pytest.approx(1, abs=1e-5)
+
+
+def untrained(run, listed, change):
+    """A job with other towers, which knows the words of the run."""
+    job = make(config.build(config.override(tree(listed), change), ""))
+    job.output.text.keep(run.job.output.text.tokenizer)
+    return job.bound(job.build().eval())
+
+
+@pytest.mark.parametrize("pooling", ["summary", "mean", "attention"])
+def test_what_a_pooled_vector_looks_with(run, listed, pooling):
+    """The class token of a Vision Transformer, all regions alike, or a learned query."""
+    job = untrained(run, listed, {"model.image": {"encoder": VIT, "width": None, "pooling": pooling}})
+    path = str(listed.parent / "1.png")
+    with torch.no_grad(), Trace(job.model) as seen:
+        job.model.image(job.input.collate([job.input.read(path)]))
+    own = seen["image.encoder.body.layers.0.attention"][0].numpy()  # the class token comes first
+    expected = {
+        "summary": lambda: own[:, :1, 1:],
+        "mean": lambda: own[:, 1:, 1:].mean(axis=1, keepdims=True),
+        "attention": lambda: seen["image.pooling.attention"][0, None].numpy(),
+    }
+    record = job.look(path, LookOptions(output="red before blue"))
+    np.testing.assert_allclose(record.of_kind("cross")[0].weights, expected[pooling](), atol=1e-6)
+    np.testing.assert_allclose(record.of_kind("encoder")[0].weights, own[:, 1:, 1:], atol=1e-6)
+    rolled = (own.mean(axis=0) + np.eye(16)) / 2
+    through = {
+        "summary": lambda: rolled[:1, 1:],
+        "mean": lambda: rolled[1:, 1:].mean(axis=0, keepdims=True),
+        "attention": lambda: expected["attention"]()[0] @ rolled[1:, 1:],
+    }
+    record = job.look(path, LookOptions(output="red before blue", method="rollout"))
+    np.testing.assert_allclose(record.matrix("cross").weights, through[pooling](), atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------ the command line
@@ -222,7 +292,7 @@ def test_an_index_of_ones_own_folder(run, listed, tmp_path):
     best = json.loads(found.stdout)
     assert best[0]["picture"] == "below/1.png"
     assert [one["score"] for one in best] == sorted((one["score"] for one in best), reverse=True)
-    expected = run.job.similarity(run.model, [photos / "below" / "1.png"], ["red before blue"])
+    expected = run.job.output.similarity(run.model, [photos / "below" / "1.png"], ["red before blue"])
     assert best[0]["score"] == pytest.approx(float(expected), abs=1e-4)
     index = regard.open_index(file)
     assert index.like(photos / "below" / "7.png", k=1)[0].name == "below/7.png"
@@ -281,24 +351,39 @@ BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "feed_forwa
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "layers"),
     [
-        {"model.image": {"encoder": VIT, "width": None, "pooling": "summary"}},
-        {"model.image": {"encoder": {**CNN, "attention": [1]}, "pooling": "mean"}},
-        {"model.image": {"encoder": CNN, "width": 24, "layers": 1, "score": "additive"}},
-        {"model.text": BERT},
+        ({"model.image": {"encoder": VIT, "width": None, "pooling": "summary"}}, "cross"),
+        ({"model.image": {"encoder": {**CNN, "attention": [1]}, "pooling": "mean"}}, "cross"),
+        ({"model.image": {"encoder": CNN, "width": 24, "layers": 1, "score": "additive"}}, "cross"),
+        ({"model.text": BERT}, "decoder"),
     ],
     ids=["vit", "cnn", "blocks", "transformer"],
 )
-def test_every_tower(run, listed, change):
-    recipe = config.build(config.override(tree(listed), change), "")
-    model = build_two_towers(recipe, run.job.tokenizer)
-    job = Match(recipe, run.job.tokenizer, captions=["red before blue"])
+def test_every_tower_by_every_method(run, listed, change, layers):
+    """`layers`: the side that has layers of self-attention, which is all that rollout can show."""
+    job = untrained(run, listed, change | {"decoding.labels": ["red before blue"]})
+    for module in job.model.modules():
+        if isinstance(module, PositionAttention):  # it begins closed
+            torch.nn.init.ones_(module.gate)
     path = str(listed.parent / "1.png")
-    assert job.similarity(model, [path, path], ["red", "blue", "green"]).shape == (2, 3)
-    record = job.look(model, path)
-    assert record.matrix("cross").columns.grid == (3, 5)
-    assert record.output == "red before blue"
+    assert job.output.similarity(job.model, [path, path], ["red", "blue", "green"]).shape == (2, 3)
+    for method in METHODS:
+        record = job.look(path, LookOptions(method=method))
+        shown = [kind for kind in record.kinds if kind != "encoder"]
+        assert shown == ([layers] if method == "rollout" else ["cross", "decoder"])
+        assert record.output == "red before blue"
+        assert record.scores == pytest.approx([record.score], abs=1e-5)
+        for kind in shown:
+            matrix = record.matrix(kind)
+            assert matrix.rows.labels == ["red before blue"]
+            assert matrix.columns.grid == (3, 5) if kind == "cross" else "before" in matrix.columns.labels
+            assert matrix.weights.max() > 0
+
+
+def test_rollout_needs_layers(run, listed):
+    with pytest.raises(CallError, match="from layer to layer"):
+        run.look(str(listed.parent / "1.png"), method="rollout")
 
 
 @pytest.mark.parametrize(

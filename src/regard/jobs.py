@@ -36,7 +36,7 @@ TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:I
 
 
 class Row(NamedTuple):
-    """`input`: the class of the input; or one for each `data.kind`, where a job takes several."""
+    """`input`: what makes the input, most often its class; or one for each `data.kind`, where a job takes several."""
 
     recipe: type[Recipe]
     input: str | Mapping[str, str]
@@ -48,10 +48,10 @@ JOBS: dict[str, Row] = {
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(ClassifyRecipe, {"text": TEXT, "image": IMAGE}, "regard.outputs.labels.output:LabelsOutput"),
     "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
-    "encode": Row(EncodeRecipe, "", "regard.outputs.vector.encode:Encode"),
+    "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
     "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
-    "match": Row(MatchRecipe, "", "regard.outputs.vector.match:Match"),
+    "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
     "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }

@@ -17,7 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
@@ -27,12 +26,11 @@ from torch import Tensor
 from regard.api import WEIGHTS, Run, load
 from regard.errors import CallError, RegardError
 from regard.inputs.image.decode import BadPictureError, pillow
+from regard.inputs.image.input import PictureItem
 from regard.inputs.image.prepare import form_of
 from regard.inputs.image.sources import open_tar
 from regard.inputs.image.worker import Bytes, decode_all
-from regard.models.two_towers import TwoTowers
 from regard.outputs.vector.match import Match
-from regard.outputs.vector.match_vectors import Vectors
 
 VERSION = 1
 AT_ONCE = 512  # pictures that are decoded before they are encoded
@@ -47,20 +45,26 @@ class Found(NamedTuple):
     score: float
 
 
-class Model(NamedTuple):
+class Maker(NamedTuple):
     """What makes vectors, and the model that it asks; `run` and `digest` say which weights they are."""
 
-    vectors: Vectors
-    model: TwoTowers
+    output: Match
+    model: Any
     run: Path
     digest: str
+
+    def texts(self, texts: Sequence[str]) -> Float[Tensor, "N D"]:
+        return self.output.text_vectors(self.model, texts)
+
+    def pictures(self, pictures: Sequence[Any]) -> Float[Tensor, "N D"]:
+        return self.output.image_vectors(self.model, pictures)
 
 
 @dataclass(frozen=True)
 class PictureIndex:
     """Pictures of a folder as vectors, in the order of their names; `bad` says which could not be read, and why."""
 
-    maker: Model
+    maker: Maker
     folder: Path
     stamps: dict[str, Stamp]
     vectors: Float[Tensor, "N D"]
@@ -71,11 +75,11 @@ class PictureIndex:
 
     def search(self, text: str, k: int = 10) -> list[Found]:
         """The pictures that show best what a text says."""
-        return self._nearest(self.maker.vectors.texts(self.maker.model, [text])[0], k)
+        return self._nearest(self.maker.texts([text])[0], k)
 
     def like(self, picture: Any, k: int = 10) -> list[Found]:
         """The pictures that are most like a picture: a path, bytes, an array or what Pillow has opened."""
-        return self._nearest(self.maker.vectors.pictures(self.maker.model, [picture])[0], k)
+        return self._nearest(self.maker.pictures([picture])[0], k)
 
     def _nearest(self, query: Float[Tensor, " D"], k: int) -> list[Found]:
         scores = self.vectors @ query
@@ -138,11 +142,11 @@ def open_index(path: str | Path, run: str | Path | None = None) -> PictureIndex:
     return PictureIndex(maker, stored.folder, stored.stamps, stored.vectors, stored.bad)
 
 
-def maker_of(run: Run) -> Model:
-    if not isinstance(run.job, Match) or not isinstance(run.model, TwoTowers):
+def maker_of(run: Run) -> Maker:
+    if not isinstance(run.job.output, Match):
         raise CallError(f"{run.folder} is a run of the job {run.recipe.job!r}: pictures are indexed by one of `match`")
     weights = (run.folder / WEIGHTS).read_bytes()
-    return Model(run.job.vectors, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
+    return Maker(run.job.output, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
 
 
 # -------------------------------------------------------------------------------------------------------------- making
@@ -182,15 +186,16 @@ def make_index(
     return PictureIndex(maker, folder, {name: places[name][1] for name in names}, vectors, bad)
 
 
-def _encoded(maker: Model, files: dict[str, Bytes], bad: dict[str, str]) -> dict[str, Tensor]:
-    data = maker.vectors.recipe.data
+def _encoded(maker: Maker, files: dict[str, Bytes], bad: dict[str, str]) -> dict[str, Tensor]:
+    data = maker.output.recipe.data
     found = dict(zip(files, decode_all(list(files.values()), form_of(data), data.workers), strict=True))
     bad |= {name: str(one) for name, one in found.items() if isinstance(one, BadPictureError)}
-    good = {name: one.pixels for name, one in found.items() if not isinstance(one, BadPictureError)}
-    if not good:
-        return {}
-    vectors = maker.vectors.images(maker.model, torch.from_numpy(np.stack(list(good.values()))))
-    return dict(zip(good, vectors, strict=True))
+    good = {
+        name: PictureItem(torch.from_numpy(one.pixels))
+        for name, one in found.items()
+        if not isinstance(one, BadPictureError)
+    }
+    return dict(zip(good, maker.pictures(list(good.values())), strict=True))
 
 
 def _pictures(folder: Path) -> Iterator[tuple[str, tuple[Bytes, Stamp]]]:

@@ -43,6 +43,8 @@ class Case:
     offset    the row of a decoder's table that belongs to the first step
     places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
+    kind      of tables between `rows` and `columns`
+    beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
     """
 
     model: nn.Module
@@ -59,6 +61,8 @@ class Case:
     places: Sequence[int] = ()
     each: int = 1
     row: int = 0
+    kind: Kind = "cross"
+    beside: "Sequence[Case]" = ()
 
 
 def by_role(case: Case, tables: Sequence[Table]) -> list[Attention]:

@@ -45,7 +45,23 @@ ORDER = ("cross", "encoder", "decoder")
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
-    """The tables of a record, cross-attention first."""
+    """The tables of a record, cross-attention first. Of a case with several sides, those of each that has any."""
+    if method not in METHODS:
+        raise CallError(f"method={method!r} is not known{nearest(method, METHODS)}")
+    found: list[Attention] = []
+    problems: list[CallError] = []
+    for side in (case, *case.beside):
+        try:
+            found += _by_method(side, method)
+        except CallError as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0]
+    ready = (replace(one, weights=np.ascontiguousarray(one.weights, np.float32)) for one in found)
+    return tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
+
+
+def _by_method(case: Case, method: str) -> list[Attention]:
     ways: dict[str, Callable[[], list[Attention]]] = {
         "raw": lambda: _placed(case, raw_tables(case)),
         "rollout": lambda: _placed(case, _rolled_out(raw_tables(case))),
@@ -54,14 +70,11 @@ def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
         "input-gradient": lambda: [_whole(case, method, _input_gradient(case))],
         "leave-one-out": lambda: [_whole(case, method, _without_each(case))],
     }
-    if method not in METHODS:
-        raise CallError(f"method={method!r} is not known{nearest(method, METHODS)}")
     with evaluating(case.model):
         found = ways[method]()
     if method == "gradient" and not any(one.weights.any() for one in found if one.rows == case.rows):
         raise CallError(NOTHING_FOR)
-    ready = (replace(one, weights=np.ascontiguousarray(one.weights, np.float32)) for one in found)
-    return tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
+    return found
 
 
 def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
@@ -157,8 +170,7 @@ def _rolled_out(tables: Sequence[Table]) -> list[Table]:
     elif decoder:
         found = [_rolled("decoder", rollout(decoder))]
     elif pooling and through is not None:
-        width = pooling[-1].shape[-1]  # a class token before the vectors is not pooled
-        found = [_rolled("pooling", pooling[-1][0] @ through[-width:, -width:])]
+        found = [_rolled("pooling", pooling[-1][0] @ through[-pooling[-1].shape[-1] :])]  # a class token is not pooled
     elif cross or through is None:
         raise CallError(
             "method='rollout' follows attention from layer to layer, which takes a Transformer; here attention over "
@@ -253,7 +265,7 @@ def _whole(case: Case, method: str, weights: np.ndarray) -> Attention:
     """A method that asks about the whole model has one table, and nothing for tokens that are always there."""
     table = np.zeros((len(weights), len(case.axes[case.columns])))
     table[:, list(case.parts)] = weights
-    return Attention(method, "cross", 0, table[None], case.rows, case.columns)
+    return Attention(method, case.kind, 0, table[None], case.rows, case.columns)
 
 
 def _asked(case: Case) -> Callable[[Sequence[frozenset[int]]], np.ndarray]:

@@ -1,45 +1,54 @@
-"""What an output saw that is read off the encoder's vectors, with no decoder between: a label, a tag, a vector.
+"""What one vector sees that was pooled from many: how a classifier's label, or a matched text, looks at the input.
 
-    by attention    the weights of the pooling
-    first           the row of the first token ([CLS]), whose vector the answer is made of, in every layer and head
-    mean            the mean over all rows of self-attention, as all of them are pooled alike
-    rows at …       one thing is said of each of these vectors: their own rows
+    attention pooling     the weights of the pooling
+    a class token         the row of that token, in every layer and head
+    else                  the mean over all rows of self-attention, as all of them are pooled alike
 
-Rows of these tables are the output (`cross`); self-attention, vector by vector, is there too (`encoder`).
+Self-attention itself, token by token or region by region, is shown beside it as the encoder's.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-import numpy as np
-from jaxtyping import Float
-
-from regard.look.case import Case, Table, by_role
+from regard.look.case import Case, Table
 from regard.look.records import Attention
 
-Place = Callable[[Case, Sequence[Table]], list[Attention]]
 
+def pooled(first: bool) -> Callable[[Case, Sequence[Table]], list[Attention]]:
+    """For `Case.place`. `first`: the pooled vector is that of a class token, see `encoders/class_token.py`."""
 
-def pooled(reading: str) -> Place:
-    """For what is made of one vector: `reading` is attention, first or mean."""
-    if reading == "attention":
-        return by_role
-    if reading == "first":
-        return _read_off("first token", lambda weights: weights[:, :1])
-    return _read_off("mean over rows", lambda weights: weights.mean(axis=1, keepdims=True))
-
-
-def rows_at(places: Sequence[int]) -> Place:
-    """For what is said of each of the vectors at these places."""
-    return _read_off("its own row", lambda weights: weights[:, list(places)])
-
-
-def _read_off(how: str, pick: Callable[[Float[np.ndarray, "H K K"]], Float[np.ndarray, "H T K"]]) -> Place:
     def place(case: Case, tables: Sequence[Table]) -> list[Attention]:
-        own = [one for one in by_role(case, tables) if one.kind == "encoder"]
-        cross = [
-            Attention(f"{one.name} ({how})", "cross", one.layer, pick(one.weights), case.rows, one.columns)
-            for one in own
+        length, own = len(case.axes[case.columns]), any(table.role.kind == "pooling" for table in tables)
+        seen: list[Attention] = []
+        inside: list[Attention] = []
+        for name, role, weights in tables:
+            before = weights.shape[-1] - length  # a class token that the axis does not name
+            if before not in (0, 1):  # another grid than the one that the axis names
+                continue
+            if role.kind == "pooling":
+                rows = weights
+            else:
+                inside.append(
+                    Attention(name, "encoder", role.layer, weights[:, before:, before:], case.columns, case.columns)
+                )
+                rows = weights[:, :1] if first else weights[:, before:].mean(axis=1, keepdims=True)
+            if role.kind == "pooling" or not own:
+                seen.append(Attention(name, case.kind, role.layer, rows[:, :, before:], case.rows, case.columns))
+        return seen + inside if case.kind == "cross" else seen  # a record has one encoder: that of its input
+
+    return place
+
+
+def rows_at(places: Sequence[int]) -> Callable[[Case, Sequence[Table]], list[Attention]]:
+    """For outputs that say one thing of each of the vectors at these places: they see what its own row sees."""
+
+    def place(case: Case, tables: Sequence[Table]) -> list[Attention]:
+        own = [
+            Attention(name, "encoder", role.layer, weights, case.columns, case.columns)
+            for name, role, weights in tables
+            if weights.shape[-1] == len(case.axes[case.columns])
         ]
-        return [*cross, *own]
+        seen = [replace(one, kind="cross", weights=one.weights[:, list(places)], rows=case.rows) for one in own]
+        return [*seen, *own]
 
     return place

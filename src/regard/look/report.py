@@ -26,7 +26,8 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
     """Where a model looked. `right`: what it should have said, if that is known."""
     matrix = record.matrix()
     title = f"{record.input} → {record.output}" if record.output else record.input
-    note = f"{matrix.title}; method: {record.method}." + (f" Right would be: {right}." if right else "")
+    note = f"{matrix.title}; method: {record.method}."
+    note += f" Right would be: {right}." if right and record.output else ""
     if matrix.columns.image is not None:
         with TemporaryDirectory(prefix="regard-look-") as folder:
             file = save(record, Path(folder) / "strip.png", view="overlay")

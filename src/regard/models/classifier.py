@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from regard.layers.dropout import Dropout
 from regard.layers.loss import Loss
 from regard.models.mixup import mixed
-from regard.models.pooled import Pooled
 
 
 @runtime_checkable
@@ -66,7 +65,7 @@ def share_loss(
     return Loss(total, known.sum(), right.sum())  # pyright: ignore[reportArgumentType]
 
 
-class Classifier(Pooled):
+class Classifier(nn.Module):
     class_weights: Tensor | None
 
     def __init__(
@@ -85,17 +84,25 @@ class Classifier(Pooled):
         mixup: float = 0.0,
     ) -> None:
         """
-        encoder, pooling, noise, frozen    see `Pooled`; `width`: of the pooled vector
+        encoder      makes a `Memory` of the inputs
+        pooling      makes one vector, of `width`, of the memory
         dropout      of that vector
+        noise        what is done to the inputs first, in training only: it has to know its own mode
+        frozen       the encoder stays as it is, and is read without dropout
         layer_decay  how much slower each layer of the encoder learns than the one above it; see `rates`
         mixup        α, by which training mixes inputs and labels of a batch: see `mixup.py`; 0: not at all
         """
-        super().__init__(encoder, pooling, noise=noise, frozen=frozen)
+        super().__init__()
+        self.noise = noise or nn.Identity()
+        self.encoder, self.pooling = encoder, pooling
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(width, classes)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
-        self.label_smoothing, self.layer_decay, self.mixup = label_smoothing, layer_decay, mixup
+        self.label_smoothing, self.mixup = label_smoothing, mixup
+        self.frozen, self.layer_decay = frozen, layer_decay
+        if frozen:
+            encoder.requires_grad_(False)
         self.register_buffer("class_weights", class_weights, persistent=False)  # of the training data, for training
 
     def forward(self, batch: Labeled) -> Loss:
@@ -108,7 +115,13 @@ class Classifier(Pooled):
         return loss(self.logits(source), target, weights=self.class_weights, smoothing=self.label_smoothing)
 
     def logits(self, inputs: Tensor) -> Float[Tensor, "B N"]:
-        return self.output(self.dropout(self.pooled(inputs)))
+        return self.output(self.dropout(self.pooling(self.encoder(self.noise(inputs)))))
+
+    def train(self, mode: bool = True) -> "Classifier":
+        super().train(mode)
+        if self.frozen:
+            self.encoder.eval()
+        return self
 
     def rates(self) -> dict[Tensor, float]:
         """Learning rates relative to the head's: γ for the encoder's top layer, γ² for the next, …, the least for its

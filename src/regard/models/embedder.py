@@ -9,7 +9,7 @@ al. 2021 do (arXiv:2103.00020, figure 3). The loss of a pair depends on its batc
 batch split over processes is not the same as the whole: each process contrasts its own pairs.
 """
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -17,16 +17,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.encoders.bert import Bert
-from regard.encoders.text import masked_mean
 from regard.layers.contrast import contrast
 from regard.layers.loss import Loss
-
-Pooling = Literal["mean", "first", "summary"]
+from regard.layers.pooling import Pooling
 
 
 @runtime_checkable
 class TextPairs(Protocol):
-    """Two texts a row, each with its end token and without its start; padding where a process has no share."""
+    """Two texts a row, as the encoder reads them; padding alone where a process has no share."""
 
     @property
     def source(self) -> Tensor: ...
@@ -35,35 +33,17 @@ class TextPairs(Protocol):
 
 
 class Embedder(nn.Module):
-    def __init__(
-        self,
-        encoder: Bert,
-        *,
-        start: int,
-        pooling: Pooling = "mean",
-        normalize: bool = True,
-        temperature: float = 0.05,
-    ) -> None:
+    def __init__(self, encoder: Bert, pooling: Pooling, *, normalize: bool = True, temperature: float = 0.05) -> None:
         super().__init__()
-        self.encoder, self.start = encoder, start
-        self.pooling, self.normalize, self.temperature = pooling, normalize, temperature
+        self.encoder, self.pooling = encoder, pooling
+        self.normalize, self.temperature = normalize, temperature
 
     def forward(self, batch: TextPairs) -> Loss:
         there = (batch.target != self.encoder.pad).any(1)
-        a, b = (F.normalize(self.vectors(self.with_start(side)), dim=-1) for side in (batch.source, batch.target))
+        a, b = (F.normalize(self.vectors(side), dim=-1) for side in (batch.source, batch.target))
         return contrast((a @ b.T) / self.temperature, torch.diag(there))
 
-    def with_start(self, tokens: Int[Tensor, "B S"]) -> Int[Tensor, "B S1"]:
-        return F.pad(tokens, (1, 0), value=self.start)
-
     def vectors(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B D"]:
-        """One vector for each text, which has its start and end tokens."""
-        memory = self.encoder(tokens)
-        if self.pooling == "summary":
-            pooled = memory.summary
-        elif self.pooling == "first":
-            pooled = memory.vectors[:, 0]
-        else:
-            assert memory.mask is not None
-            pooled = masked_mean(memory.vectors, memory.mask)
+        """One vector for each text."""
+        pooled = self.pooling(self.encoder(tokens))
         return F.normalize(pooled, dim=-1) if self.normalize else pooled

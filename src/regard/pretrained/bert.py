@@ -174,7 +174,7 @@ def _sentence_transformer(folder: Path, settings: dict[str, Any]) -> tuple[str, 
     modes = [
         mode.removeprefix("pooling_mode_") for mode, on in pooling.items() if mode.startswith("pooling_mode_") and on
     ]
-    known = {"mean_tokens": "mean", "cls_token": "first"}
+    known = {"mean_tokens": "mean", "cls_token": "cls"}
     if len(modes) > 1 or any(mode not in known for mode in modes):
         raise CallError(f"{folder / '1_Pooling/config.json'}: pooling by {', '.join(modes)} is not understood")
     longest = read("sentence_bert_config.json").get("max_seq_length") or settings["max_positions"]

@@ -37,7 +37,7 @@ class PictureExamples(Examples):
         ids = [np.array([*one, end], np.int32) for one in vocabulary.encode_batch(texts)]
         kept = [number for number, one in enumerate(ids) if max_length is None or len(one) <= max_length]
         self._ids = [ids[number] for number in kept]
-        self._pictures = np.array([pictures[number] for number in kept], np.int64)
+        self.pictures: NDArray[np.int64] = np.array([pictures[number] for number in kept], np.int64)
         self.overlong = len(texts) - len(kept)
         self.text_lengths: NDArray[np.int32] = np.array([len(one) for one in ids], np.int32)  # of all of them
         self.unknown = int(sum((one == vocabulary.specials.unk).sum() for one in ids))
@@ -51,7 +51,7 @@ class PictureExamples(Examples):
     def source(self, rows: NDArray[np.int64], epoch: int) -> Tensor:
         """`rows` say apart what is changed differently: a picture may be in an epoch several times."""
         assert self._sight is not None, "planning reads no picture"
-        return self._sight(self._pictures[rows], rows, epoch)
+        return self._sight(self.pictures[rows], rows, epoch)
 
     def target(self, row: int) -> NDArray[Any]:
         return self._ids[row]

@@ -22,9 +22,15 @@ from regard.inputs.image.check import picture_findings, text_findings
 from regard.inputs.image.examples import PictureExamples, StoredPicture
 from regard.inputs.image.pictures import build_body, colors, frozen_sights, name_of, read_inputs
 from regard.inputs.image.prepare import form_of, prepare_pictures, sources_of
-from regard.inputs.image.settings import ConvNetSettings, EfficientNetSettings, VisionTransformerSettings
+from regard.inputs.image.settings import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    ImageTowerSettings,
+    VisionTransformerSettings,
+)
 from regard.inputs.image.sources import PictureSource
 from regard.inputs.image.store import PictureStore
+from regard.layers.transformer import Block
 from regard.look.axis import Axis, axis
 from regard.parts import transformer_blocks
 from regard.settings.model import RecurrentSettings, TransformerSettings
@@ -161,6 +167,10 @@ class ImageInput(Input):
                 "layers": [] if recurrent else transformer_blocks(decoder, decoder.encoder_layers, decoder=False),
                 "dropout": decoder.dropout,
             }
+        elif isinstance(decoder, ImageTowerSettings) and decoder.width is not None:
+            wide, inside = decoder.width, 4 * decoder.width
+            blocks = [Block(wide, decoder.heads, inside, dropout=decoder.dropout) for _ in range(decoder.layers)]
+            how = {"width": wide, "positions": True, "layers": blocks, "dropout": decoder.dropout}
         return PictureEncoder(
             body, colors=colors(s, self.data, self._train),
             frozen=isinstance(s, EfficientNetSettings) and s.frozen, **how,

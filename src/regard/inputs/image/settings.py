@@ -1,12 +1,13 @@
 """How pictures are found, brought to one size and varied, and the encoders that read them."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from regard.data.settings import Column
 from regard.settings.base import Settings
+from regard.settings.model import ScoreName
 
 Fit = Literal["squash", "crop", "pad"]
 
@@ -122,6 +123,36 @@ class EfficientNetSettings(Settings):
     views: int = Field(
         1, ge=1, description="frozen: ways in which each training picture is kept; all but the first have data.augment"
     )
+
+
+PictureEncoderSettings = Annotated[
+    ConvNetSettings | VisionTransformerSettings | EfficientNetSettings, Field(discriminator="kind")
+]
+
+
+class ImageTowerSettings(Settings):
+    """What reads a picture and makes one vector of it."""
+
+    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    width: int | None = Field(
+        None, ge=1, description="project regions to this width and tell them their places; null leaves them as they are"
+    )
+    layers: int = Field(0, ge=0, description="blocks of self-attention over the regions; needs width")
+    heads: int = Field(4, ge=1, description="attention heads of these blocks")
+    pooling: Literal["summary", "mean", "max", "attention"] = Field(
+        "attention",
+        description="how the regions become one vector; summary: the class token of a vit, of others the mean",
+    )
+    score: ScoreName = Field("scaled_dot", description="how a query is held against a region; pooling=attention only")
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of the numbers of regions dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.layers and self.width is None:
+            yield "layers", "needs a width"
+        if self.layers and self.width is not None and self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+        if self.pooling == "summary" and self.width is not None and self.encoder.kind == "vit":
+            yield "pooling", "is summary, but width projects the regions only: a vit's class token needs width=null"
 
 
 def fits(encoder: Settings, data: PictureSettings) -> Iterator[tuple[str, str]]:

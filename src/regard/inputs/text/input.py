@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Pair
+from regard.data.settings import TokenizerSettings
 from regard.data.tables import Role
 from regard.data.tokens import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
@@ -30,7 +31,6 @@ from regard.parts import build_pooling, text_encoder
 from regard.pretrained import encoder as pretrained_encoder
 from regard.pretrained import keep_settings, kept_settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
-from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 
@@ -53,7 +53,6 @@ class TextInput(Input):
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
-        self._begin_with_pretrained()
         prepared = prepare(self.data, cache, self, targets, strict=strict)
         return {role: self.examples(store, prepared.splits[role]) for role, store in prepared.stores.items()}
 
@@ -62,6 +61,8 @@ class TextInput(Input):
 
     @property
     def known(self) -> Tokenizer | None:
+        """The vocabulary that is not learned: of a run that was restored, or of a pretrained encoder."""
+        self._begin_with_pretrained()
         return self._tokenizer
 
     def keep(self, tokenizer: Tokenizer) -> None:
@@ -210,7 +211,8 @@ class TextInput(Input):
 
     @property
     def _joint(self) -> bool:
-        return isinstance(self.settings, RecurrentSettings | TransformerSettings) and self.data.tokenizer.joint
+        how = self.data.tokenizer
+        return isinstance(how, TokenizerSettings) and how.joint
 
     def _begin_with_pretrained(self) -> None:
         settings = self.settings

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Examples
+from regard.encoders.class_token import by_class_token
 from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.inputs.image.settings import PictureSettings
+from regard.layers.pooling import attends
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
 from regard.look.pooled import pooled
@@ -163,8 +165,8 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
 
     def case(self, model: Classifier, one: Any, told: Told) -> Case:
         """The label is the one row; what it saw of the input depends on how the memory is pooled."""
-        item = self.item_of(one)
-        item = item if model.reading == "attention" else self.input.inside(item)
+        item, first = self.item_of(one), by_class_token(model.encoder, model.pooling)
+        item = item if attends(model.pooling) else self.input.inside(item)
         name = told.text
         axes = {"target": Axis((Token(name, (0, len(name)), 0),), name), "source": self.input.axis(item)}
 
@@ -173,7 +175,7 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
             chance = F.logsigmoid(logits) if self.labels.several else logits.log_softmax(-1)
             return chance[:, [told.target]]
 
-        return self.asked(model, item, steps, axes, place=pooled(model.reading))
+        return self.asked(model, item, steps, axes, place=pooled(first))
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def evaluate(self, model: Classifier, *, alignments: bool = False) -> Scores:

@@ -7,20 +7,10 @@ from pydantic import Field
 
 from regard.data.pairs import Columns
 from regard.data.settings import Column, FileFormat, TokenizerSettings
-from regard.inputs.image.settings import (
-    ConvNetSettings,
-    EfficientNetSettings,
-    PictureSettings,
-    VisionTransformerSettings,
-    fits,
-)
+from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
 from regard.outputs.text.settings import DecodingSettings
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
-
-PictureEncoderSettings = Annotated[
-    ConvNetSettings | VisionTransformerSettings | EfficientNetSettings, Field(discriminator="kind")
-]
 
 
 class CaptionDataSettings(PictureSettings):

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.inputs.text.pair_batches import TokenBatches
+from regard.data.examples import ExampleBatches
 
 
-class ContrastBatches(TokenBatches):
+class ContrastBatches(ExampleBatches):
     """Batches of two pairs at least, if there are two; a pair that was left alone joins another batch."""
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:

@@ -14,8 +14,9 @@ from regard.settings.recipe import Recipe
 class VectorSettings(Settings):
     """How a text's vectors become one, and how two of them are compared."""
 
-    pooling: Literal["mean", "first", "summary"] = Field(
-        "mean", description="the mean of all vectors, the first one ([CLS]), or the encoder's own summary (pooler)"
+    pooling: Literal["mean", "cls", "summary"] = Field(
+        "mean",
+        description="the mean of all vectors, that of the first token, or the encoder's own summary (pooler)",
     )
     normalize: bool = Field(True, description="scale vectors to length 1, so that their dot product is the cosine")
     temperature: float = Field(0.05, gt=0, description="cosines are divided by it in training; lower is stricter")

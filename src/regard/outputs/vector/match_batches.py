@@ -5,6 +5,7 @@ as often as the others. Who meets whom is random: captions of like length are no
 then no longer tell any of them apart.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,9 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.inputs.image.batches import BatchesAhead, Captions, Sight
+from regard.data.batches import PlannedBatches
+from regard.data.examples import made_ahead
+from regard.inputs.image.examples import PictureExamples
 from regard.inputs.text.frame import Frame
 
 
@@ -33,40 +36,44 @@ class MatchBatch:
         )
 
 
-class MatchBatches(BatchesAhead[MatchBatch]):
-    """Every picture of a store once in an epoch. A batch is cut to the budget by its size, alike for all of them."""
+class MatchBatches(PlannedBatches[MatchBatch]):
+    """Every picture once in an epoch. A batch is cut to the budget by its size, alike for all of them."""
 
-    def __init__(
-        self, captions: Captions, sight: Sight, frame: Frame, regions: int, max_tokens: int, *, seed: int = 0
-    ) -> None:
-        self._captions, self._sight, self._frame = captions, sight, frame
-        self._pictures, first = np.unique(captions.pictures, return_index=True)  # those that have a caption
-        self._said = np.split(np.arange(len(captions)), first[1:])
+    def __init__(self, examples: PictureExamples, frame: Frame, max_tokens: int, *, seed: int = 0) -> None:
+        self._examples, self._frame = examples, frame
+        self._captions = [examples.target(row) for row in range(len(examples))]
+        _, first = np.unique(examples.pictures, return_index=True)  # those that have a caption
+        self._said = np.split(np.arange(len(examples)), first[1:])
         names: dict[bytes, int] = {}  # captions that read the same are the same
-        self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in captions.ids], np.int64)
-        longest = np.array([captions.lengths[rows].max(initial=0) for rows in self._said], np.int32)
-        super().__init__(np.full(len(longest), regions, np.int32), longest, max_tokens, seed=seed)
-        self._size = max(2, max_tokens // (regions + int(longest.max(initial=1))))
+        self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in self._captions], np.int64)
+        regions, lengths = examples.lengths()
+        longest = np.array([lengths[rows].max(initial=0) for rows in self._said], np.int32)
+        super().__init__(regions[first], longest, max_tokens, seed=seed)
+        self._size = max(2, max_tokens // int((regions[first] + longest).max(initial=1)))
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[MatchBatch]:
+        if not 0 <= rank < world:
+            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
+        return made_ahead(self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
-        order = chance.permutation(len(self._pictures))
+        order = chance.permutation(len(self._source_lengths))
         return np.array_split(order, -(-len(order) // self._size)) if len(order) else []
 
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> MatchBatch:
         if not len(rows):  # a process without a share: one picture, and nothing is right for it
-            first = np.zeros(1, np.int64)
-            return MatchBatch(self._sight(first, first, epoch), self._frame.read([[]]), torch.zeros(1, 1).bool())
-        chosen = [int(self._said[row][(epoch + row) % len(self._said[row])]) for row in rows]
-        pictures = self._pictures[rows]
-        text = self._frame.padded([self._captions.ids[row] for row in chosen])
-        return MatchBatch(self._sight(pictures, pictures, epoch), text, self._right(rows, chosen))
+            source = self._examples.source(np.zeros(1, np.int64), epoch)
+            return MatchBatch(source, self._frame.read([[]]), torch.zeros(1, 1).bool())
+        chosen = np.array([self._said[row][(epoch + row) % len(self._said[row])] for row in rows])
+        text = self._frame.padded([self._captions[row] for row in chosen])
+        return MatchBatch(self._examples.source(chosen, epoch), text, self._right(rows, chosen))
 
-    def _right(self, rows: NDArray[np.int64], chosen: list[int]) -> Bool[Tensor, "B B"]:
+    def _right(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Bool[Tensor, "B B"]:
         """Also where the caption that came with another picture is one of this picture's own."""
         where: dict[int, list[int]] = {}
-        for column, caption in enumerate(chosen):
-            where.setdefault(int(self._texts[caption]), []).append(column)
+        for column, text in enumerate(self._texts[chosen].tolist()):
+            where.setdefault(text, []).append(column)
         right = torch.zeros(len(rows), len(rows), dtype=torch.bool)
         for number, row in enumerate(rows):
             for text in self._texts[self._said[row]].tolist():

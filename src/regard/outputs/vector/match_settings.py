@@ -5,11 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.inputs.image.settings import fits
+from regard.inputs.image.settings import ImageTowerSettings, fits
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
-from regard.outputs.text.caption_settings import CaptionDataSettings, PictureEncoderSettings
+from regard.outputs.text.caption_settings import CaptionDataSettings
 from regard.settings.base import Settings
-from regard.settings.model import ScoreName
 from regard.settings.recipe import Recipe
 
 LABEL = "{}"  # where a template has the label
@@ -23,31 +22,6 @@ class MatchDataSettings(CaptionDataSettings):
         description="labeled pictures, for `regard evaluate`: a folder with a sub-folder for each class, a list of "
         "files and labels, an .npz, or corpus:NAME; none of them is trained on",
     )
-
-
-class ImageTowerSettings(Settings):
-    """What reads a picture and makes one vector of it."""
-
-    encoder: PictureEncoderSettings = Field(description="what reads the picture")
-    width: int | None = Field(
-        None, ge=1, description="project regions to this width and tell them their places; null leaves them as they are"
-    )
-    layers: int = Field(0, ge=0, description="blocks of self-attention over the regions; needs width")
-    heads: int = Field(4, ge=1, description="attention heads of these blocks")
-    pooling: Literal["summary", "mean", "max", "attention"] = Field(
-        "attention",
-        description="how the regions become one vector; summary: the class token of a vit, of others the mean",
-    )
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a region; pooling=attention only")
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of the numbers of regions dropped in training")
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        if self.layers and self.width is None:
-            yield "layers", "needs a width"
-        if self.layers and self.width is not None and self.width % self.heads:
-            yield "heads", f"must divide width={self.width}"
-        if self.pooling == "summary" and self.width is not None and self.encoder.kind == "vit":
-            yield "pooling", "is summary, but width projects the regions only: a vit's class token needs width=null"
 
 
 class MatchModelSettings(Settings):
