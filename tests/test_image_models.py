@@ -27,8 +27,8 @@ from regard.inputs.image.pictures import frozen_features
 from regard.inputs.image.prepare import form_of, store_of
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.layers.pooling import Pooling
-from regard.metrics.captions import caption_bleu, cider
 from regard.look.methods import METHODS
+from regard.metrics.captions import caption_bleu, cider
 from regard.models.classifier import Classifier
 from regard.models.mixup import mixed
 

@@ -49,9 +49,7 @@ def build_pooling(kind: str, score: ScoreName, width: int, *, self_attention: bo
     """What makes one vector of many, all of this width. `score`: how a query is held against each, with attention;
     `self_attention`: they look at each other first."""
     pooling: nn.Module = (
-        AttentionPooling(build_score(score, width, width, width), width)
-        if kind == "attention"
-        else Pooling(kind)  # pyright: ignore[reportArgumentType] (the names of a recipe are those of Pooling)
+        AttentionPooling(build_score(score, width, width, width), width) if kind == "attention" else Pooling(kind)  # pyright: ignore[reportArgumentType] (the names of a recipe are those of Pooling)
     )
     return Attended(build_attention(score, width), pooling) if self_attention else pooling
 

@@ -59,7 +59,6 @@ class Targets(Protocol):
         ...
 
 
-
 class Input(ABC):
     """`data` and `model` are the sections of a recipe. `prepare` (training) or `restore` (prediction) comes first."""
 

@@ -220,7 +220,8 @@ class Output(ABC, Generic[R, I, M]):
 
         return Case(
             model, ask, axes, input.parts(item),
-            vectors=input.vectors(model.get_submodule("encoder")), gather=lambda products: input.gather(item, products), **how,
+            vectors=input.vectors(model.get_submodule("encoder")),
+            gather=lambda products: input.gather(item, products), **how,
         )  # fmt: skip
 
     def refuse(self, *, prefix: str = "", attention: bool = False, alignments: bool = False) -> None:

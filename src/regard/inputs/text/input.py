@@ -31,6 +31,7 @@ from regard.parts import build_pooling, text_encoder
 from regard.pretrained import encoder as pretrained_encoder
 from regard.pretrained import keep_settings, kept_settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 
@@ -126,7 +127,7 @@ class TextInput(Input):
     def encoder(self, decoder: Any = None) -> nn.Module:
         settings = self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
         encoder = text_encoder(settings, self.tokenizer.size, pad=self.frame.pad)
-        if self._weights is not None:
+        if self._weights is not None and not next(encoder.parameters()).is_meta:
             encoder.load_state_dict(self._weights)
         return encoder
 
