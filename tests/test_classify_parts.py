@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,17 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard import config
+from regard import config, jobs
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
 from regard.data.pairs import Bad, Pair
 from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
-from regard.inputs.text.labeled import labeled_source
-from regard.inputs.text.labeled_batches import Frame, LabeledBatches
-from regard.inputs.text.labeled_check import check_labeled
-from regard.inputs.text.labeled_prepare import prepare_labeled
+from regard.inputs.text.splits import pair_source
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.layers.word_dropout import WordDropout
 from regard.metrics.classes import (
@@ -32,9 +30,10 @@ from regard.metrics.classes import (
     reliability,
 )  # fmt: skip
 from regard.models.classifier import Classifier, class_loss
-from regard.outputs.labels.classify_build import class_weights
 from regard.outputs.labels.classify_settings import TextSettings
-from regard.outputs.labels.labels import Labels, Writing
+from regard.outputs.labels.labels import Labels
+from regard.outputs.labels.vocabulary import class_weights
+from regard.outputs.labels.writing import Writing
 from regard.settings.training import TrainingSettings
 from regard.training.optimizer import Optimizer
 
@@ -75,10 +74,10 @@ def test_a_class_that_nobody_has_and_nobody_says_is_left_out_of_the_mean():
 # ------------------------------------------------------------------------------------------------------------ labels
 def test_labels_are_texts_numbers_or_lists():
     one, many = Writing(names=(("0", "bad"), ("1", "good"))), Writing("|")
-    assert [one.text(value) for value in (0, "1", " 1 ", True, "other")] == ["bad", "good", "good", "true", "other"]
-    assert many.text(["b", "a", "b"]) == "a|b" == many.text("b | a")
-    assert [many.labels(str(many.text(nothing))) for nothing in ([], "", None)] == [()] * 3
-    assert one.text(1.5) == 1.5  # the reader says that it is no text
+    assert [one(value) for value in (0, "1", " 1 ", True, "other")] == ["bad", "good", "good", "true", "other"]
+    assert many(["b", "a", "b"]) == "a|b" == many("b | a")
+    assert [many.labels(str(many(nothing))) for nothing in ([], "", None)] == [()] * 3
+    assert one(1.5) == 1.5  # the reader says that it is no text
 
 
 def test_labels_come_back_from_their_tokens_and_from_their_file(tmp_path):
@@ -97,8 +96,13 @@ def test_labels_come_back_from_their_tokens_and_from_their_file(tmp_path):
 ROWS = [("a fine day", "good"), ("rain, again", "bad"), ("sun", "good")]
 
 
+def job(**data: str) -> Any:
+    tree = {"job": "classify", "data": data, "model": {"kind": "transformer", "width": 8, "heads": 2}}
+    return jobs.make(config.build(tree))
+
+
 def read(settings: TextSettings) -> list:
-    source = labeled_source(settings, "train")
+    source = pair_source(settings, "train")
     assert source is not None
     return list(source.read())
 
@@ -145,10 +149,8 @@ def test_the_check_finds_what_is_wrong_with_labels(tmp_path):
     train += ["word1 text\tb", "rare\tc", "no label\t"]
     (tmp_path / "train.tsv").write_text("\n".join(train) + "\n")
     (tmp_path / "test.tsv").write_text("word3 text\ta\nnew text\tz\n")
-    settings = TextSettings(
-        train=str(tmp_path / "train.tsv"), valid=str(tmp_path / "test.tsv"), test=str(tmp_path / "test.tsv")
-    )
-    report = check_labeled(settings, prepare_labeled(settings, tmp_path / "cache", strict=False))
+    file, test = str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")
+    report = job(train=file, valid=test, test=test).check(tmp_path / "cache")
     said = [(finding.severity, finding.split, finding.what, finding.lines) for finding in report.findings]
 
     def found(severity: str, role: str, words: str, lines: list[int]) -> bool:
@@ -163,14 +165,14 @@ def test_the_check_finds_what_is_wrong_with_labels(tmp_path):
     counts = {row["class"]: row["train"] for row in report.tables["texts of each class"]}
     assert counts == {"a": 20, "b": 21, "c": 1}
     with pytest.raises(RegardError, match=r"train\.tsv:43: the label is empty"):
-        prepare_labeled(settings, tmp_path / "cache")
+        job(train=file, valid=test).prepare(tmp_path / "cache")
 
 
 def test_one_class_cannot_be_learned(tmp_path):
     (tmp_path / "train.tsv").write_text("a b\tx\nc d\tx\ne f\tx\n")
     file = str(tmp_path / "train.tsv")
     with pytest.raises(RegardError, match="two classes at least; there is 'x'"):
-        prepare_labeled(TextSettings(train=file, valid=file), tmp_path / "cache")
+        job(train=file, valid=file).prepare(tmp_path / "cache")
 
 
 # ----------------------------------------------------------------------------------------------------------- batches
@@ -184,27 +186,28 @@ def prepared(tmp_path_factory):
     ]
     (folder / "train.tsv").write_text("".join(lines))
     file = str(folder / "train.tsv")
-    return prepare_labeled(TextSettings(train=file, valid=file), folder / "cache")
+    made = job(train=file, valid=file)
+    made.prepare(folder / "cache")
+    return made
 
 
 def test_batches_go_on_where_they_stopped_and_share_out_every_text(prepared):
-    batches = LabeledBatches(prepared.stores["train"], prepared.labels, Frame.of(OURS, first=True), 60, seed=3)
+    batches = prepared.output.batches(prepared.splits["train"], 60, seed=3)
     whole = list(batches.epoch(2))
     assert len(whole) == batches.len_epoch(2) > 3
     for one, other in zip(whole[2:], batches.epoch(2, start=2), strict=True):
-        assert torch.equal(one.inputs, other.inputs) and torch.equal(one.labels, other.labels)  # noqa: PT018
-    assert sum(len(batch.labels) for batch in whole) == 71
+        assert torch.equal(one.source, other.source) and torch.equal(one.target, other.target)  # noqa: PT018
+    assert sum(len(batch.target) for batch in whole) == 71
     halves = [list(batches.epoch(2, rank=rank, world=2)) for rank in range(2)]
     for one, left, right in zip(whole, *halves, strict=True):
-        real = torch.cat([left.labels[left.labels >= 0], right.labels[right.labels >= 0]])
-        assert sorted(real.tolist()) == sorted(one.labels.tolist())
-    assert (whole[0].inputs[:, 0] == OURS.start).all()
+        real = torch.cat([left.target[left.target >= 0], right.target[right.target >= 0]])
+        assert sorted(real.tolist()) == sorted(one.target.tolist())
+    assert (whole[0].source[:, 0] == OURS.start).all()
 
 
 def test_a_process_without_a_share_counts_nothing(prepared):
-    batches = LabeledBatches(prepared.stores["train"], prepared.labels, Frame.of(OURS, first=False), 60)
-    batch = batches.batch(np.array([], np.int64))
-    loss = class_loss(torch.randn(1, 3), batch.labels)
+    batch = prepared.output.batches(prepared.splits["train"], 60).batch(np.array([], np.int64))
+    loss = class_loss(torch.randn(1, 3), batch.target)
     assert (float(loss.total), int(loss.count)) == (0.0, 0)
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from regard.data.pairs import Bad, Columns
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker
-from regard.inputs.image.augment import OPERATIONS, augmented, chance_of, mixed_with
+from regard.inputs.image.augment import OPERATIONS, augmented, chance_of
 from regard.inputs.image.batches import ahead
 from regard.inputs.image.decode import BadPictureError, Form, decode, from_array
 from regard.inputs.image.prepare import sources_of
@@ -287,9 +287,6 @@ def test_single_changes_by_hand():
         down, right = moved[1, 1] // 4 - 1, moved[1, 1] % 4 - 1
         rows, columns = np.clip(np.arange(3) + down, 0, 2), np.clip(np.arange(4) + right, 0, 3)
         np.testing.assert_array_equal(moved, pixels[0][rows[:, None], columns])
-    partner, share = mixed_with(PictureAugmentSettings(mixup=0.4), chance_of(0, 0, 0), 7)
-    assert 0 <= partner < 7
-    assert 0.5 <= share <= 1
 
 
 def test_items_made_ahead_are_the_same_and_errors_come_through():

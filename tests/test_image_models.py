@@ -14,6 +14,7 @@ from rich.console import Console
 import regard
 from regard import config
 from regard.data.check_table import check_table
+from regard.data.examples import Batch
 from regard.encoders.cnn import ConvNet, PositionAttention
 from regard.encoders.cnn_pretrained import EfficientNetLite0
 from regard.encoders.cnn_weights_file import weights_file
@@ -21,14 +22,15 @@ from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
 from regard.inputs.image.batches import Features, Pixels
-from regard.inputs.image.labeled import PictureBatches
+from regard.inputs.image.input import ImageInput
 from regard.inputs.image.pictures import frozen_features
 from regard.inputs.image.prepare import form_of, store_of
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.layers.pooling import Pooling
+from regard.look.methods import METHODS
 from regard.metrics.captions import caption_bleu, cider
-from regard.models.picture_classifier import PictureClassifier
-from regard.outputs.labels.classify_image import ImageReader
+from regard.models.classifier import Classifier
+from regard.models.mixup import mixed
 
 
 def test_efficientnet_is_the_packages():
@@ -92,7 +94,7 @@ def test_vision_transformers_have_the_papers_sizes(preset, millions):
     assert s.width == VIT_SIZES[preset]["width"]
     with torch.device("meta"):
         encoder = VisionTransformer((224, 224), s.patch, s.width, s.heads, s.layers, feed_forward=s.feed_forward)
-        model = PictureClassifier(encoder, Pooling("last"), s.width, 1000)
+        model = Classifier(encoder, Pooling("last"), s.width, 1000)
     assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
 
 
@@ -124,7 +126,7 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
 
 def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     recipe = config.build(tree(folder, CNN), "recipe")
-    store = store_of(ImageReader(recipe)._sources()["train"], form_of(recipe.data), tmp_path)
+    store = store_of(ImageInput(recipe)._sources()["train"], form_of(recipe.data), tmp_path)
     encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
     table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
@@ -190,8 +192,8 @@ def run(request, folder, tmp_path_factory):
 
 
 def test_a_classifier_learns_its_folder(run, folder):
-    assert isinstance(run.job.reader, ImageReader)
-    assert takes(run.job) == "image"  # the service offers an upload
+    assert isinstance(run.job.input, ImageInput)
+    assert run.job.input.kind == "image"  # the service offers an upload
     assert run.evaluate().values["accuracy"] > 90
     found = run.predict([str(folder / "above" / "3.png"), str(folder / "below" / "3.png")])
     assert [one.text for one in found] == ["above", "below"]
@@ -216,19 +218,55 @@ def test_where_a_classifier_looks(run, folder):
             run.look(str(folder / "above" / "3.png"), method="rollout")
 
 
-def test_mixed_pictures_and_labels(run):
-    reader = run.job.reader
-    store = store_of(reader._sources()["train"], form_of(reader.data), run.folder / "cache")
-    how = PictureAugmentSettings(mixup=0.5)
-    batches = PictureBatches(store, reader.labels, Pixels(store), 6, 60, augment=how, seed=1)
-    one, again = next(batches.epoch(3)), next(batches.epoch(3))
-    assert torch.equal(one.inputs, again.inputs)
-    np.testing.assert_allclose(one.labels.sum(1), 1, atol=1e-6)
-    assert ((one.labels > 0) & (one.labels < 1)).any()
-    model = PictureClassifier(run.model.encoder, Pooling("last"), run.model.encoder.summary_width, 2, mixed=True)
-    loss = model.train()(one)
-    expected = -(one.labels * model.logits(one.inputs).log_softmax(-1)).sum()
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_and_its_evidence(run, folder, method):
+    picture = str(folder / "above" / "3.png")
+    if run.recipe.model.kind == "cnn" and method == "rollout":
+        return  # see above
+    record = run.look(picture, method=method)
+    weights = record.matrix("cross").weights
+    special = 1 if run.recipe.model.kind == "vit" else 0  # the class token
+    assert weights.shape == (1, 6 + special if special else 24)
+    assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
+    if method in ("input-gradient", "leave-one-out"):
+        assert weights.sum() == pytest.approx(1, abs=1e-5)
+        rows = weights[0, special:].reshape(2 if special else 4, -1).sum(1)
+        assert np.argmax(rows) < len(rows) / 2 or method == "input-gradient"  # it is bright above
+
+
+def test_attention_is_kept_as_training_goes_on(run):
+    record = run.history_of_looks().records[-1]
+    assert record.output in ("above", "below")
+    assert record.evidence == ()
+
+
+def test_mixed_inputs_and_labels():
+    """Each input is at least one half of its row; its label has the same part; what has no label stays out of it."""
+    torch.manual_seed(0)
+    source, labels = torch.eye(5) * 200, torch.tensor([0, 1, 2, -1, 1])
+    both, shares = mixed(source.to(torch.uint8), labels, 3, 0.5)
+    part = both.diagonal() / 200
+    assert (part >= 0.5).all()
+    assert ((part > 0.5) & (part < 1)).any()
+    assert torch.equal(shares[3], torch.full((3,), -1.0))
+    assert torch.equal(both[3], source[3])
+    kept = torch.tensor([0, 1, 2, 4])
+    torch.testing.assert_close(shares[kept].sum(1), torch.ones(4))
+    for row in kept.tolist():
+        expected = sum(both[row, other] / 200 * F.one_hot(labels[other], 3) for other in kept.tolist())
+        torch.testing.assert_close(shares[row], expected)
+
+
+def test_the_loss_of_a_mixture_by_hand(run):
+    model = Classifier(run.model.encoder, Pooling("last"), run.model.encoder.summary_width, 2, mixup=0.5)
+    images, labels = torch.randint(0, 256, (6, 1, 8, 12), dtype=torch.uint8), torch.tensor([0, 1, 1, 0, 1, -1])
+    torch.manual_seed(7)
+    loss = model.train()(Batch(images, labels))
+    torch.manual_seed(7)
+    seen, shares = mixed(images, labels, 2, 0.5)
+    expected = -(shares * model.logits(seen).log_softmax(-1))[:5].sum()
     torch.testing.assert_close(loss.total, expected)
+    assert int(loss.count) == 5
 
 
 def test_class_folders_with_a_bad_file_are_checked(folder, tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from regard.inputs.image.labeled import LabeledPictures
 from torch import nn
 from torch.nn import functional as F
 
@@ -10,7 +11,6 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.encoders.image import VisionTransformer
 from regard.errors import CallError
-from regard.inputs.image.labeled import LabeledPictures
 from regard.layers.pooling import Pooling
 from regard.layers.transformer import Block
 from regard.models.classifier import Classifier

@@ -17,12 +17,6 @@ SCORES = {
     "trilinear": "regard.attention.trilinear:Trilinear",
 }
 
-#: What reads the inputs of classification, by `data.kind`.
-READERS = {
-    "image": "regard.outputs.labels.classify_image:ImageReader",
-    "text": "regard.outputs.labels.classify_text:TextReader",
-}
-
 
 def find(table: Mapping[str, str], name: str) -> Any:
     """The object behind a name of one of the tables above."""

@@ -164,8 +164,9 @@ class Job:
 
     def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:
         case = self.output.case(self.model, one, told)
+        found = attentions(case, options.method)
         record = AttentionRecord(
-            attentions(case, options.method), case.axes, method=method_shown(case, options.method), model=options.name,
+            found, case.axes, method=method_shown(case, options.method, found), model=options.name,
             input=self.input.name(one), output=told.text, score=told.score, scores=step_scores(case), gold=options.gold,
         )  # fmt: skip
         return self.output.looked(record, told)

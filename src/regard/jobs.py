@@ -49,7 +49,7 @@ class Row(NamedTuple):
 JOBS: dict[str, Row] = {
     "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
-    "classify": Row(ClassifyRecipe, "", "regard.outputs.labels.classify:Classify"),
+    "classify": Row(ClassifyRecipe, {"text": TEXT, "image": IMAGE}, "regard.outputs.labels.output:LabelsOutput"),
     "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),

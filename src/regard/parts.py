@@ -5,6 +5,7 @@ from typing import Any
 from torch import nn
 
 from regard.attention import Alibi, Learned, RelativeBias, Rotary, Score, Sinusoidal
+from regard.attention.layer import Attention
 from regard.catalog import SCORES, find
 from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -12,7 +13,7 @@ from regard.encoders.bert import Bert
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
-from regard.layers.pooling import AttentionPooling, Pooling
+from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.encoder import EncoderSettings
@@ -44,11 +45,18 @@ def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) 
     return find(SCORES, name).for_widths(query_width, key_width, hidden)
 
 
-def build_pooling(kind: str, score: ScoreName, width: int) -> nn.Module:
-    """What makes one vector of many, all of this width. `score`: how a query is held against each, with attention."""
-    if kind == "attention":
-        return AttentionPooling(build_score(score, width, width, width), width)
-    return Pooling(kind)  # pyright: ignore[reportArgumentType] (the names of a recipe are those of Pooling)
+def build_pooling(kind: str, score: ScoreName, width: int, *, self_attention: bool = False) -> nn.Module:
+    """What makes one vector of many, all of this width. `score`: how a query is held against each, with attention;
+    `self_attention`: they look at each other first."""
+    pooling: nn.Module = (
+        AttentionPooling(build_score(score, width, width, width), width) if kind == "attention" else Pooling(kind)  # pyright: ignore[reportArgumentType] (the names of a recipe are those of Pooling)
+    )
+    return Attended(build_attention(score, width), pooling) if self_attention else pooling
+
+
+def build_attention(score: ScoreName, width: int) -> Attention:
+    """Vectors of this width look at each other."""
+    return Attention(build_score(score, width, width, width), width, width)
 
 
 def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:

@@ -16,5 +16,9 @@ RoleKind = Literal["encoder", "decoder", "cross", "pooling", "gate"]
 
 
 class Role(NamedTuple):
+    """`followed`: vectors stay at their places from one layer to the next, so that weights can be followed through
+    them; between the layers of a CNN, convolutions mix what is near."""
+
     kind: RoleKind
     layer: int = 0
+    followed: bool = True

@@ -12,12 +12,13 @@ from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
 from regard.data.special_ids import OURS
 from regard.errors import CallError, nearest
-from regard.outputs.labels.classify_build import TextModel, build_text_classifier
-from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
+from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
+from regard.models.classifier import Classifier
+from regard.outputs.labels.classify_settings import ClassifyRecipe, TextSettings
 from regard.outputs.text.continuation import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.translate_settings import TranslateRecipe
-from regard.parts import build_seq2seq
+from regard.parts import build_pooling, build_seq2seq, text_encoder
 from regard.pretrained import encoder
 
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
@@ -100,8 +101,13 @@ def cost(
 
 def _text_classifier(settings: ClassifyRecipe, vocabulary: int) -> nn.Module:
     """With two classes; a pretrained encoder tells its own sizes and vocabulary."""
-    assert isinstance(settings.model, TextModel)
-    found = encoder(settings.model.path) if isinstance(settings.model, PretrainedClassifierSettings) else None
-    entries, specials = (vocabulary, OURS) if found is None else (found.tokenizer.size, found.tokenizer.specials)
+    model, sizes, pad = settings.model, settings.model, OURS.pad
+    assert isinstance(model, RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings)
+    if isinstance(model, PretrainedTextSettings):
+        found = encoder(model.path)
+        sizes, vocabulary, pad = found.settings, found.tokenizer.size, found.tokenizer.specials.pad
+    own = isinstance(model, RecurrentTextSettings) and model.self_attention
     with torch.device("meta"):
-        return build_text_classifier(settings.model, entries, specials, 2, found and found.settings)
+        body = text_encoder(sizes, vocabulary, pad=pad or 0)
+        width = int(body.memory_width)  # pyright: ignore[reportArgumentType]
+        return Classifier(body, build_pooling(model.pooling, model.score, width, self_attention=own), width, 2)

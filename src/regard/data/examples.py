@@ -73,6 +73,10 @@ class Examples(ABC):
     def digest(self) -> str:
         """Tells whether two splits hold the same."""
 
+    def targets_read(self) -> Iterator[tuple[str, int]]:
+        """The text of every target that was read, also of what was left out then, and its line; 0: there are none."""
+        return iter(())
+
     @abstractmethod
     def examples(self, most: int) -> list[Example]:
         """The first so many inputs, each once, with all their texts."""

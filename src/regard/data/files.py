@@ -1,4 +1,5 @@
-"""The user's files as a stream of pairs: TSV, CSV, JSONL, Parquet, two parallel text files, data sets, our corpora.
+"""The user's files as a stream of pairs: TSV, CSV, JSONL, Parquet, CoNLL, two parallel text files,
+folders of classes, data sets, our corpora.
 
     data.train=pairs.tsv.gz   data.train=train.en,train.de   data.train=corpus:pocket   data.train=hub:NAME
 
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regard.data.class_folders import has_classes, read_class_folders
+from regard.data.conll import read_conll
 from regard.data.formats import read_csv, read_pairs_jsonl, read_parallel, read_tsv
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.settings import FileFormat
@@ -25,6 +28,10 @@ _ENDINGS: dict[str, FileFormat] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".conll": "conll",
+    ".conllu": "conll",
+    ".iob": "conll",
+    ".bio": "conll",
 }
 
 
@@ -56,6 +63,7 @@ class PairSource:
         """What the pairs depend on: the files and how they are read. A data set of the hub is taken not to change."""
         columns = self.columns
         how = [self.where, self.role, self.format, columns.source, columns.target, columns.header]
+        how += [repr(columns.target_text), columns.conll]
         if self.where.startswith("corpus:"):
             return [*how, corpora_version()]
         seen = ((path.resolve(), path.stat()) for path in self.files())
@@ -65,7 +73,10 @@ class PairSource:
         """All pairs, in the order of the files, and whatever was none."""
         if self.where.startswith("corpus:"):
             return read_corpus(self.where, self.role, self.columns)
-        if self.where.startswith("hub:") or self.format == "dataset" or Path(self.where).expanduser().is_dir():
+        folder = Path(self.where).expanduser()
+        if self.columns.folders and self.format != "dataset" and has_classes(folder):
+            return read_class_folders(folder, f"data.{self.role}={self.where}", self.columns)
+        if self.where.startswith("hub:") or self.format == "dataset" or folder.is_dir():
             return read_dataset(self.where, self.role, self.columns)
         files = self.files()
         if len(files) == 2:
@@ -81,6 +92,8 @@ class PairSource:
             return read_pairs_jsonl(files[0], self.columns)
         if form == "parquet":
             return read_parquet(files[0], self.columns)
+        if form == "conll":
+            return read_conll(files[0], self.columns)
         raise CallError(
             f"data.{self.role}={self.where}: text files come in two, data.{self.role}=SOURCE_FILE,TARGET_FILE"
         )

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from regard.data.settings import Column
 
-BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "not found"]
+BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "unequal", "not found"]
 _MISSING = object()
 
 
@@ -34,23 +34,24 @@ class Bad(NamedTuple):
         return f"{where}: {self.reason}" + (f": {self.text!r}" if self.text else "")
 
 
-def _as_it_is(value: object) -> object:
-    return value
-
-
 @dataclass(frozen=True)
 class Columns:
     """Which two columns of a table are meant: by name, by number from 0, or by default.
 
     `sides` is what the two are called, in settings, messages and by default in files. `target_text` makes text of a
-    target that may be written otherwise: labels may be numbers or lists.
+    target that may be written otherwise: labels may be numbers or lists. `one_to_one`: each word of the source has one
+    of the target. `folders`: in a folder, the sub-folders name the targets. `conll`: the columns of files with a word
+    a line, from 0 or, below 0, from the end.
     """
 
     source: Column | None = None
     target: Column | None = None
     header: bool | None = None
     sides: tuple[str, str] = ("source", "target")
-    target_text: Callable[[object], object] = _as_it_is
+    target_text: Callable[[object], object] | None = None
+    one_to_one: bool = False
+    folders: bool = False
+    conll: tuple[int, int] = (0, -1)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -69,7 +70,7 @@ PLAIN = Columns()
 
 def pair_of(source: object, target: object, file: str, line: int, columns: Columns = PLAIN) -> Pair | Bad:
     """A pair if both sides are text with something in it."""
-    target = columns.target_text(target)
+    target = target if columns.target_text is None else columns.target_text(target)
     for side, value in zip(columns.sides, (source, target), strict=True):
         if value is None:
             continue
@@ -87,6 +88,9 @@ def pair_of(source: object, target: object, file: str, line: int, columns: Colum
             return Bad(file, line, "blank", "blank line")
         empty, other = (columns.sides[0], target) if not source.strip() else (columns.sides[1], source)
         return Bad(file, line, "empty", f"the {empty} is empty", excerpt(other))
+    left, right = len(source.split()), len(target.split())
+    if columns.one_to_one and left != right:
+        return Bad(file, line, "unequal", f"{left} {columns.sides[0]} but {right} {columns.sides[1]}", excerpt(source))
     return Pair(source, target, file, line)
 
 

@@ -38,7 +38,7 @@ class PositionAttention(nn.Module):
     def __init__(self, channels: int, layer: int = 0) -> None:
         super().__init__()
         self.attention = Attention(Dot(), channels, channels, max(1, channels // 8), channels // 2)
-        self.attention.role = Role("encoder", layer)
+        self.attention.role = Role("encoder", layer, followed=False)
         self.out = nn.Linear(channels // 2, channels, bias=False)
         self.gate = nn.Parameter(torch.zeros(()))
 
@@ -81,6 +81,8 @@ class ConvNet(nn.Module):
             raise CallError(f"stages={list(stages)} must be multiples of {GROUP}")
         self.size, self.channels = size, channels
         self.grid = (size[0] >> len(stages), size[1] >> len(stages))
+        last = max(attention, default=len(stages) - 1) + 1
+        self.attended = (size[0] >> last, size[1] >> last)  # the grid of the last stage whose positions look around
         if 0 in self.grid:
             raise CallError(f"{len(stages)} stages halve images of {size[0]}×{size[1]} pixels too often")
         self.memory_width = self.summary_width = stages[-1]

@@ -21,6 +21,7 @@ from regard.data.check_report import CheckReport
 from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
+from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
 from regard.settings.recipe import Recipe
 
@@ -40,6 +41,8 @@ class Vocabulary(Protocol):
 @runtime_checkable
 class Targets(Protocol):
     """What an input has to know of the output whose targets stand in its files."""
+
+    learns_from_all: ClassVar[bool]  # a choice of the texts has all words that matter, but not all classes
 
     @property
     def key(self) -> Any:
@@ -139,7 +142,25 @@ class Input(ABC):
         `decoder`: the settings of what will attend to the memory, step by step, if anything does.
         """
 
+    def pooling(self, width: int) -> nn.Module:
+        """Makes one vector of the encoder's memory, whose vectors have this width: by default the encoder's summary."""
+        return Pooling("summary")
+
+    def noise(self) -> nn.Module | None:
+        """What training does to what `collate` makes, before the encoder reads it."""
+        return None
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the encoder stays as it is, and only what stands above it learns."""
+        return False
+
     # --------------------------------------------------------------------------------------------------------- looking
+    def inside(self, item: Any) -> Any:
+        """The item as the encoder's own attention sees it, where that is over something else than its memory: with
+        the class token of a Vision Transformer, with the positions of an early stage of a CNN."""
+        return item
+
     @abstractmethod
     def axis(self, item: Any) -> Axis:
         """The vectors of the memory as a picture names them: words, regions, seconds, days."""

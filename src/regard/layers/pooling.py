@@ -77,6 +77,11 @@ class Attended(nn.Module):
         return self.pooling(Memory(vectors, memory.mask, memory.summary, memory.grid))
 
 
+def attends(pooling: nn.Module) -> bool:
+    """Whether one vector is made of many by attention."""
+    return isinstance(pooling.pooling if isinstance(pooling, Attended) else pooling, AttentionPooling)
+
+
 def _mean(x: Float[Tensor, "B K D"], mask: Bool[Tensor, "B K"]) -> Float[Tensor, "B D"]:
     there = mask.unsqueeze(2).to(x.dtype)
     return (x * there).sum(1) / there.sum(1).clamp(min=1)

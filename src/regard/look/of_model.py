@@ -31,10 +31,15 @@ from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
 from regard.look.records import Attention, AttentionRecord, Head
 
+NO_END = 1 << 31
 STEPS = 32  # rows that gradients are taken of together
 NOTHING = (
     "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out ask any "
     "model what it heeds"
+)
+NOTHING_FOR = (
+    "method='gradient' shows the weights that speak for an output, and here none does: log p would only grow without "
+    "them; the methods input-gradient and leave-one-out show what the output feels, for it or against it"
 )
 ORDER = ("cross", "encoder", "decoder")
 
@@ -66,13 +71,21 @@ def _by_method(case: Case, method: str) -> list[Attention]:
         "leave-one-out": lambda: [_whole(case, method, _without_each(case))],
     }
     with evaluating(case.model):
-        return [_turned(case, one) for one in ways[method]()]
+        found = [_turned(case, one) for one in ways[method]()]
+    if method == "gradient" and not any(one.weights.any() for one in found if one.rows == case.rows):
+        raise CallError(NOTHING_FOR)
+    return found
 
 
-def method_shown(case: Case, method: str) -> str:
-    """The name of a method, with what was done to its weights."""
+def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
+    """The name of a method, with what was done to its weights, and which rows have nothing to show by it."""
     gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
-    return f"{method}, times the gate" if gated and method not in ("input-gradient", "leave-one-out") else method
+    if gated and method not in ("input-gradient", "leave-one-out"):
+        method = f"{method}, times the gate"
+    rows = [one.weights.any(axis=(0, 2)) for one in found if one.kind == "cross" and one.rows == case.rows]
+    silent = ~np.any(rows, axis=0) if rows and method.startswith("gradient") else np.zeros(0, bool)
+    labels = [repr(case.axes[case.rows].labels[row]) for row in np.flatnonzero(silent)]
+    return f"{method} (no weight speaks for {', '.join(labels)})" if labels else method
 
 
 def step_scores(case: Case) -> tuple[float, ...]:
@@ -142,6 +155,11 @@ def _rolled_out(tables: Sequence[Table]) -> list[Table]:
     for table in tables:
         kinds[table.role.kind].append(table.weights)
     encoder, decoder, cross, pooling = kinds.values()
+    if any(not table.role.followed for table in tables):
+        raise CallError(
+            "method='rollout' follows attention from layer to layer, which takes a Vision Transformer; in a CNN, "
+            "convolutions mix what is near in between: method='raw' shows each layer"
+        )
     if len({weights.shape[-1] for weights in encoder}) > 1:
         raise CallError("method='rollout' follows attention through layers of one size, and these look at other grids")
     through = rollout(encoder) if encoder else None
@@ -199,12 +217,12 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
             if name not in felt:
                 continue
             rows = gradient[case.row :: case.each]  # one for each step
-            if not case.by_step or seen.role(name).kind in ("encoder", "pooling"):  # their queries belong to no step
+            own = case.places if seen.role(name).kind in ("encoder", "pooling") else range(case.offset, NO_END)
+            if not case.by_step or not own:  # queries that belong to no step
                 felt[name] += with_heads(_numbers(rows.sum(0)))
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):
-                    place = case.offset + step
-                    felt[name][:, place] += with_heads(_numbers(row))[:, place]
+                    felt[name][:, own[step]] += with_heads(_numbers(row))[:, own[step]]
     return felt
 
 

@@ -8,6 +8,7 @@ Self-attention itself, token by token or region by region, is shown beside it as
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from regard.look.case import Case, Table
 from regard.look.records import Attention
@@ -34,5 +35,20 @@ def pooled(first: bool) -> Callable[[Case, Sequence[Table]], list[Attention]]:
             if role.kind == "pooling" or not own:
                 seen.append(Attention(name, case.kind, role.layer, rows[:, :, before:], case.rows, case.columns))
         return seen + inside if case.kind == "cross" else seen  # a record has one encoder: that of its input
+
+    return place
+
+
+def rows_at(places: Sequence[int]) -> Callable[[Case, Sequence[Table]], list[Attention]]:
+    """For outputs that say one thing of each of the vectors at these places: they see what its own row sees."""
+
+    def place(case: Case, tables: Sequence[Table]) -> list[Attention]:
+        own = [
+            Attention(name, "encoder", role.layer, weights, case.columns, case.columns)
+            for name, role, weights in tables
+            if weights.shape[-1] == len(case.axes[case.columns])
+        ]
+        seen = [replace(one, kind="cross", weights=one.weights[:, list(places)], rows=case.rows) for one in own]
+        return [*seen, *own]
 
     return place

@@ -1,13 +1,14 @@
 """A record as a picture for the report of a run: a heat map of words, a filmstrip over a picture, lines under sound."""
 
 from base64 import b64encode
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from regard.errors import CallError
 from regard.look.draw import save
-from regard.look.records import AttentionRecord
+from regard.look.records import AttentionRecord, Matrix
 from regard.look.svg import heat_map
 
 WIDEST = 160  # columns of a heat map
@@ -32,6 +33,20 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
             file = save(record, Path(folder) / "strip.png", view="overlay")
             data = b64encode(file.read_bytes()).decode()
         return Picture(title, f'<img alt="attention over the picture" src="data:image/png;base64,{data}">', note)
+    if len(matrix.rows) == 1 and matrix.columns.times is None:
+        return Picture(title, _painted(matrix), note)
     if len(matrix.columns) > WIDEST or len(matrix.rows) > WIDEST:
         raise CallError("too wide for a report")
     return Picture(title, heat_map(matrix.weights, matrix.rows.labels, matrix.columns.labels, record.output), note)
+
+
+def _painted(matrix: Matrix) -> str:
+    """The words themselves, where one thing is said of all of them."""
+    weights = matrix.weights[0]
+    top = float(weights.max()) or 1.0
+    words = " ".join(
+        f'<mark style="background:rgba(37,99,235,{0.85 * float(weight) / top:.3f});color:inherit;border-radius:3px">'
+        f"{escape(token)}</mark>"
+        for token, weight in zip(matrix.columns.labels, weights, strict=True)
+    )
+    return f'<p class="text">{words}</p>'

@@ -114,7 +114,7 @@ class Shown:
 
 
 def method_line(method: str) -> str:
-    told = METHODS.get(method)
+    told = METHODS.get(method.partition(" (")[0])
     return f"Method: {method}, {told}." if told else f"Method: {method}."
 
 

@@ -18,16 +18,17 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.loss import Loss
+from regard.models.mixup import mixed
 
 
 @runtime_checkable
 class Labeled(Protocol):
-    """What a classifier is trained on: any batch with these two. See `class_loss` for the labels."""
+    """What a classifier is trained on: any batch with these two. See `class_loss` for the target."""
 
     @property
-    def inputs(self) -> Tensor: ...
+    def source(self) -> Tensor: ...
     @property
-    def labels(self) -> Tensor: ...
+    def target(self) -> Tensor: ...
 
 
 def class_loss(
@@ -48,6 +49,22 @@ def class_loss(
     return Loss((total * known.unsqueeze(1)).sum(), known.sum() * labels.shape[1], right.sum())  # pyright: ignore[reportArgumentType]
 
 
+def share_loss(
+    logits: Float[Tensor, "B N"],
+    shares: Float[Tensor, "B N"],
+    *,
+    weights: Float[Tensor, " N"] | None = None,
+    smoothing: float = 0.0,
+) -> Loss:
+    """−Σ_c y_c log p_c, where an input is of several classes in parts y that sum to one; rows of −1 are left out."""
+    known = (shares >= 0).all(1)
+    total = F.cross_entropy(
+        logits[known].float(), shares[known], weight=weights, reduction="sum", label_smoothing=smoothing
+    )
+    right = (logits.argmax(-1) == shares.argmax(-1)) & known
+    return Loss(total, known.sum(), right.sum())  # pyright: ignore[reportArgumentType]
+
+
 class Classifier(nn.Module):
     class_weights: Tensor | None
 
@@ -64,14 +81,16 @@ class Classifier(nn.Module):
         noise: nn.Module | None = None,
         frozen: bool = False,
         layer_decay: float = 1.0,
+        mixup: float = 0.0,
     ) -> None:
         """
-        encoder    makes a `Memory` of the inputs
-        pooling    makes one vector, of `width`, of the memory
-        dropout    of that vector
-        noise      what is done to the inputs first, in training only: it has to know its own mode
-        frozen     the encoder stays as it is, and is read without dropout
+        encoder      makes a `Memory` of the inputs
+        pooling      makes one vector, of `width`, of the memory
+        dropout      of that vector
+        noise        what is done to the inputs first, in training only: it has to know its own mode
+        frozen       the encoder stays as it is, and is read without dropout
         layer_decay  how much slower each layer of the encoder learns than the one above it; see `rates`
+        mixup        α, by which training mixes inputs and labels of a batch: see `mixup.py`; 0: not at all
         """
         super().__init__()
         self.noise = noise or nn.Identity()
@@ -80,17 +99,20 @@ class Classifier(nn.Module):
         self.output = nn.Linear(width, classes)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.mixup = label_smoothing, mixup
         self.frozen, self.layer_decay = frozen, layer_decay
         if frozen:
             encoder.requires_grad_(False)
         self.register_buffer("class_weights", class_weights, persistent=False)  # of the training data, for training
 
     def forward(self, batch: Labeled) -> Loss:
-        logits = self.logits(batch.inputs)
+        source, target, loss = batch.source, batch.target, class_loss
         if not self.training:
-            return class_loss(logits, batch.labels)
-        return class_loss(logits, batch.labels, weights=self.class_weights, smoothing=self.label_smoothing)
+            return class_loss(self.logits(source), target)
+        if self.mixup:
+            loss = share_loss if target.ndim == 1 else class_loss
+            source, target = mixed(source, target, self.output.out_features, self.mixup)
+        return loss(self.logits(source), target, weights=self.class_weights, smoothing=self.label_smoothing)
 
     def logits(self, inputs: Tensor) -> Float[Tensor, "B N"]:
         return self.output(self.dropout(self.pooling(self.encoder(self.noise(inputs)))))

@@ -8,7 +8,7 @@ targets of another kind (spans, numbers, pictures) brings its own examples and b
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,8 @@ from regard.data.examples import Example, ExampleBatches
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
-from regard.look.case import Case
+from regard.look.axis import Axis
+from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
 from regard.outputs.result import Picture, Prediction, Scores
@@ -68,6 +69,7 @@ class Output(ABC, Generic[R, I, M]):
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
+    learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
 
     def __init__(self, recipe: R, input: I) -> None:
         self.recipe, self.input = recipe, input
@@ -202,6 +204,32 @@ class Output(ABC, Generic[R, I, M]):
         """Scores on the test data."""
 
     # ----------------------------------------------------------------------------------------------------------- help
+    def item_of(self, one: Any) -> Any:
+        """The item of an input that is looked at: one with something in it."""
+        item = self.input.read(one)
+        if not self.input.length(item):
+            raise CallError(f"the input {self.input.name(one)!r} has no token: there is nothing to look at")
+        return item
+
+    def asked(
+        self, model: nn.Module, item: Any, steps: Callable[[Any], Tensor], axes: Mapping[str, Axis], **how: Any
+    ) -> Case:
+        """The case of an item, where `steps` says what the model thinks of each step, given a batch of such items."""
+        input, device = self.input, device_of(model)
+        at_once = max(1, AT_ONCE // (input.length(item) + 1))
+
+        def ask(without: Sequence[Parts]) -> Tensor:
+            items = [input.without(item, parts) if parts else item for parts in without]
+            most = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
+            groups = (items[start : start + most] for start in range(0, len(items), most))
+            return torch.cat([steps(input.collate(some).to(device)) for some in groups])
+
+        return Case(
+            model, ask, axes, input.parts(item),
+            vectors=input.vectors(model.get_submodule("encoder")),
+            gather=lambda products: input.gather(item, products), **how,
+        )  # fmt: skip
+
     def refuse(
         self, *, prefix: str = "", attention: bool = False, alignments: bool = False, gold: Gold | None = None
     ) -> None:
@@ -216,6 +244,7 @@ class Output(ABC, Generic[R, I, M]):
             raise CallError("there are no words here that could be aligned: leave alignments out")
 
 
+AT_ONCE = 4096  # tokens that go through a model together
 QUICK = 200  # validation examples that are decoded while training goes on
 
 

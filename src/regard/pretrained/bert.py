@@ -12,7 +12,8 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.outputs.labels.labels import Labels, Writing
+from regard.outputs.labels.labels import Labels
+from regard.outputs.labels.writing import Writing
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported
 from regard.pretrained.tokenizer_files import wordpiece

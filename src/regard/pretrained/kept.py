@@ -13,7 +13,7 @@ from regard.files import atomic
 from regard.settings.encoder import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
-JOBS = ("encode", "classify", "answer")  # whose model's settings are those of an encoder, and a few of a head
+JOBS = ("encode", "classify", "tag", "answer")  # whose model's settings are those of an encoder, and a few of a head
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PretrainedEncoder:
 
 
 def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEncoder:
-    """The encoder of a run: one that `regard import` made, or one trained here by encode, classify or answer.
+    """The encoder of a run: one that `regard import` made, or one trained here by encode, classify, tag or answer.
 
     `dropout`: another than it was trained with.
     """

@@ -1,12 +1,11 @@
-"""Changes that leave what a picture shows: cut, moved, mirrored, recolored, partly covered, mixed with another.
+"""Changes that leave what a picture shows: cut, moved, mirrored, recolored, partly covered.
 
 What is drawn for a picture comes from (seed, epoch, row) alone, so a stopped run goes on with the very same pictures,
 and it does not matter which process, batch or thread makes them.
 
 RandAugment (Cubuk et al. 2019, section 3, arXiv:1909.13719): `operations` changes drawn from a list, each at one
-`strength`. Ours is between 0 and 1, where 1 is the paper's magnitude of 30. Mixup (Zhang et al. 2017, section 2,
-arXiv:1710.09412) with a partner drawn from the whole data, not from the batch: λ x + (1 − λ) x', λ ~ Beta(α, α), and
-λ ≥ ½, so that a picture stays the larger part of its own row. Erasing: Zhong et al. 2017 (arXiv:1708.04896).
+`strength`. Ours is between 0 and 1, where 1 is the paper's magnitude of 30. Erasing: Zhong et al. 2017
+(arXiv:1708.04896). Mixing pictures and their labels is the model's: `models/mixup.py`.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ def chance_of(seed: int, epoch: int, row: int, use: int = 0) -> Chance:
 
 
 def augmented(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pixels:
-    """The picture, changed in every way that is asked for but mixing."""
+    """The picture, changed in every way that is asked for."""
     if how.crop:
         pixels = _cropped(pixels, how.crop, chance)
     if how.shift:
@@ -175,9 +174,3 @@ OPERATIONS: tuple[Callable[[Any, float, int], Any], ...] = (
     _as_it_is, _stretch_shades, _equalise, _rotate, _solarise, _color, _fewer_shades, _contrast, _brighter, _sharper,
     _shear_across, _shear_down, _move_across, _move_down,
 )  # fmt: skip
-
-
-def mixed_with(how: PictureAugmentSettings, chance: Chance, rows: int) -> tuple[int, float]:
-    """The row of the partner, and the share λ of the picture itself."""
-    share = float(chance.beta(how.mixup, how.mixup))
-    return int(chance.integers(0, rows)), max(share, 1 - share)

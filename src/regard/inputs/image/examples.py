@@ -1,5 +1,6 @@
 """Stored pictures as examples: each thing that is said of a picture is a row of its own."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,9 @@ class PictureExamples(Examples):
 
     def digest(self) -> str:
         return self.store.digest()
+
+    def targets_read(self) -> Iterator[tuple[str, int]]:
+        return ((text, entry.line) for entry in self.store.entries for text in entry.texts)
 
     def examples(self, most: int) -> list[Example]:
         """Evenly spread, as neighbors in a list are often alike."""

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from regard.data.check_report import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
 from regard.data.examples import Example, Examples
 from regard.data.tables import Role
+from regard.encoders.cnn import ConvNet
+from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
 from regard.inputs.base import Input, Targets, Vocabulary
 from regard.inputs.image.batches import Pixels, Sight
@@ -20,7 +22,12 @@ from regard.inputs.image.check import picture_findings, text_findings
 from regard.inputs.image.examples import PictureExamples, StoredPicture
 from regard.inputs.image.pictures import build_body, colors, frozen_sights, name_of, read_inputs
 from regard.inputs.image.prepare import form_of, prepare_pictures, sources_of
-from regard.inputs.image.settings import EfficientNetSettings, ImageTowerSettings
+from regard.inputs.image.settings import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    ImageTowerSettings,
+    VisionTransformerSettings,
+)
 from regard.inputs.image.sources import PictureSource
 from regard.inputs.image.store import PictureStore
 from regard.layers.transformer import Block
@@ -29,17 +36,29 @@ from regard.parts import transformer_blocks
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
+PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
+CLASS_TOKEN = "[CLS]"
+
 
 class PictureItem(NamedTuple):
+    """`grid`: the regions that are looked at, if not those of the memory; `class_token`: it stands before them."""
+
     pixels: UInt8[Tensor, "C H W"]
     features: Float[Tensor, "K D"] | None = None  # in their place, where a frozen network has read them before
+    grid: tuple[int, int] | None = None
+    class_token: bool = False
+
+
+def _encoder_settings(recipe: Any) -> Any:
+    """A model that is nothing but the network that reads has its settings itself."""
+    return recipe.model if isinstance(recipe.model, PictureEncoderSettings) else recipe.model.encoder
 
 
 class ImageInput(Input):
     kind: ClassVar[str] = "image"
     ahead: ClassVar[bool] = True
 
-    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model.encoder) -> None:
+    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
         """`section`: the part of a recipe that says which network reads the pictures."""
         super().__init__(recipe)
         self._section = section
@@ -158,16 +177,26 @@ class ImageInput(Input):
         )  # fmt: skip
 
     # --------------------------------------------------------------------------------------------------------- looking
+    def inside(self, item: PictureItem) -> PictureItem:
+        with torch.device("meta"):
+            body = build_body(self.settings, self.data)
+        if isinstance(body, ConvNet):
+            return item._replace(grid=body.attended)
+        return item._replace(class_token=isinstance(body, VisionTransformer))
+
     def axis(self, item: PictureItem) -> Axis:
-        return axis(grid=self.grid, image=item.pixels.permute(1, 2, 0).numpy())
+        grid = item.grid or self.grid
+        regions = [f"row {row + 1}, column {column + 1}" for row in range(grid[0]) for column in range(grid[1])]
+        first = [CLASS_TOKEN] if item.class_token else []
+        return axis([*first, *regions], grid=grid, image=item.pixels.permute(1, 2, 0).numpy())
 
     def without(self, item: PictureItem, parts: Collection[int]) -> PictureItem:
         """Regions are covered with the mean color of the picture."""
         pixels = item.pixels.clone()
         color = pixels.float().mean((1, 2)).round().to(pixels.dtype)[:, None, None]
-        owner = torch.from_numpy(self._regions_of_pixels(pixels.shape[1], pixels.shape[2]))
+        owner = torch.from_numpy(self._regions_of_pixels(item, pixels.shape[1], pixels.shape[2]))
         covered = torch.isin(owner, torch.tensor(sorted(parts)))
-        return PictureItem(torch.where(covered, color, pixels))
+        return item._replace(pixels=torch.where(covered, color, pixels), features=None)
 
     def vectors(self, encoder: nn.Module) -> nn.Module:
         assert isinstance(encoder, PictureEncoder)
@@ -175,12 +204,12 @@ class ImageInput(Input):
 
     def gather(self, item: PictureItem, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
         table = products[0].sum(1)  # N H W
-        owner = self._regions_of_pixels(*table.shape[1:]).ravel()
-        return np.stack([np.bincount(owner, one.ravel(), minlength=self.regions) for one in table])
+        owner, (rows, columns) = self._regions_of_pixels(item, *table.shape[1:]).ravel(), item.grid or self.grid
+        return np.stack([np.bincount(owner, one.ravel(), minlength=rows * columns) for one in table])
 
-    def _regions_of_pixels(self, height: int, width: int) -> np.ndarray:
+    def _regions_of_pixels(self, item: PictureItem, height: int, width: int) -> np.ndarray:
         """Which region each pixel is of: H W."""
-        rows, columns = self.grid
+        rows, columns = item.grid or self.grid
         return (np.arange(height) * rows // height)[:, None] * columns + (np.arange(width) * columns // width)[None]
 
     # ----------------------------------------------------------------------------------------------------------- parts

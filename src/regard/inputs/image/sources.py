@@ -13,7 +13,7 @@ What is said of one picture in several lines comes together: a picture has one e
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -72,15 +72,24 @@ class PictureSource:
 
     def _all(self) -> Iterable[Entry | Bad]:
         if self.where.startswith(PREFIX):
-            return _corpus(self.where, self.role)
+            return self._written(_corpus(self.where, self.role))
         path = Path(self.where).expanduser()
         if not path.exists():
             raise CallError(f"data.{self.role}={self.where}: there is no such file or folder")
         if path.is_dir():
-            return _class_folders(path, f"data.{self.role}={self.where}")
+            return self._written(_class_folders(path, f"data.{self.role}={self.where}"))
         if path.suffix == ".npz":
-            return _arrays(path, self.role)
+            return self._written(_arrays(path, self.role))
         return self._list(path)
+
+    def _written(self, items: Iterable[Entry | Bad]) -> Iterator[Entry | Bad]:
+        """What is said of pictures as it is called, where files write it otherwise; lists have done so line by line."""
+        called = self.columns.target_text
+        for item in items:
+            if called is None or isinstance(item, Bad):
+                yield item
+            else:
+                yield replace(item, texts=tuple(str(called(text)) for text in item.texts))
 
     def _list(self, path: Path) -> Iterator[Entry | Bad]:
         find = _finder(path, self.images)
@@ -120,6 +129,7 @@ class PictureSource:
         """What the entries depend on, for the cache. Of a folder: every file in it."""
         columns = self.columns
         how = [self.where, self.role, self.format, columns.source, columns.target, columns.header, columns.sides]
+        how += [repr(columns.target_text)]
         how += [self.images, self.split, self.part, self.share]
         if self.where.startswith(PREFIX):
             return [*how, corpora_version()]

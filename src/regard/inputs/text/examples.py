@@ -1,5 +1,6 @@
 """Stored pairs of texts as examples: the ids of both sides are on disk, and nothing of them is kept in memory."""
 
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -15,8 +16,14 @@ from regard.inputs.text.splits import Split
 
 
 class PairExamples(Examples):
-    def __init__(self, store: PairStore, split: Split, frame: Frame) -> None:
-        self.store, self._split, self._frame = store, split, frame
+    def __init__(
+        self,
+        store: PairStore,
+        split: Split,
+        frame: Frame,
+        example: Callable[[Pair], Example] = lambda pair: Example(pair.source, (pair.target,)),
+    ) -> None:
+        self.store, self._split, self._frame, self._example = store, split, frame, example
         self.name, self.counts = store.name, store.counts.read
 
     def __len__(self) -> int:
@@ -36,5 +43,10 @@ class PairExamples(Examples):
 
     def examples(self, most: int) -> list[Example]:
         """By length, so that those in the middle are of middling length."""
-        pairs = islice((item for item in self._split.read() if isinstance(item, Pair)), most)
-        return [Example(pair.source, (pair.target,)) for pair in sorted(pairs, key=lambda pair: len(pair.source))]
+        return [self._example(pair) for pair in sorted(islice(self._pairs(), most), key=lambda pair: len(pair.source))]
+
+    def targets_read(self) -> Iterator[tuple[str, int]]:
+        return ((pair.target, pair.line) for pair in self._pairs())
+
+    def _pairs(self) -> Iterator[Pair]:
+        return (item for item in self._split.read() if isinstance(item, Pair))

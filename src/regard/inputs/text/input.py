@@ -17,18 +17,21 @@ from regard.data.tables import Role
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input, Targets, Vocabulary
+from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
 from regard.inputs.text.pair_check import check
 from regard.inputs.text.pair_prepare import prepare
 from regard.inputs.text.pair_store import PairStore
-from regard.inputs.text.splits import pair_source
+from regard.inputs.text.splits import Split, pair_source
 from regard.layers.embedding import Embedding
+from regard.layers.word_dropout import WordDropout
 from regard.look.axis import Axis, Token
-from regard.parts import text_encoder
+from regard.parts import build_pooling, text_encoder
 from regard.pretrained import encoder as pretrained_encoder
 from regard.pretrained import keep_settings, kept_settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 
@@ -52,7 +55,10 @@ class TextInput(Input):
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
         prepared = prepare(self.data, cache, self, targets, strict=strict)
-        return {role: PairExamples(store, prepared.splits[role], self.frame) for role, store in prepared.stores.items()}
+        return {role: self.examples(store, prepared.splits[role]) for role, store in prepared.stores.items()}
+
+    def examples(self, store: PairStore, split: Split) -> PairExamples:
+        return PairExamples(store, split, self.frame, self.example)
 
     @property
     def known(self) -> Tokenizer | None:
@@ -73,7 +79,9 @@ class TextInput(Input):
         stores: dict[Role, PairStore] = {
             role: one.store for role, one in splits.items() if isinstance(one, PairExamples)
         }
-        return check(self.data, stores, {"source": self.tokenizer.size, "target": vocabulary.size})
+        sides = self.data.columns.sides
+        sizes = {sides[0]: self.tokenizer.size, sides[1]: vocabulary.size}
+        return check(self.data, stores, sizes, two_texts=isinstance(vocabulary, Tokenizer))
 
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
@@ -83,10 +91,14 @@ class TextInput(Input):
         items = list(source.read())
         pairs = [item for item in items if isinstance(item, Pair)]
         if not pairs:
-            raise RegardError(f"data.test={source.where}: there is not one pair in it")
+            raise RegardError(f"data.test={source.where}: there is not one {self._noun} in it")
         lost = len(items) - len(pairs)
-        examples = [Example(pair.source, (pair.target,)) for pair in pairs]
-        return examples, f"{lost} lines of {source.where} that are no pairs" if lost else ""
+        examples = [self.example(pair) for pair in pairs]
+        return examples, f"{lost} lines of {source.where} that are no {self._noun}" if lost else ""
+
+    def example(self, pair: Pair) -> Example:
+        """A pair of the files as a person would give it."""
+        return Example(pair.source, (pair.target,))
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
@@ -102,7 +114,8 @@ class TextInput(Input):
     def read(self, one: Any) -> TextItem:
         if not isinstance(one, str):
             raise CallError(f"an input is a text, not {type(one).__name__}")
-        return TextItem(one, self.tokenizer.encode(one))
+        ids = self.tokenizer.encode(one)
+        return TextItem(one, ids[: self.data.max_length - 1] if self._alone else ids)
 
     def length(self, item: TextItem) -> int:
         return len(item.ids)
@@ -117,6 +130,24 @@ class TextInput(Input):
         if self._weights is not None and not next(encoder.parameters()).is_meta:  # its cost has no weights
             encoder.load_state_dict(self._weights)
         return encoder
+
+    def pooling(self, width: int) -> nn.Module:
+        s = self.settings
+        own = isinstance(s, RecurrentTextSettings) and s.self_attention
+        return build_pooling(s.pooling, s.score, width, self_attention=own)
+
+    def noise(self) -> nn.Module | None:
+        s, specials = self.settings, self.tokenizer.specials
+        if not s.word_dropout:
+            return None
+        if specials.unk is None:
+            raise CallError(f"word_dropout={s.word_dropout:g} needs a vocabulary with a token for unknown words")
+        keep = [index for index in (specials.pad, specials.start, specials.end) if index is not None]
+        return WordDropout(s.word_dropout, unknown=specials.unk, keep=keep)
+
+    @property
+    def frozen(self) -> bool:
+        return isinstance(self.settings, PretrainedReaderSettings) and self.settings.frozen
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: TextItem) -> Axis:
@@ -167,6 +198,17 @@ class TextInput(Input):
         """Encoders that stand alone read a first token, whose vector stands for the whole text."""
         first = isinstance(self.settings, EncoderSettings | PretrainedSettings)
         return Frame.of(self.tokenizer.specials, first=first)
+
+    @property
+    def _noun(self) -> str:
+        one, other = self.data.columns.sides
+        return "pair" if (one, other) == ("source", "target") else f"{one} with its {other}"
+
+    @property
+    def _alone(self) -> bool:
+        """Encoders that stand alone say one thing of a text, however long it is: of a longer one they read the
+        beginning. What writes a text over a memory needs all of it."""
+        return not isinstance(self.settings, RecurrentSettings | TransformerSettings)
 
     @property
     def _joint(self) -> bool:

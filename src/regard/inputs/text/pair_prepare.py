@@ -111,7 +111,7 @@ def _vocabularies(
 
     def learn_target(folder: Path) -> None:
         tell(f"learning the targets of {train}")
-        found = targets.learn(texts("target", every))
+        found = targets.learn(texts("target", 1 if targets.learns_from_all else every))
         (folder / "vocabulary.json").write_text(found.to_json(), encoding="utf-8")
 
     source = sources.known

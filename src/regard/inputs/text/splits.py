@@ -2,13 +2,33 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Pair
+from regard.data.pairs import Bad, Columns, Pair
+from regard.data.settings import FileFormat
 from regard.data.tables import Role
 from regard.data.text_hash import text_hash
-from regard.inputs.text.settings import PairDataSettings
+
+
+@runtime_checkable
+class PairFiles(Protocol):
+    """What of a data section says where pairs come from, and how many are held out if nothing is for validation."""
+
+    @property
+    def train(self) -> str: ...
+    @property
+    def valid(self) -> str | None: ...
+    @property
+    def test(self) -> str | None: ...
+    @property
+    def format(self) -> FileFormat: ...
+    @property
+    def columns(self) -> Columns: ...
+    @property
+    def valid_share(self) -> float: ...
+    @property
+    def valid_most(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +59,7 @@ class Split:
         return self.pairs.where if self.part == "all" else f"{self.pairs.where} ({self.part})"
 
 
-def pair_source(settings: PairDataSettings, role: Role) -> PairSource | None:
+def pair_source(settings: PairFiles, role: Role) -> PairSource | None:
     """Where the settings say that pairs come from. A corpus of ours brings its own parts for validation and testing."""
     where = {"train": settings.train, "valid": settings.valid, "test": settings.test}[role]
     if where is None and settings.train.startswith("corpus:"):
@@ -47,7 +67,7 @@ def pair_source(settings: PairDataSettings, role: Role) -> PairSource | None:
     return None if where is None else PairSource(where, role, settings.format, settings.columns)
 
 
-def find_splits(settings: PairDataSettings, train_pairs: int) -> dict[Role, Split]:
+def find_splits(settings: PairFiles, train_pairs: int) -> dict[Role, Split]:
     """The splits there are; without data.valid, some of the `train_pairs` training pairs are held out."""
     train, valid, test = (pair_source(settings, role) for role in ("train", "valid", "test"))
     assert train is not None

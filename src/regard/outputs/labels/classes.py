@@ -1,13 +1,12 @@
-"""Logits of a classifier into answers, scores and pictures; the same for texts and pictures."""
+"""Logits of a classifier into answers, scores and pictures, whatever came in."""
 
 from collections.abc import Sequence
-from html import escape
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from regard.look import AttentionRecord, heat_map
+from regard.look.svg import heat_map
 from regard.metrics.classes import (
     Bin,
     class_scores,
@@ -19,8 +18,8 @@ from regard.metrics.classes import (
     reliability,
 )  # fmt: skip
 from regard.models.classifier import class_loss
-from regard.old_job import Picture, Scores
 from regard.outputs.labels.labels import UNKNOWN, Labels
+from regard.outputs.result import Picture, Scores
 
 Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know
 WIDEST = 40  # classes of a confusion matrix that is drawn
@@ -51,22 +50,22 @@ def table_of(rows: Rows, labels: Labels) -> Bool[np.ndarray, "M N"]:
     return table
 
 
-def quick(rows: Rows, said: Bool[np.ndarray, "M N"], labels: Labels) -> dict[str, float]:
-    """The scores that are watched while training."""
-    gold = table_of(rows, labels)
-    found = {"accuracy": _accuracy(rows, gold, said), "macro_f1": macro_f1(class_scores(gold, said, labels.names))}
+def quick(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> dict[str, float]:
+    """What is watched while training; the loss is without weights of classes and smoothing."""
+    said, gold = answers(logits, labels, threshold), table_of(rows, labels)
+    loss = class_loss(torch.from_numpy(logits), torch.from_numpy(labels.target(rows)))
+    found = {"loss": float(loss.total) / max(1, int(loss.count))}
+    found |= {"accuracy": _accuracy(rows, gold, said), "macro_f1": macro_f1(class_scores(gold, said, labels.names))}
     return {**found, "micro_f1": micro_f1(gold, said)} if labels.several else found
 
 
 def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> Scores:
     """Everything that `evaluate` tells."""
     said, gold = answers(logits, labels, threshold), table_of(rows, labels)
-    loss = class_loss(torch.from_numpy(logits), torch.from_numpy(labels.target(rows)))
     error, bins = _calibration(logits, rows, labels)
     by_class = class_scores(gold, said, labels.names)
     values = {
-        **quick(rows, said, labels),
-        "loss": float(loss.total) / max(1, int(loss.count)),
+        **quick(logits, rows, labels, threshold),
         "calibration_error": error,
         "examples": float(len(rows)),
     }
@@ -96,20 +95,6 @@ def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, data:
     note = f"{data}. Bars: how often right; line: how sure. Expected calibration error {error:.1f} points."
     found.append(Picture("Calibration", _reliability_diagram(bins), note))
     return found
-
-
-def looked(record: AttentionRecord, text: str, right: str) -> Picture:
-    """One example with its words painted by the attention over them."""
-    matrix = record.matrix()
-    weights = matrix.weights[0]
-    top = float(weights.max()) or 1.0
-    words = " ".join(
-        f'<mark style="background:rgba(37,99,235,{0.85 * float(weight) / top:.3f});color:inherit;border-radius:3px">'
-        f"{escape(token)}</mark>"
-        for token, weight in zip(matrix.columns.labels, weights, strict=True)
-    )
-    title = f"{record.output} ({record.score or 0:.0%}; right: {right})"
-    return Picture(title, f'<p class="text" title="{escape(text)}">{words}</p>', matrix.title)
 
 
 def _accuracy(rows: Rows, gold: Bool[np.ndarray, "M N"], said: Bool[np.ndarray, "M N"]) -> float:

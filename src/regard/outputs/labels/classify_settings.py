@@ -1,14 +1,7 @@
-"""The recipe of classification: a text, or a picture, gets a label, or several.
+"""The recipe of classification: whatever comes in gets a label, or several.
 
-One job for both. `data.kind` says what comes in, and the part of the job that depends on it lives apart:
-
-    shared     settings of labels and of the head in `outputs/labels/settings.py`, `outputs/labels/labels.py`,
-               `models/classifier.py`, `metrics/classes.py`, `outputs/labels/classify.py`
-    text       `TextSettings` here, `outputs/labels/classify_text.py`
-    image      `outputs/labels/classify_image_settings.py`, `outputs/labels/classify_image.py`
-
-A new kind of input is: a data section that extends `LabelSettings` with its own `kind`, model sections that extend
-`HeadSettings`, both added to the unions below and to `MODELS`, and a class that implements `jobs.classify.Reader`.
+One job for all. `data.kind` says what comes in: a new kind is a data section that extends `LabelSettings`, model
+sections that extend `HeadSettings`, both added to the unions below and to `MODELS`, and its input in `jobs.py`.
 """
 
 from collections.abc import Iterator
@@ -16,36 +9,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from regard.data.settings import Column, TokenizerKind
-from regard.inputs.image.settings import fits
-from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
-from regard.outputs.labels.classify_image_settings import (
-    ConvNetClassifierSettings,
-    EfficientNetClassifierSettings,
-    ImageSettings,
-    VisionTransformerClassifierSettings,
+from regard.data.pairs import Columns
+from regard.data.settings import WORDS, Column, OneTextTokenizer
+from regard.inputs.image.settings import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    PictureSettings,
+    VisionTransformerSettings,
+    fits,
 )
+from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.outputs.labels.settings import HeadSettings, LabelSettings
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
 
 
 # -------------------------------------------------------------------------------------------------------------- data
-class VocabularySettings(Settings):
-    """How text is cut into tokens; the vocabulary is learned from the training data."""
-
-    kind: TokenizerKind = Field(
-        "word",
-        description="word (punctuation split off), space (what spaces separate), character, byte, bpe or unigram",
-    )
-    size: int = Field(20_000, ge=8, description="most entries in the vocabulary, the four special tokens included")
-    min_frequency: int = Field(1, ge=1, description="how often a word, character or merged pair must occur to be kept")
-    lowercase: bool = Field(False, description="read all text in lower case")
-    learn_from: int = Field(
-        1_000_000, ge=1, description="most texts to learn a vocabulary from, taken evenly from all of them"
-    )
-
-
 class TextSettings(LabelSettings):
     """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
 
@@ -53,20 +32,32 @@ class TextSettings(LabelSettings):
     text: Column | None = Field(
         None, description="column of the text: a name, or a number from 0; by default 'text', or the first column"
     )
-    tokenizer: VocabularySettings = Field(
-        VocabularySettings.model_validate({}),
-        description="how text is cut into tokens; a pretrained encoder brings its own",
+    tokenizer: OneTextTokenizer = Field(
+        WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
     )
     max_length: int = Field(256, ge=2, description="most tokens of a text, the end token included")
-    overlong: Literal["skip", "cut"] = Field("cut", description="what happens to longer texts")
+    overlong: Literal["skip", "cut"] = Field("cut", description="what happens to longer texts in training")
+
+    @property
+    def columns(self) -> Columns:
+        return self.columns_with("text", self.text)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        if isinstance(self.text, str) != isinstance(self.label, str) and None not in (self.text, self.label):
-            yield "text", f"is {self.text!r} and label is {self.label!r}: give both by name or both by number"
-        if self.text is not None and self.text == self.label:
-            yield "label", f"is {self.label!r}, the same column as text"
-        if self.header is False and (isinstance(self.text, str) or isinstance(self.label, str)):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
+        yield from self.column_problems("text", self.text)
+        yield from self.tokenizer.problems_of_one_text()
+
+
+class ImageSettings(PictureSettings, LabelSettings):
+    """Labeled pictures: a folder with a sub-folder for each class, a list of files and labels, arrays in a .npz."""
+
+    kind: Literal["image"] = Field("image", description="text or image")
+
+    @property
+    def columns(self) -> Columns:
+        return self.columns_with("image", self.image)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from self.column_problems("image", self.image)
 
 
 # ------------------------------------------------------------------------------------------------------------- models
@@ -84,6 +75,18 @@ class PretrainedClassifierSettings(PretrainedTextSettings, HeadSettings):
     layer_decay: float = Field(
         1.0, gt=0, le=1, description="each layer learns at this share of the rate of the one above it"
     )
+
+
+class ConvNetClassifierSettings(ConvNetSettings, HeadSettings):
+    """A small convolutional network, with self-attention over positions where that is asked for."""
+
+
+class VisionTransformerClassifierSettings(VisionTransformerSettings, HeadSettings):
+    """The Vision Transformer; its class token is what the label is read from."""
+
+
+class EfficientNetClassifierSettings(EfficientNetSettings, HeadSettings):
+    """EfficientNet-Lite0 with its ImageNet weights, under a new head."""
 
 
 # ------------------------------------------------------------------------------------------------------------- recipe
@@ -119,14 +122,6 @@ class ClassifyRecipe(Recipe):
         Field(discriminator="kind"),
     ] = Field(description="the model and its sizes")
     decoding: AnswerSettings = Field(AnswerSettings.model_validate({}), description="how the model is asked")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _text_unless_told(cls, given: Any) -> Any:
-        """`data.kind` need not be said for text."""
-        if isinstance(given, dict) and isinstance(given.get("data"), dict) and "kind" not in given["data"]:
-            return {**given, "data": {"kind": "text", **given["data"]}}
-        return given
 
     @model_validator(mode="before")
     @classmethod

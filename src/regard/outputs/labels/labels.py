@@ -8,8 +8,8 @@ into batches by the same code as pairs of texts.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -18,52 +18,11 @@ from numpy.typing import NDArray
 from regard.data.special_ids import OURS, SpecialIds
 from regard.errors import CallError, RegardError, nearest
 from regard.files import atomic
-from regard.outputs.labels.classify_settings import LabelSettings
+from regard.outputs.labels.writing import Writing
 from regard.special_tokens import END, SPECIAL_TOKENS, UNK
 
 FIRST = len(SPECIAL_TOKENS)  # the token of class 0
 UNKNOWN = -1  # the class of a label that training does not know, and of a row that is none
-
-
-@dataclass(frozen=True)
-class Writing:
-    """How labels are written: one or, with a separator, several; and what to call them."""
-
-    separator: str | None = None
-    names: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, settings: LabelSettings) -> "Writing":
-        return cls(settings.separator, tuple(sorted(settings.names.items())))
-
-    def text(self, value: object) -> object:
-        """A label of a file as text. Of several, none at all is a lone separator."""
-        if isinstance(value, bool):
-            value = str(value).lower()
-        elif isinstance(value, int):
-            value = str(value)
-        if self.separator is None:
-            return self._named(value.strip()) if isinstance(value, str) else value
-        if isinstance(value, list | tuple):
-            parts = [str(part) for part in value]
-        elif value is None or isinstance(value, str):
-            parts = (value or "").split(self.separator)
-        else:
-            return value
-        found = dict.fromkeys(self._named(part.strip()) for part in parts if part.strip())
-        return self.separator.join(sorted(found)) or self.separator
-
-    def labels(self, text: str) -> tuple[str, ...]:
-        """The labels in what `text` gave."""
-        if self.separator is None:
-            return (text,)
-        return tuple(part for part in text.split(self.separator) if part)
-
-    def joined(self, labels: Iterable[str]) -> str:
-        return (self.separator or "|").join(labels)
-
-    def _named(self, label: str) -> str:
-        return dict(self.names).get(label, label)
 
 
 class Labels:
@@ -76,7 +35,7 @@ class Labels:
         self._index = {name: number for number, name in enumerate(self.names)}
 
     @classmethod
-    def learned(cls, labels: Iterable[str], writing: Writing) -> "Labels":
+    def learned(cls, labels: Iterable[str], writing: Writing) -> Self:
         """From the label texts of the training data. Numbers are put in the order of their values."""
         found = {label for text in labels for label in writing.labels(text)}
         return cls(sorted(found, key=lambda label: (int(label) if label.isdecimal() else float("inf"), label)), writing)
@@ -127,9 +86,13 @@ class Labels:
         atomic.write_text(path, self.to_json())
 
     @classmethod
-    def load(cls, path: Path) -> "Labels":
+    def from_json(cls, written: str) -> Self:
+        about = json.loads(written)
+        return cls(about["names"], Writing(about["separator"], tuple(about["called"].items())))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            return cls(about["names"], Writing(about["separator"], tuple(about["called"].items())))
+            return cls.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError) as problem:
             raise RegardError(f"{path}: is no usable list of labels ({problem})") from None

@@ -1,10 +1,13 @@
 """What every classifier has, whatever comes in: examples with labels, and a head above its encoder."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from regard.data.pairs import Columns
 from regard.data.settings import Column, FileFormat
+from regard.outputs.labels.writing import Writing
 from regard.settings.base import Settings
 
 
@@ -33,6 +36,19 @@ class LabelSettings(Settings):
     )
     valid_most: int = Field(2000, ge=1, description="most training examples, about, to hold out for validation")
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+    def columns_with(self, side: str, column: Column | None) -> Columns:
+        """Those of the examples, which are called `side`, and of their labels."""
+        writing = Writing(self.separator, tuple(sorted(self.names.items())))
+        return Columns(column, self.label, self.header, (side, "label"), writing, folders=True)
+
+    def column_problems(self, side: str, column: Column | None) -> Iterator[tuple[str, str]]:
+        if isinstance(column, str) != isinstance(self.label, str) and None not in (column, self.label):
+            yield side, f"is {column!r} and label is {self.label!r}: give both by name or both by number"
+        if column is not None and column == self.label:
+            yield "label", f"is {self.label!r}, the same column as {side}"
+        if self.header is False and (isinstance(column, str) or isinstance(self.label, str)):
+            yield "header", "is false, but columns are given by name; give their numbers, from 0"
 
     @model_validator(mode="before")
     @classmethod

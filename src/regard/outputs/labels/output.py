@@ -1,0 +1,197 @@
+"""A label comes out, or several: the encoder's memory is pooled into one vector, and a linear layer weighs the classes.
+
+    p(c | x) = softmax(W pool(Memory(x)) + b)_c          of several labels: σ(…)_c
+
+Labels, scores, calibration, answers and looking are the same for whatever comes in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.examples import Example, Examples
+from regard.encoders.class_token import by_class_token
+from regard.errors import CallError
+from regard.inputs.base import Input
+from regard.inputs.image.settings import PictureSettings
+from regard.layers.pooling import attends
+from regard.look.axis import Axis, Token
+from regard.look.case import Case
+from regard.look.pooled import pooled
+from regard.models.classifier import Classifier
+from regard.outputs.base import QUICK, LookOptions, Told, device_of
+from regard.outputs.labels import classes
+from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings
+from regard.outputs.labels.labels import UNKNOWN
+from regard.outputs.labels.vocabulary import ClassOutput
+from regard.outputs.result import Candidate, Picture, Prediction, Scores
+from regard.outputs.text.search import grouped
+
+Logits = Float[np.ndarray, "M N"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classified(Prediction):
+    """The labels that were given, and the probability of every class, the most probable first."""
+
+    labels: list[str]
+    probabilities: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "labels": self.labels, "probabilities": self.probabilities}
+
+
+class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
+    @property
+    def fewest(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return 2 if self.writing.separator is None else 1
+
+    def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
+        """A class a row, or a row of zeros and ones; −1 for what counts nothing."""
+        if targets:
+            return torch.from_numpy(self.labels.target([self.labels.decode(target) for target in targets]))
+        return torch.full((1, len(self.labels)), -1.0) if self.labels.several else torch.tensor([UNKNOWN])
+
+    # ------------------------------------------------------------------------------------------------------- training
+    def build(self) -> Classifier:
+        s, data, encoder = self.recipe.model, self.recipe.data, self.input.encoder()
+        width = int(encoder.memory_width)  # pyright: ignore[reportArgumentType]
+        return Classifier(
+            encoder, self.input.pooling(width), width, len(self.labels),
+            dropout=s.head_dropout, label_smoothing=s.label_smoothing, class_weights=self.class_weights(),
+            noise=self.input.noise(), frozen=self.input.frozen,
+            layer_decay=s.layer_decay if isinstance(s, PretrainedClassifierSettings) else 1.0,
+            mixup=data.augment.mixup if isinstance(data, PictureSettings) else 0.0,
+        )  # fmt: skip
+
+    def validate(self, model: Classifier, valid: Examples) -> dict[str, float]:
+        return self.quick(model, valid)
+
+    def quick(self, model: Classifier, valid: Examples) -> dict[str, float]:
+        """Of all validation examples, in one pass."""
+        return classes.quick(*self._stored(model, valid), self.labels, self.recipe.decoding.threshold)
+
+    @torch.inference_mode()
+    def _stored(self, model: Classifier, examples: Examples) -> tuple[Logits, list[tuple[int, ...]]]:
+        """Logits and classes of all examples of a split."""
+        table = np.empty((len(examples), len(self.labels)), np.float32)
+        for rows, batch in self.batches(examples, self.recipe.training.max_tokens).in_order():
+            table[rows] = model.logits(batch.source.to(device_of(model))).float().cpu().numpy()
+        return table, [self.labels.decode(examples.target(row)) for row in range(len(examples))]
+
+    def some(self, valid: Examples, most: int) -> list[Example]:
+        """Of each label in turn."""
+        by_label: dict[tuple[str, ...], list[Example]] = {}
+        for example in valid.examples(QUICK):
+            by_label.setdefault(example.texts, []).append(example)
+        middle = [some[len(some) // 2 :] + some[: len(some) // 2] for some in by_label.values()]
+        turns = (one for turn in range(most) for some in middle for one in some[turn : turn + 1])
+        return list(islice(turns, most))
+
+    def pictures(self, model: Classifier, valid: Examples) -> list[Picture]:
+        return classes.pictures(*self._stored(model, valid), self.labels, "Validation data")
+
+    # ----------------------------------------------------------------------------------------------------- prediction
+    def predict(
+        self, model: Classifier, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
+    ) -> list[Prediction]:
+        """The most probable label, or all that reach the threshold; `n_best` gives the runners-up."""
+        self.refuse(prefix=prefix, attention=attention)
+        table = classes.probabilities(self._logits(model, inputs), self.labels)
+        return [self._prediction(one, row) for one, row in zip(inputs, table, strict=True)]
+
+    def _prediction(self, one: Any, probability: Float[np.ndarray, " N"]) -> Classified:
+        how, names = self.recipe.decoding, self.labels.names
+        order = np.argsort(-probability, kind="stable")
+        if self.labels.several:
+            given = [int(number) for number in order if probability[number] >= how.threshold]
+            chance = float(np.where(probability >= how.threshold, probability, 1 - probability).prod())
+            outputs = [Candidate(self.labels.writing.joined(names[number] for number in given), chance, _log(chance))]
+        else:
+            given = [int(order[0])]
+            outputs = [
+                Candidate(names[number], float(probability[number]), _log(float(probability[number])))
+                for number in order[: how.n_best]
+            ]
+        return Classified(
+            self.input.name(one), outputs, labels=[names[number] for number in given],
+            probabilities={names[number]: float(probability[number]) for number in order},
+        )  # fmt: skip
+
+    def score(self, model: Classifier, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+        """log p(label | input) of given labels."""
+        wanted = [self.labels.require(label) for label in outputs]
+        table = classes.log_probabilities(self._logits(model, inputs), self.labels)
+        return [
+            Prediction(self.input.name(one), [Candidate(label, float(row[number]), float(row[number]))])
+            for one, label, number, row in zip(inputs, outputs, wanted, table, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _logits(self, model: Classifier, inputs: Sequence[Any]) -> Logits:
+        """Inputs of like length together."""
+        items, device = [self.input.read(one) for one in inputs], device_of(model)
+
+        def classify(numbers: list[int]) -> list[np.ndarray]:
+            source = self.input.collate([items[number] for number in numbers]).to(device)
+            return list(model.logits(source).float().cpu().numpy())
+
+        lengths = [self.input.length(item) for item in items]
+        found = grouped(len(items), lengths, self.recipe.decoding.batch_tokens, classify)
+        return np.stack(found) if found else np.empty((0, len(self.labels)), np.float32)
+
+    # --------------------------------------------------------------------------------------------------------- looking
+    def tell(self, model: Classifier, one: Any, options: LookOptions) -> list[Told]:
+        """The given label, or the most probable ones; of several labels, all that are given, one after the other."""
+        if options.gold is not None:
+            raise CallError("labels are not aligned to words: leave gold out")
+        chance = classes.probabilities(self._logits(model, [one]), self.labels)[0]
+        order = [int(number) for number in np.argsort(-chance, kind="stable")]
+        if options.output is not None:
+            chosen = [self.labels.require(name) for name in self.labels.writing.labels(options.output)] or order[:1]
+        elif self.labels.several:
+            chosen = [number for number in order if chance[number] >= self.recipe.decoding.threshold] or order[:1]
+        else:
+            chosen = order[: self.recipe.decoding.n_best]
+        return [Told(number, self.labels.names[number], float(chance[number])) for number in chosen]
+
+    def case(self, model: Classifier, one: Any, told: Told) -> Case:
+        """The label is the one row; what it saw of the input depends on how the memory is pooled."""
+        item, first = self.item_of(one), by_class_token(model.encoder, model.pooling)
+        item = item if attends(model.pooling) else self.input.inside(item)
+        name = told.text
+        axes = {"target": Axis((Token(name, (0, len(name)), 0),), name), "source": self.input.axis(item)}
+
+        def steps(source: Any) -> Tensor:
+            logits = model.logits(source).float()
+            chance = F.logsigmoid(logits) if self.labels.several else logits.log_softmax(-1)
+            return chance[:, [told.target]]
+
+        return self.asked(model, item, steps, axes, place=pooled(first))
+
+    # ------------------------------------------------------------------------------------------------------ evaluation
+    def evaluate(self, model: Classifier, *, alignments: bool = False) -> Scores:
+        """Accuracy, F1 of each class, confusion, calibration on the test data."""
+        self.refuse(alignments=alignments)
+        examples, skipped = self.input.test()
+        logits = self._logits(model, [example.input for example in examples])
+        rows = [tuple(self.labels.classes(self.labels.writing.labels(one.texts[0]))) for one in examples]
+        scores = classes.scores(logits, rows, self.labels, self.recipe.decoding.threshold)
+        unknown = sum(UNKNOWN in row for row in rows)
+        if unknown:
+            scores.notes["unknown labels"] = f"{unknown} examples have a label that training did not: all wrong"
+        if skipped:
+            scores.notes["skipped"] = skipped
+        return scores
+
+
+def _log(probability: float) -> float:
+    return float(np.log(max(probability, np.finfo(np.float64).tiny)))

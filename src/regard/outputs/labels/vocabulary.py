@@ -1,0 +1,179 @@
+"""What every output has whose targets are classes: their names, learned from the training data, and how many of each
+there are. Labels of whole inputs and tags of words stand on it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.check_report import CheckReport, Finding
+from regard.data.examples import Examples
+from regard.data.read_report import FIRST as SHOWN
+from regard.data.tables import Role
+from regard.errors import RegardError
+from regard.inputs.base import Vocabulary
+from regard.outputs.base import I, M, Output, R
+from regard.outputs.labels.labels import FIRST, UNKNOWN, Labels
+from regard.outputs.labels.writing import Writing
+
+LABELS = "labels.json"
+FEW = 10  # training examples of a class that are hardly enough
+UNEVEN = 10.0  # how many times larger the largest class may be than the smallest, before weights are worth a thought
+
+
+class ClassOutput(Output[R, I, M], Generic[R, I, M]):
+    learns_from_all: ClassVar[bool] = True
+    fewest: ClassVar[int] = 2  # classes that there have to be
+
+    def __init__(self, recipe: R, input: I) -> None:
+        super().__init__(recipe, input)
+        self._labels: Labels | None = None
+        self._counts: NDArray[np.int64] | None = None  # of each class in training, whose weights depend on it
+        self._examples = 0
+
+    @property
+    def writing(self) -> Writing:
+        """How classes are written in the user's files."""
+        return self.recipe.data.columns.target_text or Writing()
+
+    # -------------------------------------------------------------------------------------------------------- targets
+    @property
+    def key(self) -> Any:
+        return None if self._labels is not None else ["labels", repr(self.writing)]
+
+    def learn(self, texts: Iterable[str]) -> Labels:
+        """Those that occur in training: a model cannot learn any other."""
+        if self._labels is None:
+            self._labels = self._enough(Labels.learned(texts, self.writing))
+        return self._labels
+
+    def load(self, written: str) -> Labels:
+        self._labels = self._enough(Labels.from_json(written))
+        return self._labels
+
+    def _enough(self, labels: Labels) -> Labels:
+        if len(labels) < self.fewest:
+            found = ", ".join(map(repr, labels.names)) or "none"
+            where = f"data.train={self.recipe.data.train}"
+            raise RegardError(f"{where}: a classifier needs two classes at least; there is {found}")
+        return labels
+
+    def save(self, folder: Path) -> None:
+        self.labels.save(folder / LABELS)
+
+    def restore(self, folder: Path) -> None:
+        self._labels = Labels.load(folder / LABELS)
+
+    @property
+    def labels(self) -> Labels:
+        if self._labels is None:
+            raise RuntimeError("there are no labels yet: prepare or restore comes first")
+        return self._labels
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.labels
+
+    # ------------------------------------------------------------------------------------------------------- training
+    def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Any]:
+        splits = super().prepare(cache, strict=strict)
+        self._counts, self._examples = class_counts(splits["train"], len(self.labels)), len(splits["train"])
+        return splits
+
+    def class_weights(self) -> Float[Tensor, " N"] | None:
+        """Of training; what a run's folder has needs none."""
+        if self._counts is None:
+            return None
+        total = self._examples if self.labels.several else int(self._counts.sum())
+        return class_weights(self.recipe.model.class_weights, self.labels, self._counts, total)
+
+    # ---------------------------------------------------------------------------------------------------------- check
+    def check(self, splits: dict[Role, Any]) -> CheckReport:
+        """What is wrong with inputs, and with labels: unknown ones, rare ones, classes of very unequal size."""
+        report, noun = super().check(splits), self.counted
+        counts = {role: class_counts(one, len(self.labels)) for role, one in splits.items()}
+        findings = [*report.findings, *self._balance(splits["train"], counts["train"])]
+        for role, one in splits.items():
+            findings += self._unknown(role, one)
+        findings.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
+        balance = [
+            {"class": name, **{role: int(count[number]) for role, count in counts.items()}}
+            for number, name in enumerate(self.labels.names)
+        ]
+        sizes = dict(list(report.vocabulary.items())[:-1]) if len(report.vocabulary) > 1 else {}
+        return replace(
+            report, findings=findings, vocabulary=sizes | {"classes": len(self.labels)},
+            tables=report.tables | {f"{noun}s of each class": balance},
+        )  # fmt: skip
+
+    @property
+    def counted(self) -> str:
+        """What has a class: the word for one of them."""
+        return self.recipe.data.columns.sides[0]
+
+    def _unknown(self, role: Role, examples: Examples) -> Iterator[Finding]:
+        """Labels that training does not have: nobody could learn them."""
+        if role == "train":
+            return
+        found: Counter[str] = Counter()
+        lines: list[int] = []
+        for text, line in examples.targets_read():
+            names = self.labels.writing.labels(text)
+            strange = [name for name, one in zip(names, self.labels.classes(names), strict=True) if one == UNKNOWN]
+            found.update(strange)
+            if strange and line and len(lines) < SHOWN:
+                lines.append(line)
+        if found:
+            shown = ", ".join(f"{name!r} ({count:,})" for name, count in found.most_common(5))
+            what = f"{_count(found.total(), self.counted)} with a label that training does not have: {shown}"
+            advice = "look for other spellings; these can only count as wrong"
+            yield Finding("warning", role, what, found.total(), examples.name, lines, advice)
+
+    def _balance(self, train: Examples, counts: NDArray[np.int64]) -> Iterator[Finding]:
+        labels, noun = self.labels, self.counted
+        few = [f"{name!r} ({count})" for name, count in zip(labels.names, counts, strict=True) if count < FEW]
+        if few:
+            what = f"{len(few)} class{'es' if len(few) != 1 else ''} with fewer than {FEW} {noun}s: "
+            advice = "bring more of them, or join classes"
+            yield Finding("warning", "train", what + ", ".join(few[:8]), len(few), train.name, [], advice)
+        largest, smallest = int(counts.max()), int(counts.min())
+        if largest > UNEVEN * max(1, smallest) and not labels.several:
+            most, least = labels.names[int(counts.argmax())], labels.names[int(counts.argmin())]
+            what = f"{most!r} has {largest:,} {noun}s, {least!r} has {smallest:,}"
+            advice = "watch macro_f1 beside accuracy; model.class_weights=balanced makes rare classes count more"
+            yield Finding("note", "train", what, largest, train.name, [], advice)
+
+
+def class_counts(examples: Examples, classes: int) -> NDArray[np.int64]:
+    """How many targets of a split are of each class."""
+    ids = [examples.target(row) for row in range(len(examples))]
+    return np.bincount(np.concatenate(ids) if ids else [], minlength=FIRST + classes)[FIRST:]
+
+
+def class_weights(
+    wish: str | dict[str, float], labels: Labels, counts: NDArray[np.int64], total: int
+) -> Float[Tensor, " N"] | None:
+    """Weights whose mean over the training examples is one (of several labels: what a yes weighs beside a no).
+
+    balanced: one label, w_c = M / (N m_c), so that all classes weigh the same together (King and Zeng 2001); several
+    labels, w_c = (M − m_c) / m_c, so that yes and no do. `counts` has the m_c of training, `total` is M.
+    """
+    if wish == "none":
+        return None
+    count = torch.from_numpy(counts).clamp(min=1).float()
+    if isinstance(wish, dict):
+        given = {labels.require(name): value for name, value in wish.items()}
+        found = torch.tensor([given.get(number, 1.0) for number in range(len(labels))])
+        return found if labels.several else found * total / (found * count).sum()
+    return (total - count).clamp(min=1) / count if labels.several else total / (len(labels) * count)
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
