@@ -65,10 +65,6 @@ def make(recipe: Recipe) -> "Job":
     from regard.job import Job
 
     row = JOBS[recipe.job]
-    if not row.input:
-        from regard.old_job import LegacyJob
-
-        return LegacyJob(load_object(row.output)(recipe))  # pyright: ignore[reportReturnType]
     where: Any = row.input if isinstance(row.input, str) else row.input[recipe.data.kind]  # pyright: ignore
     input = load_object(where)(recipe)
     return Job(recipe, input, load_object(row.output)(recipe, input))
