@@ -37,16 +37,15 @@ def write_pairs(path: Path, pairs: int, seed: int = 7) -> None:
 
 def prepare_once(path: Path, kind: str) -> None:
     """In a process of its own: prepare, and print seconds and megabytes."""
-    from regard.inputs.text.pair_prepare import prepare
-    from regard.inputs.text.settings import PairDataSettings
+    from regard import config, jobs
 
-    settings = PairDataSettings.model_validate({"train": str(path), "tokenizer": {"kind": kind}})
+    job = jobs.make(config.read("translate-recurrent", {"data": {"train": str(path), "tokenizer": {"kind": kind}}}))
     with tempfile.TemporaryDirectory() as cache:
         start, used = time.perf_counter(), time.process_time()
-        prepared = prepare(settings, Path(cache))
+        job.prepare(Path(cache))
         seconds, processor = time.perf_counter() - start, time.process_time() - used
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    pairs = len(prepared.train) + len(prepared.valid)
+    pairs = sum(map(len, job.splits.values()))
     print(json.dumps({"pairs": pairs, "seconds": seconds, "processor": processor, "megabytes": memory}))
 
 

@@ -32,8 +32,8 @@ from peers.decoding import benchmark_decoding
 from peers.messages import say
 from peers.models import WORDS
 from peers.training import benchmark_training
-from regard.inputs.text.pair_prepare import PreparedPairs, prepare
-from regard.inputs.text.settings import PairDataSettings
+from regard import config, jobs
+from regard.job import Job
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,10 +60,12 @@ def main(arguments: list[str] | None = None) -> None:
         show(results)
 
 
-def prepared(folder: Path, cache: Path) -> PreparedPairs:
+def prepared(folder: Path, cache: Path) -> Job:
     train, valid, test = (f"{folder}/{name}.en,{folder}/{name}.de" for name in ("train", "val", "test_2016_flickr"))
     how = {"train": train, "valid": valid, "test": test, "tokenizer": {"kind": "bpe", "size": WORDS, "joint": True}}
-    return prepare(PairDataSettings.model_validate(how), cache, tell=say)
+    job = jobs.make(config.read("translate-transformer", {"data": how}))
+    job.prepare(cache)
+    return job
 
 
 def show(results: dict) -> None:

@@ -24,7 +24,7 @@ TEXT = "one red cat"
 
 @pytest.fixture(scope="module")
 def client(run):  # noqa: F811
-    sees = api.Run(run.folder, run.recipe, Spots(run.recipe), run.model)
+    sees = api.Run(run.folder, run.recipe, Spots(run.recipe, run.model))
     with serving({"pairs": run, "spots": sees}, Limits(max_length=200, max_upload=200_000)) as client:
         yield client
 
@@ -32,21 +32,22 @@ def client(run):  # noqa: F811
 class Spots:
     """A job that takes pictures: it looks at each of 2 × 3 regions as much as the region is bright."""
 
-    takes = "image"
+    kind, takes_prefix, writes_text = "image", False, False
 
-    def __init__(self, recipe):
-        self.recipe = recipe
+    def __init__(self, recipe, model):
+        self.recipe, self.model = recipe, model
+        self.input = self.output = self
 
-    def under(self, recipe):
-        return Spots(recipe)
+    def with_recipe(self, recipe):
+        return Spots(recipe, self.model)
 
-    def inputs(self, words):
+    def parse(self, words):
         return [Path(word) for word in words]
 
-    def predict(self, model, inputs, *, prefix, attention):
-        return [Prediction(str(path), [Output(f"{self.bright(path).argmax()}", 0.0, 0.0)]) for path in inputs]
+    def predict(self, inputs, *, prefix, attention):
+        return [Prediction(str(path), [Candidate(f"{self.bright(path).argmax()}", 0.0, 0.0)]) for path in inputs]
 
-    def look(self, model, path, wish=PLAIN):
+    def look(self, path, options):
         image = np.array(Image.open(path).convert("RGB"))
         weights = self.bright(path)[None, None]
         return look.record(weights, ["it"], look.axis(grid=(2, 3), image=image), input=str(path), output="it")

@@ -12,11 +12,9 @@ from peers.messages import has, median_ratio, peer, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
 from regard.data.batches import pad_sentences
-from regard.inputs.text.pair_batches import TokenBatches
-from regard.inputs.text.pair_prepare import PreparedPairs
+from regard.inputs.text.input import TextItem
+from regard.job import Job
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.text.search import search
-from regard.outputs.text.settings import DecodingSettings
 from regard.special_tokens import END, PAD, START, UNK
 
 LONGEST = 128  # tokens of an output, the end symbol not counted; the others do count it, and get one more
@@ -24,14 +22,14 @@ Sentences = list[list[int]]
 Decode = Callable[[Sentences, int, int], Sentences]  # sources, beam, batch size → outputs
 
 
-def our_decode(model: Seq2Seq) -> Decode:
+def our_decode(data: Job, model: Seq2Seq) -> Decode:
     def decode(sources: Sentences, beam: int, batch: int) -> Sentences:
         # regard measures a batch in source tokens
         mean = sum(map(len, sources)) / len(sources) + 1
-        how = DecodingSettings.model_validate(
-            {"beam": beam, "max_length": LONGEST, "batch_tokens": round(batch * mean)}
-        )
-        return [found[0].tokens for found in search(model, sources, how)]
+        how = {"beam": beam, "max_length": LONGEST, "batch_tokens": round(batch * mean)}
+        items = [TextItem("", ids) for ids in sources]
+        output: Any = data.output
+        return [found[0].tokens for found in output.search(model, items, **how)]
 
     return decode
 
@@ -82,14 +80,14 @@ def ctranslate2_decode(marian: Any, folder: Path, threads: int) -> Decode:
     return decode
 
 
-def benchmark_decoding(data: PreparedPairs, folder: Path, rounds: int) -> list[dict]:
+def benchmark_decoding(data: Job, folder: Path, rounds: int) -> list[dict]:
     model = trained(data, folder)
-    assert data.test is not None
-    sources = [ids[:-1].tolist() for ids, _ in (data.test[number] for number in range(len(data.test)))]
-    decoders: dict[str, Decode] = {"regard": our_decode(model)}
+    examples, _ = data.input.test()
+    sources = [data.input.read(example.input).ids for example in examples]
+    decoders: dict[str, Decode] = {"regard": our_decode(data, model)}
     if has("transformers"):
         marian = as_marian(model)
-        require_equal_logits(model, marian, next(TokenBatches(data.valid, 4096).epoch(0)))
+        require_equal_logits(model, marian, next(data.output.batches(data.splits["valid"], 4096).epoch(0)))
         decoders["Hugging Face Marian"] = marian_decode(marian)
         if has("ctranslate2"):
             decoders["CTranslate2"] = ctranslate2_decode(marian, folder / "ctranslate2", torch.get_num_threads())

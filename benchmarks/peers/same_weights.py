@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from peers.messages import say
 from peers.models import marian_model, ours
 from regard.attention.sinusoidal import sinusoids
-from regard.inputs.text.pair_batches import PairBatch, TokenBatches
-from regard.inputs.text.pair_prepare import PreparedPairs
+from regard.data.examples import Batch
+from regard.job import Job
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.training import TrainingSettings
 from regard.special_tokens import PAD, START
@@ -22,7 +22,7 @@ from regard.training.parallel import Parallel
 EPOCHS = 3
 
 
-def trained(data: PreparedPairs, folder: Path) -> Seq2Seq:
+def trained(data: Job, folder: Path) -> Seq2Seq:
     """A model with its norms last, as Marian has them; from the folder, if it was trained before."""
     model = ours(norm_first=False)
     if not (folder / "model.safetensors").exists():
@@ -30,7 +30,9 @@ def trained(data: PreparedPairs, folder: Path) -> Seq2Seq:
         how = TrainingSettings.model_validate(
             {"max_epochs": EPOCHS, "max_tokens": 2048, "warmup": 400, "average": 0.99, "log_every": 100}
         )
-        fit(model, TokenBatches(data.train, how.max_tokens, seed=how.seed), how, folder, on_message=say)
+        fit(
+            model, data.output.batches(data.splits["train"], how.max_tokens, seed=how.seed), how, folder, on_message=say
+        )
     Parallel(device=torch.device("cpu")).load(model, load_file(folder / "model.safetensors"))
     return model.eval()
 
@@ -74,7 +76,7 @@ def as_marian(model: Seq2Seq) -> Any:
 
 
 @torch.no_grad()
-def require_equal_logits(model: Seq2Seq, marian: Any, batch: PairBatch) -> None:
+def require_equal_logits(model: Seq2Seq, marian: Any, batch: Batch[Any]) -> None:
     begun = torch.cat([torch.full_like(batch.target[:, :1], START), batch.target[:, :-1]], dim=1)
     mine = model.logits(model.features(model.encode(batch.source), batch.target))
     theirs = marian(input_ids=batch.source, attention_mask=(batch.source != PAD).long(), decoder_input_ids=begun).logits

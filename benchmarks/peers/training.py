@@ -3,6 +3,7 @@
 import statistics
 import time
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,8 +11,8 @@ from torch.nn import functional as F
 
 from peers.messages import has, median_ratio
 from peers.models import SMOOTHING, MarianPeer, TorchPeer, XPeer, ours
-from regard.inputs.text.pair_batches import PairBatch, TokenBatches
-from regard.inputs.text.pair_prepare import PreparedPairs
+from regard.data.examples import Batch
+from regard.job import Job
 from regard.settings.training import TrainingSettings
 from regard.special_tokens import PAD, START
 from regard.training.parallel import Parallel
@@ -29,7 +30,7 @@ class PlainLoop:
         self.model = model.train()
         self.adam = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
 
-    def __call__(self, batch: PairBatch) -> None:
+    def __call__(self, batch: Batch[Any]) -> None:
         begun = torch.cat([torch.full_like(batch.target[:, :1], START), batch.target[:, :-1]], dim=1)
         logits = self.model(batch.source, begun)
         loss = F.cross_entropy(
@@ -50,13 +51,13 @@ class OurLoop:
         one_process = Parallel(device=torch.device("cpu"))
         self.update = Update(self.model, how, one_process, rate=lambda step: RATE, spare=lambda: None)
 
-    def __call__(self, batch: PairBatch) -> None:
+    def __call__(self, batch: Batch[Any]) -> None:
         self.update(self.number, [batch])
         self.number += 1
 
 
-def benchmark_training(data: PreparedPairs, rounds: int) -> list[dict]:
-    batches = islice(TokenBatches(data.train, MAX_TOKENS).epoch(0), rounds + WARM_UP)
+def benchmark_training(data: Job, rounds: int) -> list[dict]:
+    batches = islice(data.output.batches(data.splits["train"], MAX_TOKENS).epoch(0), rounds + WARM_UP)
     loops: dict[str, OurLoop | PlainLoop] = {"regard": OurLoop(), "torch.nn.Transformer": PlainLoop(TorchPeer())}
     if has("transformers"):
         loops["Hugging Face Marian"] = PlainLoop(MarianPeer())

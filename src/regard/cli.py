@@ -4,30 +4,28 @@ What every command keeps: `--json` gives one JSON document on standard output an
 standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130 stopped.
 """
 
-import json
 import os
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 import click
 
 from regard import __version__
-from regard.commands.ending import explained
-from regard.errors import RegardError, nearest
-
-
-class Verbs(click.Group):
-    """A group that suggests the nearest command for a mistyped one, and keeps the order of definition."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], self.list_commands(ctx))}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+from regard.commands.ending import ended
+from regard.commands.options import (
+    OutputFile,
+    Verbs,
+    emit,
+    json_option,
+    output_folder,
+    overrides_argument,
+    recipe_argument,
+    run_argument,
+    say,
+    show_table,
+)
+from regard.errors import RegardError
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -37,52 +35,6 @@ class Verbs(click.Group):
 def cli(context: click.Context, debug: bool) -> None:
     """Train attention models on your own data, and see where they look."""
     context.ensure_object(dict)["debug"] = debug
-
-
-class OutputFile(click.Path):
-    """A file to be written when the work is done; that its folder is not there is said before.
-
-    `or_folder`: several pictures go into a folder.
-    """
-
-    def __init__(self, *, or_folder: bool = False) -> None:
-        super().__init__(dir_okay=or_folder, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        file = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if not file.absolute().parent.is_dir():
-            self.fail(f"{file}: there is no folder {file.absolute().parent}", param, ctx)
-        return file
-
-
-def emit(document: Any) -> None:
-    """The one JSON document of `--json`."""
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
-
-
-def say(text: str) -> None:
-    """A message to the user: standard error, so that standard output stays clean."""
-    click.echo(text, err=True)
-
-
-def show_table(table: Any) -> None:
-    """Print something that rich can draw."""
-    from rich.console import Console
-
-    Console().print(table)
-
-
-def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from regard.config import packaged
-
-    return [name for name in packaged() if name.startswith(incomplete)]
-
-
-recipe_argument = click.argument("recipe", shell_complete=_recipe_names)
-overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-run_argument = click.argument("run", type=click.Path(path_type=Path))
-output_folder = click.Path(file_okay=False, path_type=Path)
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
 @cli.command()
@@ -434,21 +386,6 @@ def completion(shell: str) -> None:
 
 
 def main() -> None:
-    """The entry point: run, and turn every way of ending into its exit code."""
+    """The entry point."""
     asked: dict[str, bool] = {}
-    try:
-        code = cli.main(prog_name="regard", standalone_mode=False, obj=asked)
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (Exception, KeyboardInterrupt) as error:
-        said, code = explained(error)
-        if said is None:  # a mistake of ours: whoever reports it needs all of it
-            raise
-        if asked.get("debug"):
-            traceback.print_exc()
-        say(f"regard: {said}")
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(ended(lambda: cli.main(prog_name="regard", standalone_mode=False, obj=asked), asked))

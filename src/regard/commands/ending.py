@@ -1,13 +1,38 @@
-"""How a command ends that could not do its work: in one sentence, with an exit code."""
+"""How a command ends: its exit code and, if it could not do its work, one sentence."""
 
 import errno
+import os
 import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
 from regard.errors import CallError, RegardError
 
 TOO_MUCH = "there is not enough memory; try a smaller model, training.max_tokens or decoding.batch_tokens"
+
+
+def ended(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
+    """Run a command, and turn every way of ending into its exit code."""
+    try:
+        code = command()
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        said, code = explained(error)
+        if said is None:  # a mistake of ours: whoever reports it needs all of it
+            raise
+        if asked.get("debug"):
+            traceback.print_exc()
+        print(f"regard: {said}", file=sys.stderr, flush=True)
+    return code if isinstance(code, int) else 0
 
 
 def explained(error: BaseException) -> tuple[str | None, int]:

@@ -1,0 +1,68 @@
+"""What the commands of the command line share: their options, and how they print."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regard.errors import nearest
+
+
+class Verbs(click.Group):
+    """A group that suggests the nearest command for a mistyped one, and keeps the order of definition."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], self.list_commands(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class OutputFile(click.Path):
+    """A file to be written when the work is done; that its folder is not there is said before.
+
+    `or_folder`: several pictures go into a folder.
+    """
+
+    def __init__(self, *, or_folder: bool = False) -> None:
+        super().__init__(dir_okay=or_folder, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        file = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not file.absolute().parent.is_dir():
+            self.fail(f"{file}: there is no folder {file.absolute().parent}", param, ctx)
+        return file
+
+
+def emit(document: Any) -> None:
+    """The one JSON document of `--json`."""
+    click.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """A message to the user: standard error, so that standard output stays clean."""
+    click.echo(text, err=True)
+
+
+def show_table(table: Any) -> None:
+    """Print something that rich can draw."""
+    from rich.console import Console
+
+    Console().print(table)
+
+
+def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from regard.config import packaged
+
+    return [name for name in packaged() if name.startswith(incomplete)]
+
+
+recipe_argument = click.argument("recipe", shell_complete=_recipe_names)
+overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+run_argument = click.argument("run", type=click.Path(path_type=Path))
+output_folder = click.Path(file_okay=False, path_type=Path)
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
