@@ -237,14 +237,14 @@ def test_loss_of_several_labels_by_hand():
 def test_balanced_weights_have_mean_one_and_make_classes_equal():
     labels = Labels(["a", "b", "c"], Writing())
     counts = np.array([6, 3, 1])
-    weights = class_weights("balanced", labels, counts, 10)
+    weights = class_weights("balanced", labels, counts, 10, several=False)
     assert weights is not None
     assert (weights * torch.from_numpy(counts)).tolist() == pytest.approx([10 / 3] * 3)
-    given = class_weights({"b": 3.0}, labels, counts, 10)
+    given = class_weights({"b": 3.0}, labels, counts, 10, several=False)
     assert given is not None
     assert float((given * torch.from_numpy(counts)).sum()) == pytest.approx(10)
     assert float(given[1] / given[0]) == pytest.approx(3)
-    several = class_weights("balanced", Labels(["a", "b", "c"], Writing("|")), counts, 10)
+    several = class_weights("balanced", Labels(["a", "b", "c"], Writing("|")), counts, 10, several=True)
     assert several is not None
     assert several.tolist() == pytest.approx([4 / 6, 7 / 3, 9])
 

@@ -20,6 +20,7 @@ from regard.catalog import load_object
 from regard.outputs.labels.classify_settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
+from regard.outputs.tags.settings import TagRecipe
 from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
@@ -52,6 +53,7 @@ JOBS: dict[str, Row] = {
     "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
     "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
     "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
+    "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),
     "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }
