@@ -198,8 +198,8 @@ def run(request, tmp_path_factory):
         "job": "tag", "data": {"train": file, "valid": file, "test": file, "tokenizer": {"kind": "bpe", "size": 40}},
         "model": MODELS[request.param],
         "training": {
-            "max_tokens": 400, "max_steps": 60, "max_epochs": None, "learning_rate": 1e-2, "warmup": 5,
-            "validate_every": 60,
+            "max_tokens": 400, "max_steps": 120, "max_epochs": None, "learning_rate": 1e-2, "warmup": 5,
+            "validate_every": 120,
         },
     }  # fmt: skip
     (folder / "recipe.yaml").write_text(yaml.safe_dump(tree))

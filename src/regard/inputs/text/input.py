@@ -69,7 +69,6 @@ class TextInput(Input):
     def keep(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    @property
     def writer(self) -> Vocabulary:
         return self.tokenizer
 

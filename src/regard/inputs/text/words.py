@@ -107,7 +107,6 @@ def framed(frame: Frame, ended: Sequence[NDArray[Any] | list[int]], places: Sequ
 
 
 class WordsInput(TextInput):
-    @property
     def writer(self) -> Vocabulary:
         return Pieces(self.tokenizer)
 
