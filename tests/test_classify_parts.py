@@ -18,6 +18,7 @@ from regard.data.pairs import Bad, Pair
 from regard.data.specials import OURS
 from regard.errors import CallError, RegardError
 from regard.inputs.text.splits import pair_source
+from regard.layers.class_loss import class_loss
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.layers.word_dropout import WordDropout
 from regard.metrics.classes import (
@@ -29,7 +30,7 @@ from regard.metrics.classes import (
     one_hot,
     reliability,
 )  # fmt: skip
-from regard.models.classifier import Classifier, class_loss
+from regard.models.classifier import Classifier
 from regard.outputs.labels.classify_settings import TextSettings
 from regard.outputs.labels.labels import Labels
 from regard.outputs.labels.vocabulary import class_weights

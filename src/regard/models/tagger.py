@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from regard.attention.layer import Attention
 from regard.attention.role import Role
+from regard.layers.class_loss import class_loss
 from regard.layers.dropout import Dropout
 from regard.layers.loss import Loss
-from regard.models.classifier import class_loss
 
 
 @dataclass(frozen=True)

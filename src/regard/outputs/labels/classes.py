@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from regard.layers.class_loss import class_loss
 from regard.look.svg import heat_map
 from regard.metrics.classes import (
     Bin,
@@ -17,7 +18,6 @@ from regard.metrics.classes import (
     one_hot,
     reliability,
 )  # fmt: skip
-from regard.models.classifier import class_loss
 from regard.outputs.labels.labels import UNKNOWN, Labels
 from regard.outputs.result import Picture, Scores
 
