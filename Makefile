@@ -11,6 +11,7 @@ demo: $(STAMP)   ## train a translator on the embedded corpus and show where it 
 
 test: $(STAMP)   ## everything that CI checks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/pyright
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP)  ## the quick loop: lint, format, types, fast tests

@@ -26,8 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard import config
-from regard.outputs.text.generate import Generate
+from regard import config, jobs
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.training.parallel import Parallel
 from regard.training.schedule import schedule
@@ -114,7 +113,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
     assert (sizes.layers, sizes.heads, sizes.width, sizes.context) == (LAYERS, HEADS, WIDTH, CONTEXT)
     last = steps * BATCH * CONTEXT // batch
     assert settings.training.max_steps == last or steps != STEPS, "1.54 M tokens"
-    job = Generate(settings)
+    job = jobs.make(settings)
     job.prepare(cache)
     model, batches = job.build(), job.batches()
     rate = schedule(settings.training, lambda: last)
@@ -130,7 +129,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
         if step % (last // TURNS) == 0:
             yield tokens, math.nan
             model.eval()
-            loss = job.validate(model)["loss"]
+            loss = job.bound(model).validate()["loss"]
             model.train()
             yield tokens, loss
 

@@ -13,9 +13,14 @@ from safetensors.torch import save_file
 import regard
 from regard import config
 from regard.cli import cli as commands
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.outputs.span.answer import AnswerQuestions
+from regard.inputs.question.input import QuestionInput
+from regard.jobs import make
+from regard.look.methods import METHODS
+from regard.metrics.alignment import Gold
+from regard.outputs.base import LookOptions
+from regard.outputs.span.output import SpanOutput
 from regard.parts import build_encoder
 from regard.pretrained import keep_settings
 from regard.settings.encoder import EncoderSettings
@@ -77,7 +82,8 @@ def run(request, tmp_path_factory):
 
 
 def test_answer_learns_its_tiny_data(run):
-    assert isinstance(run.job, AnswerQuestions)
+    assert isinstance(run.job.input, QuestionInput)
+    assert isinstance(run.job.output, SpanOutput)
     scores = run.evaluate()
     assert scores.values["exact_match"] > 80
     assert scores.values["f1"] >= scores.values["exact_match"]
@@ -128,10 +134,15 @@ def test_given_answers_are_scored_as_they_are_found(run):
 
 
 def test_what_is_no_question_with_a_document_is_refused(run):
-    with pytest.raises(CallError, match="input 2 is not a question and a document"):
+    with pytest.raises(CallError, match=r"'What color is the owl\?' is not a question and a document"):
         run.predict([tuple(ASKED.values()), "What color is the owl?"])
-    with pytest.raises(CallError, match="cannot be made to begin so"):
+    for wrong in ({"question": "Who?"}, ("Who?", 3), ("Who?", "Ada.", "Ben."), 7):
+        with pytest.raises(CallError, match="is not a question and a document"):
+            run.predict([wrong])
+    with pytest.raises(CallError, match="prefix='dark'"):
         run.predict(ASKED, prefix="dark")
+    with pytest.raises(CallError, match="gold links are for translations"):
+        run.look(ASKED, gold=Gold(frozenset(), frozenset()))
 
 
 # ------------------------------------------------------------------------------------------------- the command line
@@ -170,6 +181,22 @@ def test_look_on_the_command_line(run, tmp_path):
     assert (tmp_path / "owl.png").stat().st_size > 5000
 
 
+def test_the_service_takes_both_texts_in_one_field(run):
+    testing = pytest.importorskip("fastapi.testclient")
+    create_app = pytest.importorskip("regard.serve.app").create_app
+    with testing.TestClient(create_app({"owls": run}), base_url="http://localhost") as client:
+        (model,) = client.get("/api/models").json()["models"]
+        assert (model["job"], model["takes"], model["looks"]) == ("answer", "text", True)
+        for between in ("\t", "\n"):
+            found = client.post("/api/predict", json={"inputs": [between.join(ASKED.values())]}).json()
+            assert found["predictions"][0]["text"] == "dark brown"
+        look = {"text": "\n".join(ASKED.values()), "method": "leave-one-out"}
+        assert client.post("/api/look", json=look).json()["output"] == "dark brown"
+        refused = client.post("/api/predict", json={"inputs": [ASKED["question"]]})
+        assert refused.status_code == 422
+        assert "is not a question and a document" in refused.json()["error"]
+
+
 @pytest.mark.slow
 def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     file = recipe(tmp_path, "recurrent", max_steps=30, save_every=10, validate_every=15)
@@ -199,7 +226,9 @@ def test_a_model_learns_to_say_that_there_is_no_answer(tmp_path):
     assert silent.n_best[1].text
     assert run.predict(asked, threshold=1e6).text
     assert run.predict(ASKED, threshold=-1e6).text == ""
-    assert run.look(asked).output == ""
+    record = run.look(asked, method="leave-one-out")
+    assert (record.output, record.matrix().rows.labels) == ("", ["(no answer)"])
+    assert run.look(asked, output="", n_best=1).score == run.score([asked], [""])[0].score == silent.score
 
 
 def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
@@ -215,7 +244,7 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     tree = yaml.safe_load(file.read_text()) | {"model": {"kind": "pretrained", "path": str(trained), "frozen": 1}}
     file.write_text(yaml.safe_dump(tree))
 
-    job = AnswerQuestions(config.read(file))
+    job = make(config.read(file))
     job.prepare(tmp_path / "cache")
     for name, weight in job.build().encoder.state_dict().items():
         assert torch.equal(weight, first.state_dict()[name])
@@ -230,11 +259,15 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     assert regard.load(tmp_path / "run").predict(ASKED) == found
     longer = config.read(file, [f"model.path={tmp_path / 'run'}", "data.max_length=600"])
     with pytest.raises(CallError, match=r"data\.max_length=600 is more than the 512 positions"):
-        AnswerQuestions(longer).prepare(tmp_path / "cache")
+        make(longer).prepare(tmp_path / "cache")
 
 
 # ---------------------------------------------------------------------------------------------------------- looking
-@pytest.mark.parametrize("method", ["raw", "rollout", "gradient", "input-gradient", "leave-one-out"])
+ASKED_WORDS = ["What", "color", "is", "the", "owl", "?"]
+READ_WORDS = ASKED["document"].replace(".", " .").split()
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_looking_shows_question_and_document_and_changes_nothing(run, method):
     recurrent = run.recipe.model.kind == "recurrent"
     if method == "rollout" and recurrent:
@@ -246,17 +279,59 @@ def test_looking_shows_question_and_document_and_changes_nothing(run, method):
     assert (record.input, record.output, record.score) == (ASKED["question"], plain.text, plain.score)
     matrix = record.matrix()
     assert [label for label in matrix.columns.labels if "⟦" in label or "⟧" in label] == ["⟦dark", "brown⟧"]
-    asked, read = ["What", "color", "is", "the", "owl", "?"], ASKED["document"].replace(".", " .").split()
+    labels = [label.strip("⟦⟧") for label in matrix.columns.labels]
     if method in ("input-gradient", "leave-one-out"):
         assert matrix.rows.labels == ["dark brown"]
-        assert [label.strip("⟦⟧") for label in matrix.columns.labels] == asked + read
+        marked = [*ASKED_WORDS, *READ_WORDS] if recurrent else ["<s>", *ASKED_WORDS, "</s>", *READ_WORDS, "</s>"]
+        assert labels == marked
         assert matrix.weights.sum() == pytest.approx(1, abs=1e-4)
+        assert not matrix.weights[0, sorted({*range(len(labels))} - {*matrix.columns.real()})].any()
+        assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
     else:
-        assert matrix.rows.labels == asked
-        assert [label.strip("⟦⟧") for label in matrix.columns.labels] == read
+        assert matrix.rows.labels == ASKED_WORDS
+        assert labels == READ_WORDS
+        assert matrix.weights.any()
+        assert not record.evidence  # rows are words of the question, and it is the answer that can be asked about
+    if method == "leave-one-out":
+        answer = [place for place, label in enumerate(labels) if label in ("dark", "brown")]
+        assert not matrix.weights[0, answer].any()  # it has to stay
     if method == "leave-one-out" and recurrent:
-        owl = [place for place, label in enumerate(matrix.columns.labels) if label == "owl"]
+        owl = [place for place, label in enumerate(labels) if label == "owl"]
         assert matrix.weights[0, owl].sum() > 0.2  # without it nobody knows what is asked
+
+
+def test_what_is_asked_without_words_is_what_a_shorter_input_says(run):
+    """A word less before the answer moves it; log p is that of the shorter texts at the new place."""
+    job, words = run.job, {"question": "What is the owl?", "document": "The is dark brown. The cat is red."}
+    full = {"question": "What color is the owl?", "document": "The owl is dark brown. The cat is red."}
+    told = job.output.tell(run.model, full, LookOptions(output="dark brown"))[0]
+    short = job.output.tell(run.model, words, LookOptions(output="dark brown"))[0]
+    long_case, short_case = (job.output.case(run.model, one, this) for one, this in ((full, told), (words, short)))
+    with torch.no_grad():
+        both = long_case.ask([frozenset(), frozenset({1, 7})])  # `color`, and the document's second word
+        torch.testing.assert_close(both[1:], short_case.ask([frozenset()]), atol=1e-5, rtol=1e-4)
+        answer = long_case.ask([frozenset({9, 10})])  # dark brown stays
+    torch.testing.assert_close(answer, both[:1], atol=1e-5, rtol=1e-4)
+
+
+def test_gradients_are_those_of_autograd(run):
+    """input × gradient of log p(start) + log p(end), worked out by hand on the vectors of the words."""
+    record = run.look(ASKED, output="red", method="input-gradient")
+    job, model = run.job, run.model
+    pair = job.input.collate([job.input.read(ASKED)])
+    calls = []
+    hook = model.embedding.table.register_forward_hook(lambda module, given, vectors: calls.append(vectors))
+    try:
+        with torch.enable_grad():
+            start, end = model.point(pair.question, pair.document)
+            total = start.log_softmax(1)[0, 10] + end.log_softmax(1)[0, 10]  # The owl is dark brown. The cat is *red*
+            felt = torch.autograd.grad(total, calls)
+    finally:
+        hook.remove()
+    products = torch.cat([(x * g).sum(-1)[0] for x, g in zip(calls, felt, strict=True)]).abs().detach().numpy()
+    matrix = record.matrix()
+    real = matrix.columns.real()
+    np.testing.assert_allclose(matrix.weights[0, real], products[real] / products[real].sum(), rtol=1e-3, atol=1e-6)
 
 
 def test_weights_are_those_of_the_model(run):
@@ -281,3 +356,30 @@ def test_a_given_answer_and_a_silent_head_can_be_looked_at(run):
     silent = run.look(ASKED, without=["cross.0.0"])
     assert not silent.of_kind("cross")[0].weights[0].any()
     assert silent.score != record.score
+
+
+def test_other_answers_are_beams_and_words_can_be_merged(run):
+    record = run.look(ASKED, n_best=3)
+    answers = run.predict(ASKED, n_best=3).n_best
+    assert [record.output, *(beam.output for beam in record.beams)] == [answer.text for answer in answers]
+    assert [beam.score for beam in record.beams] == [answer.score for answer in answers[1:]]
+    plain = record.words().without_specials()
+    assert plain.matrix("cross").columns.labels == record.matrix("cross").columns.labels
+
+
+def test_a_long_document_is_shown_by_the_window_where_the_answer_has_most_context(run):
+    long = "The fox is white. " * 12 + "The owl is red. " + "The cat is blue. " * 12
+    matrix = run.look({"question": "What color is the owl?", "document": long}, output="red").matrix()
+    words = [label.strip("⟦⟧") for label in matrix.columns.labels]
+    at = matrix.columns.labels.index("⟦red⟧")
+    assert len(words) == 40 - 3 - 6  # as long as a window may be
+    assert min(at, len(words) - 1 - at) >= 8 // 2
+    assert "owl" in words[at - 2]
+
+
+def test_attention_is_kept_as_training_goes_on(run):
+    history = run.history_of_looks()
+    assert history.steps == (STEPS[run.recipe.model.kind],)  # there is one validation
+    record = history.last
+    shown = [label.strip("⟦⟧") for label in record.matrix().columns.labels if "⟦" in label or "⟧" in label]
+    assert " ".join(shown) == record.output in COLORS

@@ -6,10 +6,10 @@ from torch.nn import functional as F
 
 from regard.attention import Trace
 from regard.attention.trilinear import Trilinear
-from regard.inputs.question.windows import ReaderBatch
+from regard.data.examples import Batch
 from regard.layers.embedding import Embedding
 from regard.models.attention_flow import Looking, MostAlike
-from regard.models.reader import PairReader, join
+from regard.models.reader import PairReader, TextPair, join
 from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.span.reading import span_scores
 from regard.parts import build_encoder
@@ -72,7 +72,8 @@ def test_padding_changes_nothing_and_is_never_chosen(make):
 def test_the_loss_is_the_sum_of_both_pointers(make):
     model = make()
     start, end = torch.tensor([2, 0]), torch.tensor([2, 0])
-    loss = model(ReaderBatch(QUESTION, DOCUMENT, start, end))
+    source, target = TextPair(QUESTION, DOCUMENT), torch.stack([start, end], dim=1)
+    loss = model(Batch(source, target))
     pointers = model.point(QUESTION, DOCUMENT)
     plain = sum(F.cross_entropy(s, t, reduction="sum") for s, t in zip(pointers, (start, end), strict=True)) / 2
     torch.testing.assert_close(loss.total, plain)
@@ -80,6 +81,18 @@ def test_the_loss_is_the_sum_of_both_pointers(make):
     loss.total.backward()
     unused = {name for name, weight in model.named_parameters() if weight.grad is None}
     assert not unused - {name for name in unused if "pooler" in name}
+    nothing = model(Batch(source, torch.full((2, 2), -1)))  # the share of a process that has none
+    assert (nothing.total.item(), nothing.count, int(nothing.correct)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("make", READERS)
+def test_a_text_of_which_nothing_is_left_can_be_read(make):
+    """Of a question all words may be left out, and of a document that has no answer."""
+    model, empty = make(), torch.full((1, 1), PAD)
+    for question, document in ((empty, DOCUMENT[:1]), (QUESTION[:1], empty)):
+        pointers = model.point(question, document)
+        assert all(scores.isfinite().all() for scores in pointers)
+        assert pointers.start.softmax(1)[0, 1 + (document != PAD).sum() :].sum() == 0
 
 
 def test_most_alike_is_its_equation_and_says_who_earned_it():

@@ -8,16 +8,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.data.examples import Batch
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
 from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
-from regard.decoding.protocol import END
 from regard.encoders.audio import memory_lengths
 from regard.encoders.audio_pyramid import together
-from regard.inputs.sound.batches import Frames, SpeechBatch, collate
-from regard.outputs.text.build_speech import build_speech
-from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings
+from regard.inputs.sound.examples import Frames, collate
+from regard.inputs.sound.input import SoundInput
+from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings, TranscribeRecipe
+from regard.outputs.text.transcription import Transcription
+from regard.parts import text_decoder
+from regard.special_tokens import END
 
 K, V = 5, 7  # tokens 4, 5, 6 are text
 TEXT = (4, 5, 6)
@@ -104,10 +107,18 @@ def sounds(*lengths, seed=0):
     return collate([torch.randn(length, BANDS, generator=generator) for length in lengths])
 
 
+def build(settings):
+    data = {"train": "corpus:tones", "sound": {"bands": BANDS}}
+    recipe = TranscribeRecipe.model_validate({"data": data, "model": settings.model_dump()})
+    input = SoundInput(recipe)
+    encoder = input.encoder(settings)
+    return Transcription(recipe, input).assembled(encoder, text_decoder(settings, V, encoder)).eval()
+
+
 @pytest.fixture(params=MODELS)
 def model(request):
     torch.manual_seed(0)
-    return build_speech(MODELS[request.param], BANDS, V).eval()
+    return build(MODELS[request.param])
 
 
 def test_padding_changes_nothing(model):
@@ -127,8 +138,7 @@ def test_padding_changes_nothing(model):
 
 def test_reduction_is_what_the_settings_say():
     for name, settings in MODELS.items():
-        model = build_speech(settings, BANDS, V).eval()
-        size = model.encode(sounds(61)).vectors.shape[1]
+        size = build(settings).encode(sounds(61)).vectors.shape[1]
         assert size == -(-61 // settings.reduction), name
 
 
@@ -140,7 +150,7 @@ def test_neighbors_are_put_together_in_order():
 
 
 def test_the_joint_loss_is_the_weighted_sum_of_both(model):
-    batch = SpeechBatch(sounds(48, 36), torch.tensor([[4, 5, END], [6, END, 0]]))
+    batch = Batch(sounds(48, 36), torch.tensor([[4, 5, END], [6, END, 0]]))
     memory = model.encode(batch.source)
     attention = -model.score(batch.source, batch.target).sum()
     losses = [
@@ -156,7 +166,7 @@ def test_the_joint_loss_is_the_weighted_sum_of_both(model):
 
 
 def test_a_share_without_rows_counts_nothing_and_gives_no_gradient(model):
-    loss = model(SpeechBatch(sounds(20), torch.zeros(1, 1, dtype=torch.int64)))
+    loss = model(Batch(sounds(20), torch.zeros(1, 1, dtype=torch.int64)))
     assert loss.total.item() == 0
     assert loss.count == 0
 

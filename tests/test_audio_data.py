@@ -8,21 +8,34 @@ import pytest
 import soundfile
 import torch
 
+from regard import jobs
 from regard.corpora.tones import call, write
-from regard.data.kinds import END
 from regard.data.pairs import Bad
+from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
-from regard.inputs.sound.batches import Joined, SpeechBatches, plain_batches
-from regard.inputs.sound.check import check_speech
 from regard.inputs.sound.files import Recording, speech_splits
-from regard.inputs.sound.prepare import prepare_speech, stored
-from regard.outputs.text.transcribe_settings import AugmentSettings, JoinSettings, SpeechDataSettings
+from regard.inputs.sound.joined import Joined
+from regard.inputs.sound.prepare import stored
+from regard.inputs.sound.settings import JoinSettings
+from regard.outputs.text.transcribe_settings import SpeechDataSettings, TranscribeRecipe
+from regard.special_tokens import END
 
 SOUND = {"rate": 4000, "bands": 7}
 
 
 def settings(train, **more):
     return SpeechDataSettings.model_validate({"train": str(train), "sound": SOUND, **more})
+
+
+def job_of(data, **training):
+    model = {"kind": "recurrent", "pyramid": 2}
+    return jobs.make(TranscribeRecipe.model_validate({"data": data.model_dump(), "model": model, "training": training}))
+
+
+def prepared_job(data, cache, **training):
+    job = job_of(data, **training)
+    job.prepare(cache)
+    return job
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +107,7 @@ def bad_folder(folder):
 def test_bad_recordings_are_named_with_their_line_and_refused_if_many(tmp_path):
     data = settings(bad_folder(tmp_path)[0], valid=str(tmp_path / "list.tsv"))
     with pytest.raises(RegardError) as error:
-        prepare_speech(data, tmp_path / "cache")
+        prepared_job(data, tmp_path / "cache")
     message = str(error.value)
     assert "7 of 9" in message
     assert "list.tsv:4: none.wav has no samples" in message
@@ -104,11 +117,11 @@ def test_bad_recordings_are_named_with_their_line_and_refused_if_many(tmp_path):
 def test_bad_recordings_are_checked_and_skipped_if_that_is_allowed(tmp_path):
     file, good = bad_folder(tmp_path)
     data = settings(file, valid=str(file), max_bad=0.9)
-    prepared = prepare_speech(data, tmp_path / "cache")
-    store = prepared.stores["train"]
+    job = prepared_job(data, tmp_path / "cache")
+    store = job.splits["train"].store
     assert [store[row].text for row in range(len(store))] == [good.text, good.text]
     assert store.lines.tolist() == [1, 3]
-    report = check_speech(data, prepared, 4)
+    report = job.check(tmp_path / "cache")
     told = "\n".join(f"{finding.what} {finding.lines}" for finding in report.findings if finding.split == "train")
     assert "5 recordings cannot be used: none.wav has no samples (the first) [4, 5, 6, 7, 8]" in told
     assert "2 recordings cannot be used: silent.wav is silent" in told
@@ -122,7 +135,7 @@ def test_a_text_that_cannot_belong_to_its_sound_is_suspected(tmp_path, calls):
     rows.append(rows[0].partition("\t")[0] + "\t" + "5" * 300)
     (tmp_path / "list.tsv").write_text("\n".join(rows))
     data = settings(tmp_path / "list.tsv", valid=str(calls / "wavs"))
-    report = check_speech(data, prepare_speech(data, tmp_path / "cache"), 4)
+    report = job_of(data).check(tmp_path / "cache")
     assert [f.lines for f in report.findings if "more tokens of text than the model has vectors" in f.what] == [[13]]
 
 
@@ -141,19 +154,18 @@ def test_a_folder_without_texts_and_places_that_are_not_there(tmp_path):
 
 @pytest.fixture(scope="module")
 def prepared(calls, tmp_path_factory):
-    return prepare_speech(settings(calls / "wavs", valid=str(calls / "wavs")), tmp_path_factory.mktemp("cache"))
+    return prepared_job(settings(calls / "wavs", valid=str(calls / "wavs")), tmp_path_factory.mktemp("cache"))
 
 
 def test_the_store_gives_back_sound_text_and_gold(prepared, tmp_path):
-    store = prepared.stores["train"]
-    assert len(store) == 12
+    assert len(prepared.splits["train"].store) == 12
     data = settings("corpus:tones", sound={"rate": 8000})
-    made = stored(tmp_path, data, "valid", speech_splits(data)["valid"], prepared.tokenizer)
+    made = stored(tmp_path, data, "valid", speech_splits(data)["valid"], prepared.output.vocabulary)
     truth = call("valid", 5)
-    np.testing.assert_allclose(made[5].samples, truth.samples, atol=2e-5)
+    np.testing.assert_allclose(made[5].load(), truth.samples, atol=2e-5)
     assert made[5].text == truth.text
     assert [(s.text, s.start, s.end) for s in made[5].segments] == [(s.text, s.start, s.end) for s in truth.segments]
-    assert made[5].ids[-1] == END
+    assert made.ids(5).tolist() == [*prepared.output.vocabulary.encode(truth.text), END]
 
 
 def as_lists(batches):
@@ -166,12 +178,13 @@ def same(one, other):
     )
 
 
-@pytest.mark.parametrize("join", [None, JoinSettings(fewest=2, most=3, train=9)])
-def test_batches_follow_from_seed_and_epoch(prepared, join):
-    how = AugmentSettings(speeds=[0.9, 1.0, 1.1], band_masks=1, time_masks=1, noise=20)
+@pytest.mark.parametrize("join", [None, {"fewest": 2, "most": 3, "train": 9}])
+def test_batches_follow_from_seed_and_epoch(calls, tmp_path, join):
+    how = {"speeds": [0.9, 1.0, 1.1], "band_masks": 1, "time_masks": 1, "noise": 20}
+    data = settings(calls / "wavs", valid=str(calls / "wavs"), augment=how, join=join)
 
     def batches(seed=1):
-        return SpeechBatches(prepared.stores["train"], prepared.tokenizer, 2500, augment=how, join=join, seed=seed)
+        return prepared_job(data, tmp_path, seed=seed, max_tokens=2500).batches()
 
     whole = as_lists(batches().epoch(2))
     assert batches().len_epoch(2) == len(whole) > 1
@@ -184,25 +197,65 @@ def test_batches_follow_from_seed_and_epoch(prepared, join):
 
 
 def test_joined_recordings_stand_one_after_the_other(prepared):
-    store = prepared.stores["train"]
-    joined = Joined(store, prepared.tokenizer, JoinSettings(fewest=3, most=3, gap=(0.1, 0.1)), 5, seed=4)
+    store, vocabulary = prepared.splits["train"].store, prepared.output.vocabulary
+    joined = Joined(store, vocabulary, JoinSettings(fewest=3, most=3, gap=(0.1, 0.1)), 5, seed=4, epoch=0)
     one, rate = joined[2], SOUND["rate"]
     assert one.text == " ".join(segment.text for segment in one.segments)
     assert len(one.segments) == 3
-    originals = {store[row].text: store[row].samples for row in range(12)}
+    assert joined.ids(2).tolist() == [*vocabulary.encode(one.text), END]
+    originals, samples = {store[row].text: store[row].load() for row in range(12)}, one.load()
     for segment in one.segments:
-        piece = one.samples[round(segment.start * rate) : round(segment.end * rate)]
+        piece = samples[round(segment.start * rate) : round(segment.end * rate)]
         np.testing.assert_array_equal(piece, originals[segment.text])
-    assert joined.lengths()[0][2] == len(one.samples)
+    assert joined.lengths()[0][2] == len(samples)
     assert one.segments[1].start == pytest.approx(one.segments[0].end + 0.1)
 
 
-def test_nothing_is_changed_where_it_is_measured(prepared):
-    store = prepared.stores["valid"]
-    rows = [batch.source.lengths for batch in plain_batches(store, store.sound, 3000)]
-    assert sum(map(len, rows)) == 12
+def test_nothing_is_changed_where_it_is_measured(calls, tmp_path):
+    wavs = str(calls / "wavs")
+    how = {"speeds": [0.5], "band_masks": 2}
+    job = prepared_job(settings(wavs, valid=wavs, augment=how), tmp_path)
+    valid = job.output.batches(job.splits["valid"], 3000)
+    found = {int(length) for batch in valid.epoch(0) for length in batch.source.lengths}
+    items = [job.input.read(example.input) for example in job.splits["valid"].examples(99)]
+    assert len(items) == 12
+    assert found == {len(item.features) for item in items}
+    assert same(as_lists(valid.epoch(1, start=valid.len_epoch(1))), [])
+    first = next(iter(valid.in_order()))
+    np.testing.assert_array_equal(
+        first[1].source.values[0, : len(items[first[0][0]].features)], items[first[0][0]].features
+    )
 
 
-def test_a_recording_that_is_too_long_for_a_batch_is_named(prepared):
+def test_a_recording_that_is_too_long_for_a_batch_is_named(calls, tmp_path):
+    job = prepared_job(settings(calls / "wavs", valid=str(calls / "wavs")), tmp_path, max_tokens=20)
     with pytest.raises(CallError, match="max_tokens"):
-        SpeechBatches(prepared.stores["train"], prepared.tokenizer, 20).len_epoch(0)
+        job.batches().len_epoch(0)
+
+
+def test_targets_are_what_the_vocabulary_of_the_output_says(calls, tmp_path):
+    """Nothing in the input knows that they are texts: a classifier has labels, and no decoder."""
+
+    class Labels:
+        key, size, specials = "labels", 10, OURS
+
+        def learn(self, texts):
+            self.names = sorted({text[0] for text in texts})
+            return self
+
+        def load(self, written):
+            self.names = json.loads(written)
+            return self
+
+        def to_json(self):
+            return json.dumps(self.names)
+
+        def encode_batch(self, texts):
+            return [[self.names.index(text[0])] for text in texts]
+
+    input, labels = job_of(settings(calls / "wavs", valid=str(calls / "wavs"))).input, Labels()
+    train = input.prepare(tmp_path, labels)["train"]
+    wanted = [labels.names.index(call("train", row).text[0]) for row in range(12)]
+    assert [train.target(row)[0] for row in range(12)] == wanted
+    memory = input.encoder()(train.source(np.arange(3), 0))
+    assert memory.vectors.shape[2] == input.encoder().memory_width

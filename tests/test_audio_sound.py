@@ -14,8 +14,8 @@ from regard.errors import CallError
 from regard.inputs.sound.features import frame_count, log_mel, mel_filters, spec_augment
 from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent, read_sound, sound_files
 from regard.inputs.sound.resample import resample
+from regard.inputs.sound.settings import AugmentSettings, SoundSettings
 from regard.inputs.sound.windows import windows
-from regard.outputs.text.transcribe_settings import AugmentSettings, SoundSettings
 
 
 def sine(frequency, rate, seconds=0.5):

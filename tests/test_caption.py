@@ -15,7 +15,7 @@ from regard import config, jobs
 from regard.cli import cli
 from regard.corpora.shapes import SHAPES, paint, shapes, stream
 from regard.data.examples import ExampleBatches
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.image.batches import Pixels
 from regard.inputs.image.examples import PictureExamples

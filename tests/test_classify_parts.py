@@ -15,7 +15,7 @@ from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
 from regard.data.pairs import Bad, Pair
-from regard.data.specials import OURS
+from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
 from regard.inputs.text.splits import pair_source
 from regard.layers.class_loss import class_loss

@@ -6,7 +6,7 @@ import torch
 
 from regard.data.batches import pad_sentences
 from regard.data.pairs import Pair
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.pair_batches import PairBatch, TokenBatches
 from regard.inputs.text.pair_store import PairStore, write_store

@@ -11,9 +11,9 @@ import pytest
 import zstandard
 
 from regard.data.files import PairSource
-from regard.data.lines import LONGEST_LINE
 from regard.data.pairs import Bad, Columns, Pair
 from regard.errors import CallError, RegardError
+from regard.files.lines import LONGEST_LINE
 
 PAIRS = [("a dog", "un perro"), ('she said "no", twice', "dijo que no\tdos veces"), ("¿eh?", "wie, bitte?")]
 PACKERS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}

@@ -9,13 +9,14 @@ import pytest
 
 from regard.data.cache import built_once
 from regard.data.pairs import Bad, Pair
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 from regard.data.settings import TokenizerSettings
-from regard.data.tokens import Tokenizer
+from regard.data.text_hash import text_hash
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.settings import PairDataSettings
-from regard.inputs.text.splits import Split, find_splits, text_hash
+from regard.inputs.text.splits import Split, find_splits
 from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -264,7 +265,7 @@ def test_an_empty_store_can_be_opened(tmp_path):
     bad = Bad("made", 1, "empty", "the source is empty")
     write_store(tmp_path, [bad], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
     assert len(PairStore(tmp_path)) == 0
-    assert PairStore(tmp_path).counts.read == Tally(0, Counter(empty=1), {"empty": [bad]})
+    assert PairStore(tmp_path).counts.read == ReadReport(0, Counter(empty=1), {"empty": [bad]})
     assert [len(lengths) for lengths in PairStore(tmp_path).lengths()] == [0, 0]
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.kinds import BYTES, SPECIALS, UNK
-from regard.data.tokens import Span, Tokenizer
+from regard.data.tokenizer import Span, Tokenizer
+from regard.data.tokenizer_kinds import BYTES
 from regard.errors import CallError, RegardError
+from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 KINDS = ["word", "space", "character", "byte", "bpe", "unigram"]
 TEXTS = [
@@ -49,14 +50,14 @@ def test_other_readers_of_the_file_decode_alike(trained, kind, text, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_special_tokens_have_the_same_ids_everywhere(trained, kind):
-    assert trained[kind].pieces(range(4)) == SPECIALS == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert trained[kind].pieces(range(4)) == SPECIAL_TOKENS == ["<pad>", "<unk>", "<s>", "</s>"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_cannot_spell_a_special_token(kind):
     hostile = ["a </s> b", "<s> <pad> <unk>", "</s></s></s>", "x<s>y"]
     tokenizer = Tokenizer.train(hostile * 9, kind, size=300)
-    assert tokenizer.pieces(range(4)) == SPECIALS
+    assert tokenizer.pieces(range(4)) == SPECIAL_TOKENS
     for text in [*hostile, " </s>", "<pad>"]:
         ids = tokenizer.encode(text)
         assert ids
@@ -170,7 +171,7 @@ def test_bytes_are_written_as_the_library_writes_them():
 def test_training_gives_the_same_vocabulary_in_every_process(kind):
     program = f"""
 import hashlib, random
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 chance = random.Random(5)
 texts = ["".join(chance.choices("etaoinshrdlu    ", k=40)) + chance.choice("äöüßéñçø") for _ in range(300)]
 print(hashlib.sha256(Tokenizer.train(texts, {kind!r}, size=150).to_json().encode()).hexdigest())

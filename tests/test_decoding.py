@@ -10,11 +10,11 @@ from torch import Tensor
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
-from regard.decoding.protocol import END, PAD, START
 from regard.decoding.sample import draw, sample
 from regard.decoding.top import normalizer, top
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
+from regard.special_tokens import END, PAD, START
 
 
 @dataclass(frozen=True)

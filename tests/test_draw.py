@@ -21,9 +21,11 @@ from regard.corpora.shapes import draw_scene, paint, shapes
 from regard.corpora.shapes_seen import judged, said, seen
 from regard.errors import CallError
 from regard.layers.codebook import DECAY, Codebook, use
+from regard.metrics.alignment import Gold
 from regard.models.drawer import DrawBatch
+from regard.outputs.base import Told
 from regard.outputs.picture.build import build_drawer
-from regard.outputs.picture.draw import Draw
+from regard.outputs.picture.output import PictureOutput
 
 
 def tree(listed, **training):
@@ -186,7 +188,7 @@ def test_positions_of_a_text_and_then_of_rows_and_columns():
 
 # ------------------------------------------------------------------------------------------------------------ the job
 def test_it_draws_what_was_said(run):
-    assert isinstance(run.job, Draw)
+    assert isinstance(run.job.output, PictureOutput)
     errors = []
     for left in ("red", "green", "blue"):
         for right in COLORS.keys() - {left}:
@@ -237,6 +239,47 @@ def test_a_picture_is_scored_and_looked_at(run, listed):
     filled = cross.sum(0) + before.sum(1)
     assert (filled <= 1 + 1e-5).all()  # the rest goes to the padding of the text
     assert record.score == pytest.approx(right.score, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["raw", "rollout", "norm", "gradient", "input-gradient", "leave-one-out"])
+def test_every_method_says_which_words_a_region_was_drawn_from(run, method):
+    record = run.look("red before blue", method=method)
+    table = record.matrix("cross")
+    assert table.rows.labels == ["<s>", "red", "before", "blue", "</s>"]
+    assert table.columns.grid == (2, 3)
+    assert table.weights.shape == (5, 6)
+    np.testing.assert_array_equal(table.columns.image, run.predict("red before blue").picture)
+    if method in ("input-gradient", "leave-one-out"):  # a region's weights sum to one, over words that can be left out
+        assert record.kinds == ["cross"]
+        assert table.weights[[0, 4]].max() == 0
+        sums = table.weights.sum(0)
+        assert (np.isclose(sums, 1, atol=1e-5) | (sums == 0)).all()
+        left, right = table.weights[:, [0, 3]].mean(1), table.weights[:, [2, 5]].mean(1)
+        assert left[1] > right[1]  # the first word is more of the left side's than of the right side's
+        assert right[3] > left[3]
+    else:
+        assert np.triu(record.matrix("decoder").weights).max() < 1e-6
+    assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
+    assert len(run.look("red before blue", temperature=4.0, n_best=3).beams) == 2
+
+
+@torch.no_grad()
+def test_words_that_are_left_out_are_not_there(run):
+    codes = torch.tensor([int(code) for code in run.predict("red before blue").text.split()])
+    case = run.job.output.case(run.model, "red before blue", Told(codes, ""))
+    asked = case.ask([frozenset(), frozenset([0]), frozenset([1, 2])])
+    for scores, text in zip(asked, ("red before blue", "before blue", "red"), strict=True):
+        ids = torch.tensor([[*run.job.input.tokenizer.encode(text), 3]])
+        torch.testing.assert_close(scores, run.model.scores(ids, codes[None])[0])
+
+
+def test_a_head_is_silenced_and_attention_is_kept_through_training(run, listed, tmp_path):
+    assert run.look("red before blue", without=["cross.0.1"]).scores != run.look("red before blue").scores
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tree(listed, max_steps=4, validate_every=2, save_every=2, looks=1)))
+    history = regard.train(file, output=tmp_path / "run").history_of_looks(0)
+    assert history.steps == (2, 4)
+    assert all(record.axes["target"].grid == (2, 3) and not record.evidence for record in history.records)
 
 
 def test_from_the_command_line(run, tmp_path):
@@ -302,8 +345,8 @@ def test_what_a_drawing_has_not(run, listed):
             run.predict("red before blue", **options)
     with pytest.raises(CallError, match="a text is no picture"):  # over HTTP it would read files of ours
         run.look("red before blue", output=str(listed.parent / "0.png"))
-    with pytest.raises(CallError, match="method='rollout' is not known for drawings"):
-        run.look("red before blue", method="rollout")
+    with pytest.raises(CallError, match="gold links"):
+        run.look("red before blue", gold=Gold(frozenset(), frozenset()))
 
 
 def test_a_run_of_match_says_which_candidate_fits_best(run, listed):
@@ -321,7 +364,7 @@ def test_a_run_of_match_says_which_candidate_fits_best(run, listed):
     judge = regard.train(file, output=listed.parent / "match")
     how = {"temperature": 2.0, "n_best": 4, "rerank": str(judge.folder)}
     drawn = run.predict("red before blue", **how)
-    cosines = judge.job.similarity(judge.model, list(drawn.pictures), ["red before blue"])[:, 0].tolist()
+    cosines = judge.job.output.similarity(judge.model, list(drawn.pictures), ["red before blue"])[:, 0].tolist()
     assert [one.score for one in drawn.n_best] == pytest.approx(cosines, abs=1e-5)
     assert cosines == sorted(cosines, reverse=True)
     values = run.evaluate(["decoding.rerank=" + str(judge.folder)]).values

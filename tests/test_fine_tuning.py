@@ -182,7 +182,7 @@ def test_adapters_from_run_to_run_resume_exactly_and_leave_an_ordinary_model(bas
         f"decoder.layers.0.{name}.weight" for name in ("attention.project", "attention.out", "feed_forward.widen")
     }
     assert (tmp_path / "whole" / "adapter" / "adapter_model.safetensors").is_file()
-    assert whole.job.tokenizer.to_json() == (base / "run" / "tokenizer.json").read_text()
+    assert whole.job.input.tokenizer.to_json() == (base / "run" / "tokenizer.json").read_text()
     assert isinstance(whole.predict("the ", max_length=4).text, str)
 
 
@@ -190,10 +190,10 @@ def test_a_new_vocabulary_takes_over_the_tokens_that_both_have(base, tmp_path, c
     run = tuned(base, tmp_path, start={"run": str(base / "run"), "vocabulary": "new"}, learning_rate=1e-9, warmup=0)
     old = regard.load(base / "run")
     assert "rows, by token; the others are new" in capsys.readouterr().err
-    letter = {name: one.job.tokenizer.encode("t")[0] for name, one in (("old", old), ("new", run))}
+    letter = {name: one.job.input.tokenizer.encode("t")[0] for name, one in (("old", old), ("new", run))}
     tables = {"old": old.model.output.weight, "new": run.model.output.weight}
     torch.testing.assert_close(tables["new"][letter["new"]], tables["old"][letter["old"]], atol=1e-6, rtol=0)
-    assert run.job.tokenizer.decode(run.job.tokenizer.encode("xenial;")) == "xenial;"
+    assert run.job.input.tokenizer.decode(run.job.input.tokenizer.encode("xenial;")) == "xenial;"
     assert yaml.safe_load((tmp_path / "config.yaml").read_text())["model"]["width"] == 16  # model=null: the start's
 
 

@@ -15,7 +15,8 @@ from regard import config
 from regard.cli import cli
 from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
-from regard.outputs.values.forecast import Forecasting
+from regard.look.methods import METHODS
+from regard.outputs.values.output import ValuesOutput
 
 MODELS = {
     "recurrent": {"kind": "recurrent", "width": 12, "dropout": 0.0},
@@ -80,7 +81,7 @@ def run(tmp_path_factory):
 def test_every_model_learns_a_wave(name, tmp_path):
     run = regard.train(recipe(tmp_path, MODELS[name]), output=tmp_path / "run")
     scores = run.evaluate().values
-    assert isinstance(run.job, Forecasting)
+    assert isinstance(run.job.output, ValuesOutput)
     assert scores["mse"] < 0.3  # "as it was" is off by far more on a wave
     assert scores["mse"] < scores["mse_last"] / 4
     assert scores["mse_seasonal"] < 0.01
@@ -90,7 +91,7 @@ def test_every_model_learns_a_wave(name, tmp_path):
 
 def test_the_folder_holds_all_and_nothing_that_can_execute(run):
     names = {path.name for path in run.folder.iterdir()}
-    assert {"config.yaml", "model.safetensors", "series.json", "linear.safetensors", "report.html"} <= names
+    assert {"config.yaml", "model.safetensors", "series.json", "baselines.safetensors", "report.html"} <= names
     endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
     assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}
     assert "<svg" in (run.folder / "report.html").read_text(encoding="utf-8")
@@ -145,15 +146,76 @@ def test_look_names_past_times_and_changes_nothing(run):
     np.testing.assert_allclose(matrix.weights.sum(-1), 1, rtol=1e-5)
     np.testing.assert_allclose(matrix.columns.signal, waves()["north"][-13:], rtol=1e-4)
     assert run.predict([waves()])[0].text == before
-    with pytest.raises(CallError, match="for text"):
-        run.look(waves(), method="rollout")
+
+
+ROWS, PAST = [f"2024-05-{day}" for day in range(20, 24)], [f"2024-05-{day:02}" for day in range(7, 20)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_looks_at_the_steps_of_the_past(run, method):
+    record = run.look(waves(), method=method, target="south")
+    matrix = record.matrix("cross")
+    assert (matrix.rows.labels, matrix.columns.labels) == (ROWS, PAST)
+    assert matrix.columns.unit == "days from 2024-05-07"
+    assert matrix.columns.edges.tolist() == list(range(14))
+    np.testing.assert_allclose(matrix.columns.signal, waves()["south"][-13:], rtol=1e-4)
+    assert matrix.weights.min() >= 0
+    if method != "rollout":  # half of what arrives there was always the decoder's own
+        np.testing.assert_allclose(matrix.weights.sum(-1), 1, atol=1e-5)
+    said = run.predict([waves()])[0].series[0].values[:, 1]
+    np.testing.assert_allclose(record.scores, said, rtol=1e-4)
+    assert record.input == "2024-05-07 to 2024-05-19"
+    assert record.output.startswith(f"south, 2024-05-20 to 2024-05-23: {said[0]:.4g}, {said[1]:.4g}, ")
+    assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
+
+
+def test_leaving_a_step_out_is_what_it_says(run):
+    """By hand: that day of the table is told to be what the window is on average, and the forecast moves so much."""
+    table, weights = waves(), run.look(waves(), method="leave-one-out").matrix().weights
+    whole = run.predict([table])[0].series[0].values[:, 0]
+    moved = []
+    for place in range(13):
+        other = {name: list(column) for name, column in table.items()}
+        for name in ("north", "south"):
+            other[name][127 + place] = float(np.mean(table[name][127:]))
+        moved.append(np.abs(run.predict([other])[0].series[0].values[:, 0] - whole))
+    expected = np.stack(moved, axis=1)
+    np.testing.assert_allclose(weights, expected / expected.sum(1, keepdims=True), atol=2e-3)
+
+
+def test_without_a_head_it_says_something_else(run):
+    silent = run.look(waves(), without=["cross.0.1"])
+    assert silent.without == ("cross.0.1",)
+    assert silent.scores != run.look(waves()).scores
+    assert run.predict([waves()], without=["cross.0.1"])[0].text != run.predict([waves()])[0].text
+
+
+def test_what_has_no_meaning_is_refused_in_a_sentence(run):
+    with pytest.raises(CallError, match="looked at as it is"):
+        run.look(waves(), output="1, 2, 3, 4")
+    with pytest.raises(CallError, match="cannot be made to begin with a prefix"):
+        run.look(waves(), prefix="1")
+    with pytest.raises(CallError, match="no prefix"):
+        run.predict([waves()], prefix="1")
+    with pytest.raises(CallError, match="no words here that could be aligned"):
+        run.evaluate(alignments=True)
+    with pytest.raises(CallError, match="scored against what did happen"):
+        run.score([waves()], ["1"])
 
 
 def test_patches_can_be_looked_at(tmp_path):
-    run = regard.train(recipe(tmp_path, MODELS["patch"], max_steps=2, validate_every=2), output=tmp_path / "run")
+    """Of the target that is asked for, by every method that has a meaning for them."""
+    run = regard.train(recipe(tmp_path, MODELS["patch"], max_steps=20, validate_every=20), output=tmp_path / "run")
     matrix = run.look(waves(), target="south").matrix()
     assert matrix.weights.shape == (4, 4)  # (13 − 5) // 3 + 2 patches
     assert matrix.columns.labels == ["2024-05-07", "2024-05-10", "2024-05-13", "2024-05-16"]
+    assert matrix.columns.edges.tolist() == [0, 3, 6, 9, 13]
+    for method in METHODS:
+        alone = {name: column for name, column in waves().items() if name != "south"} | {"south": [1, 2] * 70}
+        looks = [run.look(table, method=method, target="north").matrix() for table in (waves(), alone)]
+        np.testing.assert_allclose(looks[0].weights, looks[1].weights, atol=1e-5)  # its row, and no other target's
+        assert looks[0].columns.labels == matrix.columns.labels
+        np.testing.assert_allclose(looks[0].weights.sum(-1), 1, atol=1e-5)
     with pytest.raises(CallError, match=r"decoding\.target='west'.*north"):
         run.look(waves(), target="west")
 
@@ -162,6 +224,8 @@ def test_a_model_without_attention_says_so(tmp_path):
     run = regard.train(recipe(tmp_path, MODELS["initial"], max_steps=2, validate_every=2), output=tmp_path / "run")
     with pytest.raises(CallError, match="no attention"):
         run.look(waves())
+    for method in ("input-gradient", "leave-one-out"):  # these ask any model
+        assert run.look(waves(), method=method).matrix().weights.shape == (4, 13)
 
 
 @pytest.mark.slow
@@ -268,6 +332,25 @@ def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
     called("look", run.folder, file, "--view", "overlay", "-o", tmp_path / "look.png")
     assert (tmp_path / "look.png").read_bytes()[:4] == b"\x89PNG"
     assert "mse_linear" in called("evaluate", run.folder, f"data.test={file}")
+
+
+def test_the_service_takes_the_text_of_a_table(run, tmp_path):
+    pytest.importorskip("httpx", reason="tests of the service need httpx")
+    testing = pytest.importorskip("fastapi.testclient", reason="the service needs the web extra")
+    from regard.serve.app import create_app
+    from regard.serve.limits import Limits
+
+    text = write_table(tmp_path / "table.csv", waves()).read_text()
+    with testing.TestClient(
+        create_app({"waves": run}, Limits(max_length=10_000)), base_url="http://127.0.0.1"
+    ) as client:
+        (told,) = client.post("/api/predict", json={"inputs": [text]}).json()["predictions"]
+        expected = run.predict([text])[0].series[0].as_dict()["values"]
+        np.testing.assert_allclose(told["series"][0]["values"]["north"], expected["north"], rtol=1e-5)
+        looked = client.post("/api/look", json={"text": text, "method": "leave-one-out"}).json()
+        assert looked["input"] == "2024-05-07 to 2024-05-19"
+        refused = client.post("/api/upload", content=b"date,north").json()
+        assert "takes the text of a table" in str(refused)
 
 
 @pytest.mark.slow

@@ -12,14 +12,16 @@ import regard
 import regard.api
 from regard.commands.cost import cost
 from regard.commands.predict import predict
-from regard.decoding.continuing import Drawing, continued
+from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
+from regard.inputs.prompt.store import TextCounts, TextStore
+from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
-from regard.outputs.text.generate import Generate, build_language_model
-from regard.outputs.text.generate_settings import LanguageModelSettings
-from regard.outputs.text.plain_store import TextCounts, TextStore
-from regard.outputs.text.text_scoring import sliding, text_loss
-from regard.outputs.text.text_writing import Continuation
+from regard.outputs.base import Told
+from regard.outputs.text.continuation import Continuation, build_language_model
+from regard.outputs.text.growing_text import GrowingText
+from regard.outputs.text.language_model_settings import LanguageModelSettings
+from regard.outputs.text.perplexity import sliding, text_loss
 from regard.serve.streaming import stream
 
 TEXT = "abcdefghij klmno.\n" * 40
@@ -40,7 +42,7 @@ def run(tmp_path_factory):
 
 
 def test_a_text_is_learnt_by_heart_and_continued(run):
-    assert isinstance(run.job, Generate)
+    assert isinstance(run.job.output, Continuation)
     found = run.predict("abcd", temperature=0, max_length=40)
     assert (found.input + found.text).startswith("abcdefghij klmno.\nabcdefghij klmno.\n")
     assert found.score < 0
@@ -51,9 +53,13 @@ def test_streamed_pieces_are_the_prediction_and_stop_texts_end_it(run):
     how = {"temperature": 0, "max_length": 30, "stop": ["no."]}
     whole = run.predict("abcd", **how).text
     assert whole == "efghij klm"
-    pieces = list(run.stream("abcd", **how))
-    assert "".join(pieces) == whole
-    assert len(pieces) > 5
+    told = []
+    found = run.stream("abcd", lambda piece, text: told.append((piece, text)), **how)
+    assert "".join(piece for piece, _ in told) == told[-1][1] == found.text == whole
+    assert len(told) > 5
+    told.clear()
+    assert run.stream("abcd", lambda piece, text: told.append(piece), prefix="ef", **how).text == whole
+    assert told[0] == "ef"
     assert run.predict("abcd", prefix="ef", **how).text == whole
 
 
@@ -70,7 +76,7 @@ def test_several_prompts_of_unequal_length_come_out_as_they_do_alone(run):
 def test_evaluation_is_the_mean_of_log_probabilities_by_hand(run):
     scores = run.evaluate(["decoding.stride=1"]).values
     text = TEXT[int(0.9 * len(TEXT)) :]
-    tokens = [2, *run.job.tokenizer.encode(text), 3]
+    tokens = [2, *run.job.input.tokenizer.encode(text), 3]
     model, context, total = run.model.eval(), run.recipe.model.context, 0.0
     with torch.no_grad():
         for place in range(1, len(tokens)):
@@ -94,46 +100,80 @@ def test_score_adds_up_the_tokens_of_the_output(run):
     assert one.score == pytest.approx(first.score + last.score, rel=1e-4)
 
 
-def test_looking_shows_every_layer_and_head_and_no_future(run):
-    record = run.look("abcdefg")
+METHODS = ("raw", "rollout", "norm", "gradient", "input-gradient", "leave-one-out")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_looks_at_what_was_read_and_at_no_future(run, method):
+    record = run.look("abcdefg", method=method, max_length=3)
     assert record.kinds == ["decoder"]
-    weights = record.attentions[0].weights
-    assert weights.shape == (4, 7, 7)
-    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
-    assert np.triu(weights, 1).max() == 0
-    assert [token.text for token in record.axes["target"].tokens] == list("bcdefgh")  # h is the model's own
-    assert len(record.scores) == 7
-    assert run.look("abc", output="de").matrix().weights.shape == (5, 5)
-    assert run.look("abc", method="rollout").matrix().weights.shape == (3, 3)
+    table = record.matrix()
+    assert table.rows.labels == list("bcdefghij")  # the last three are the model's own
+    assert table.columns.labels == list("abcdefghi")
+    assert (record.input, record.output) == ("abcdefg", "hij")
+    assert np.triu(table.weights, 1).max() < 1e-6
+    assert table.weights.max() > 0.1
+    if method in ("raw", "rollout", "norm"):
+        np.testing.assert_allclose(record.attentions[0].weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_a_look_is_at_what_the_model_goes_on_with_or_at_a_given_text(run):
+    assert run.look("abcdefg").attentions[0].weights.shape == (4, 24, 24)  # until the context is full
+    assert len(run.look("abc").scores) == 2 + 20
+    given = run.look("abc", output="de")
+    assert given.matrix().weights.shape == (4, 4)
+    [scored] = run.score(["abc"], ["de"])
+    assert sum(given.scores[-2:]) == pytest.approx(scored.score, abs=1e-4)
+    assert run.look("abcdef", prefix="gx", max_length=2).output.startswith("gx")
+    assert len(run.look("abc", n_best=3, temperature=2.0, max_length=4).beams) == 2
+    assert run.look("abcdefg", output="hi", without=["decoder.0.1"]).scores != run.look("abcdefg", output="hi").scores
     with pytest.raises(CallError, match="looks back at 24"):
         run.look("a" * 30)
+    with pytest.raises(CallError, match="nothing is told"):
+        run.look("a", output="")
+    with pytest.raises(CallError, match="gold links"):
+        run.look("abc", gold=Gold(frozenset(), frozenset()))
+
+
+@torch.no_grad()
+def test_a_token_that_is_left_out_changes_nothing_before_it(run):
+    """By plain passes over the text without it; with nothing to read, nothing is known."""
+    output, job = run.job.output, run.job
+    case = output.case(job.model, "abcd", Told(job.input.tokenizer.encode("abcdef"), "ef"))
+    whole, *without = case.ask([frozenset(), *(frozenset([part]) for part in range(5))])
+    ids = job.input.tokenizer.encode("abcdef")
+
+    def told(read, token):
+        return run.model.logits(run.model.features(torch.tensor([read])))[0, -1].log_softmax(-1)[token]
+
+    for gone, scores in enumerate(without):
+        for step in range(5):
+            read = [token for place, token in enumerate(ids[: step + 1]) if place != gone]
+            expected = told(read, ids[step + 1]) if read else torch.tensor(-math.log(job.input.tokenizer.size))
+            torch.testing.assert_close(scores[step], expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(scores[:gone], whole[:gone], atol=1e-5, rtol=1e-5)
+
+
+def test_attention_is_kept_as_training_goes_on(run):
+    history = run.history_of_looks(0)
+    assert history.steps == (30, 60)
+    assert len({record.output for record in history.records}) == 1  # the validation text, whatever the model would say
+    assert all(np.triu(record.matrix().weights, 1).max() == 0 for record in history.records)
 
 
 def test_the_command_line_writes_and_scores(run, capsys):
-    predict(
-        run.folder,
-        ("abcd", "decoding.temperature=0", "decoding.max_length=6"),
-        None,
-        None,
-        None,
-        "",
-        None,
-        False,
-        False,
-    )
-    assert capsys.readouterr().out == "abcdefghij\n"
-    predict(
-        run.folder,
-        ("abc", "kl", "decoding.temperature=0", "decoding.max_length=2"),
-        None,
-        None,
-        None,
-        "",
-        None,
-        False,
-        True,
-    )
-    assert [found["text"] for found in json.loads(capsys.readouterr().out)] == ["de", "mn"]
+    def told(*words, n_best=None, as_json=False):
+        predict(run.folder, (*words, "decoding.temperature=0"), None, None, n_best, "", None, False, as_json)
+        return capsys.readouterr().out
+
+    assert told("abcd", "decoding.max_length=6") == "abcdefghij\n"
+    assert [found["text"] for found in json.loads(told("abc", "kl", "decoding.max_length=2", as_json=True))] == [
+        "de",
+        "mn",
+    ]
+    assert told("abc", "decoding.max_length=2", n_best=3) == "de\n" * 3
+    assert told("abc", "decoding.max_length=2", "decoding.n_best=3") == "de\n" * 3
+    assert told("lmno", "decoding.max_length=4") == "lmno.\nab\n"  # line breaks are those of the text
 
 
 def test_the_service_streams_what_is_predicted(run):
@@ -185,10 +225,10 @@ def model(context: int = 9) -> LanguageModel:
     return made
 
 
-def write(prompts, drawing, context=9, max_length=12, end=3, **more):
+def write(prompts, how, context=9, max_length=12, end=3, **more):
     texts = [[] for _ in prompts]
     for row, token, _ in continued(
-        model(context), prompts, drawing, context=context, max_length=max_length, end=end,
+        model(context), prompts, how, context=context, max_length=max_length, end=end,
         device=torch.device("cpu"), **more,
     ):  # fmt: skip
         texts[row].append(token)
@@ -201,7 +241,7 @@ def test_greedy_by_plain_passes_over_the_whole_text():
     with torch.no_grad():
         for _ in range(12):
             text.append(int(lm.logits(lm.features(torch.tensor([text])))[0, -1].argmax()))
-    assert write([[5, 6, 7]], Drawing(temperature=0.0), context=20, end=None) == [text[3:]]
+    assert write([[5, 6, 7]], Sampling(temperature=0.0), context=20, end=None) == [text[3:]]
 
 
 def test_beyond_the_context_the_last_half_is_read_anew():
@@ -212,11 +252,11 @@ def test_beyond_the_context_the_last_half_is_read_anew():
             if len(text) - start > 8:
                 start = len(text) - 4
             text.append(int(lm.logits(lm.features(torch.tensor([text[start:]])))[0, -1].argmax()))
-    assert write([[5, 6, 7]], Drawing(temperature=0.0), context=8, max_length=20, end=None) == [text[3:]]
+    assert write([[5, 6, 7]], Sampling(temperature=0.0), context=8, max_length=20, end=None) == [text[3:]]
 
 
 def test_draws_follow_the_seed_and_the_limits():
-    how = Drawing(temperature=1.5, seed=3)
+    how = Sampling(temperature=1.5, seed=3)
     texts = write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
     assert texts == write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
     assert [len(text) for text in texts] == [12, 12, 12]
@@ -224,9 +264,9 @@ def test_draws_follow_the_seed_and_the_limits():
     same = write([[5]] * 2, how, end=None)
     assert same[0] == texts[0] != same[1]
     assert texts != write([[5], [6, 7, 8, 9], [5, 5]], how._replace(seed=4), end=None)
-    greedy = write([[5, 6]], Drawing(temperature=0.0), end=None)
-    assert write([[5, 6]], Drawing(temperature=2.0, top_k=1), end=None) == greedy
-    assert write([[5, 6]], Drawing(temperature=2.0, top_p=1e-6), end=None) == greedy
+    greedy = write([[5, 6]], Sampling(temperature=0.0), end=None)
+    assert write([[5, 6]], Sampling(temperature=2.0, top_k=1), end=None) == greedy
+    assert write([[5, 6]], Sampling(temperature=2.0, top_p=1e-6), end=None) == greedy
 
 
 def test_repetition_penalty_by_hand_and_forbidden_tokens():
@@ -237,18 +277,18 @@ def test_repetition_penalty_by_hand_and_forbidden_tokens():
             for token in set(text):
                 logits[token] = logits[token] / 3 if logits[token] > 0 else logits[token] * 3
             text.append(int(logits.argmax()))
-    how = Drawing(temperature=0.0, repetition_penalty=3.0)
+    how = Sampling(temperature=0.0, repetition_penalty=3.0)
     assert write([[5, 6, 7]], how, context=20, max_length=9, end=None) == [text[3:]]
     assert text[3:] != write([[5, 6, 7]], how._replace(repetition_penalty=1.0), context=20, max_length=9, end=None)[0]
-    [drawn] = write([[5, 6]], Drawing(temperature=1.5), forbidden=[1, 2, 4, 7, 8], end=None)
+    [drawn] = write([[5, 6]], Sampling(temperature=1.5), forbidden=[1, 2, 4, 7, 8], end=None)
     assert not {1, 2, 4, 7, 8} & set(drawn)
 
 
 def test_text_that_may_be_part_of_a_stop_text_is_held_back(run):
-    one = Continuation(run.job.tokenizer, "ab", stop=["ghi"])
+    one = GrowingText(run.job.input.tokenizer, "ab", stop=["ghi"])
     news = []
     for letter in "cdefgjghij":
-        one.add(run.job.tokenizer.encode(letter)[0], -1.0)
+        one.add(run.job.input.tokenizer.encode(letter)[0], -1.0)
         news.append(one.news())
         if one.stopped:
             break

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import zstandard
 
-from regard.data.kinds import END, START
 from regard.data.pairs import Bad
 from regard.errors import CallError, RegardError
-from regard.outputs.text import plain_files as files
-from regard.outputs.text.generate_settings import TextDataSettings
-from regard.outputs.text.plain_batches import TextWindows
-from regard.outputs.text.plain_files import Piece, read_pieces, text_files
-from regard.outputs.text.plain_prepare import TextPart, prepare_text
-from regard.outputs.text.plain_store import TextCounts, TextStore
+from regard.inputs.prompt import files
+from regard.inputs.prompt.files import Piece, read_pieces, text_files
+from regard.inputs.prompt.prepare import TextPart, prepare_text
+from regard.inputs.prompt.settings import TextDataSettings
+from regard.inputs.prompt.store import TextCounts, TextStore
+from regard.inputs.prompt.windows import TextWindows
+from regard.special_tokens import END, START
 
 TEXT = "Ay, marry, sir.\n\nWho goes there?\nñandú — 日本語\n" * 3
 
@@ -138,26 +138,26 @@ def test_an_epoch_predicts_every_token_once_but_for_the_edges(tmp_path):
     for epoch in (0, 1):
         batches = list(windows.epoch(epoch))
         assert len(batches) == windows.len_epoch(epoch)
-        told = np.concatenate([batch[:, 1:].numpy().ravel() for batch in batches])
+        told = np.concatenate([batch.tokens[:, 1:].numpy().ravel() for batch in batches])
         assert len(set(told)) == len(told) >= 107 - 1 - 2 * 7
-        assert all((np.diff(row) == 1).all() for batch in batches for row in batch.numpy())
+        assert all((np.diff(row) == 1).all() for batch in batches for row in batch.tokens.numpy())
 
 
 def test_order_depends_on_seed_and_epoch_and_goes_on_where_it_stopped(tmp_path):
     windows = TextWindows(store_of(tmp_path, 207), context=5, rows=6, seed=3)
-    whole = [batch.tolist() for batch in windows.epoch(2)]
+    whole = [batch.tokens.tolist() for batch in windows.epoch(2)]
     again = TextWindows(store_of(tmp_path, 207), context=5, rows=6, seed=3)
-    assert [batch.tolist() for batch in again.epoch(2, start=3)] == whole[3:]
-    assert [batch.tolist() for batch in again.epoch(1)] != whole
+    assert [batch.tokens.tolist() for batch in again.epoch(2, start=3)] == whole[3:]
+    assert [batch.tokens.tolist() for batch in again.epoch(1)] != whole
     one, two = (list(again.epoch(2, rank=rank, world=2)) for rank in range(2))
     for left, right, both in zip(one, two, whole, strict=True):
-        assert left.tolist() == both[0::2]
-        assert (right.tolist() if right is not None else []) == both[1::2]
+        assert left.tokens.tolist() == both[0::2]
+        assert (right.tokens.tolist() if right is not None else []) == both[1::2]
 
 
 def test_a_text_shorter_than_the_context_is_one_window(tmp_path):
     [batch] = TextWindows(store_of(tmp_path, 6), context=64, rows=4).epoch(0)
-    assert batch.tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert batch.tokens.tolist() == [[0, 1, 2, 3, 4, 5]]
 
 
 def test_a_part_says_what_it_is():

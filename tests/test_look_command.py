@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import regard
 from regard import look
 from regard.cli import cli
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.look.files import as_dict
 
 TEXT = "the red house"
@@ -34,12 +34,11 @@ def run(tmp_path_factory):
 
 
 def call(*words, code=0):
-    result = CliRunner().invoke(cli, ["look", *map(str, words)], catch_exceptions=True)
-    if code:
-        assert isinstance(result.exception, CallError) or result.exit_code == 2, result.output
-        return str(result.exception) if isinstance(result.exception, CallError) else result.output
-    assert result.exception is None, result.output
-    return result.stdout
+    """What is printed; of a call that fails with this exit code, what is told."""
+    result = CliRunner().invoke(cli, ["look", *map(str, words)])
+    told = result.exception if isinstance(result.exception, RegardError) else None  # `cli.main` prints it
+    assert code == (2 if isinstance(told, CallError) else 1 if told else result.exit_code), result.output
+    return str(told) if told else result.output if code else result.stdout
 
 
 def test_the_terminal_shows_matrix_method_and_card(run):
@@ -61,25 +60,44 @@ def test_json_is_one_document_with_the_numbers_of_python(run):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("others", "wish", "appears", "vanishes"),
     [
-        ["--kind", "encoder", "--layer", 2, "--head", 1],  # deeper than the decoder
-        ["--kind", "decoder", "--head", "max", "--log"],
-        ["--view", "grid"],
-        ["--view", "lines", "--layer", -1],
-        ["--view", "text", "--no-specials"],
-        ["--view", "beams"],
-        ["--method", "rollout"],
-        ["--target", "la esuoh der", "--gold", "0-0 1-2 2-1", "--words"],
-        ["decoding.beam=2"],
+        ("", "--kind encoder", "Attention of the encoder over the source", ""),
+        ("--kind encoder", "--layer 2", "layer 2, mean of 2 heads", "in 3 layers. Method"),  # none in the decoder
+        ("--kind encoder --layer 2", "--head 1", "layer 2, head 1", "mean of 2 heads"),
+        ("--kind decoder", "--head max", "largest of 4 heads in 2 layers", "written, mean of 4"),
+        ("--kind decoder --head max", "--log", "", ".."),  # the faintest shade
+        ("", "--view grid", "every layer and head, with its entropy", "mean of 4 heads"),
+        ("", "--view lines", "h ← the 0.", ""),
+        ("--view lines", "--layer -1", "layer -1", "mean of 4 heads"),
+        ("", "--view text", "h │ the[0.", ""),
+        ("--view text", "--no-specials", "", "</s>[0."),
+        ("--view text --target hhh", "--words", "hhh │ the[0.", ""),
+        ("", "--view beams", "#3 score", ""),
+        ("--view beams", "--n-best 2", "", "#3 score"),
+        ("", "--method rollout", "Method: rollout", "Method: raw"),
+        ("", "--target hhh", f"{TEXT} → hhh Attention", ""),
+        ("--target hhh", "--gold 0-0", "alignment error", ""),
+        ("", "--prefix la", f"{TEXT} → la", ""),
     ],
-    ids=lambda options: " ".join(map(str, options)),
 )
-def test_every_wish_is_heard(run, options):
-    text = call(run.folder, TEXT, *options)
-    assert "Method: " in text
-    if "--gold" in options:
-        assert "alignment error" in text
+def test_every_wish_is_heard(run, others, wish, appears, vanishes):
+    """What the output has with the option and not without it, and the other way round."""
+
+    def shown(*options):
+        return " ".join(call(run.folder, TEXT, *options).split())
+
+    before, after = shown(*others.split()), shown(*others.split(), *wish.split())
+    assert appears in after
+    assert vanishes in before
+    assert not appears or appears not in before
+    assert not vanishes or vanishes not in after
+
+
+def test_decoding_is_overridden_as_in_python(run):
+    short = run.predict(TEXT, max_length=2).text
+    assert short != run.predict(TEXT).text
+    assert f"{TEXT} → {short} Attention" in " ".join(call(run.folder, TEXT, "decoding.max_length=2").split())
 
 
 def test_files_records_and_comparisons(run, tmp_path):

@@ -1,4 +1,4 @@
-"""Pictures and texts in one space: the loss, batches, recall; and from the user's files to labels, search and looks."""
+"""Pictures and texts in one space: batches, and from the user's files to labels, search and looks."""
 
 import itertools
 import json
@@ -23,9 +23,7 @@ from regard.inputs.image.examples import PictureExamples
 from regard.inputs.image.store import PictureStore
 from regard.inputs.text.frame import Frame
 from regard.jobs import make
-from regard.layers.contrast import contrast
 from regard.look.methods import METHODS
-from regard.metrics.retrieval import blind_recall, ranks, recall
 from regard.models.two_towers import TwoTowers
 from regard.outputs.base import LookOptions
 from regard.outputs.vector.match import Match
@@ -65,48 +63,6 @@ def run(listed):
     file = listed.parent / "recipe.yaml"
     file.write_text(yaml.safe_dump(tree(listed)))
     return regard.train(file, output=listed.parent / "run")
-
-
-# ------------------------------------------------------------------------------------------------- loss and metrics
-def test_the_loss_is_clips_where_each_has_one_partner():
-    scores = torch.randn(5, 5)
-    right = torch.arange(5)
-    plain = torch.nn.functional.cross_entropy
-    expected = (plain(scores, right, reduction="sum") + plain(scores.T, right, reduction="sum")) / 2
-    loss = contrast(scores, torch.eye(5, dtype=torch.bool))
-    torch.testing.assert_close(loss.total, expected)
-    assert loss.count == 5
-    assert loss.correct == (scores.argmax(1) == right).sum()
-
-
-def test_two_that_are_right_share_and_nothing_is_gained_by_telling_them_apart():
-    right = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=torch.bool)
-    best = contrast(torch.where(right, 50.0, -50.0), right)
-    assert best.total.item() == pytest.approx(2 * np.log(2), abs=1e-4)  # one bit for each of the two, either way
-    apart = contrast(torch.eye(3) * 100 - 50, right)
-    assert apart.total > best.total + 10
-    nothing = contrast(torch.ones(1, 1, requires_grad=True), torch.zeros(1, 1, dtype=torch.bool))
-    assert nothing.count == 0
-    assert nothing.total == 0
-
-
-def test_ranks_with_several_right_answers_by_hand():
-    queries, answers = np.eye(2), np.array([[0.9, 0.1], [0.8, 0.9], [0.7, 0.2], [0.1, 0.3]])
-    found = ranks(queries, answers, [[2], [3, 0]])
-    assert found.tolist() == [3.0, 2.0]  # 0.9, 0.8 are above 0.7; only 0.9 is above the better of 0.3 and 0.1
-    assert (recall(found, 1), recall(found, 2), recall(found, 3)) == (0.0, 50.0, 100.0)
-    assert ranks(queries, np.array([[1, 0], [1, 0.5]])).tolist() == [1.0, 1.0]
-
-
-def test_blind_recall_is_what_random_orders_give():
-    chance = np.random.default_rng(0)
-    right = [[0], [1, 2, 3]]
-    hits = [
-        [min(order.tolist().index(one) for one in some) < 4 for some in right]
-        for order in (chance.permutation(11) for _ in range(4000))
-    ]
-    assert blind_recall(right, 11, 4) == pytest.approx(100 * np.mean(hits), abs=2)
-    assert blind_recall([[0]], 3, 10) == 100
 
 
 # ---------------------------------------------------------------------------------------------------------- batches
@@ -378,7 +334,7 @@ def test_every_tower_by_every_method(run, listed, change, layers):
             matrix = record.matrix(kind)
             assert matrix.rows.labels == ["red before blue"]
             assert matrix.columns.grid == (3, 5) if kind == "cross" else "before" in matrix.columns.labels
-            assert matrix.weights.max() > 0
+            assert method == "leave-one-out" or matrix.weights.max() > 0  # an untrained text may only lose
 
 
 def test_rollout_needs_layers(run, listed):

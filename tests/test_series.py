@@ -9,15 +9,17 @@ import torch
 from regard import api
 from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
+from regard.inputs.series.build import build_encoder
 from regard.inputs.series.files import find_roles
-from regard.inputs.series.prepare import Fitted, load_panel, prepare_series
+from regard.inputs.series.prepare import Fitted, load_panel, prepare_windows
+from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
 from regard.inputs.series.windows import Layout, Scaler, WindowBatches, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
-from regard.outputs.values.baselines import Linear, baselines
+from regard.outputs.values.baselines import Baselines, naive_errors
 from regard.outputs.values.build import build_forecaster
-from regard.outputs.values.settings import PatchForecasterSettings, RecurrentForecasterSettings, SeriesDataSettings
+from regard.outputs.values.settings import PatchForecasterSettings, RecurrentForecasterSettings
 
 
 def seconds(text):
@@ -29,7 +31,11 @@ def days(count, start="2024-01-01"):
 
 
 def settings(file, **changes):
-    return SeriesDataSettings(**{"train": str(file), "look_back": 5, "horizon": 3, "split": [0.6, 0.2, 0.2]} | changes)
+    return WindowSettings(**{"train": str(file), "look_back": 5, "horizon": 3, "split": [0.6, 0.2, 0.2]} | changes)
+
+
+def forecaster(how, lay):
+    return build_forecaster(how, build_encoder(how, lay.inputs, lay.look_back), lay)
 
 
 def write(file, lines):
@@ -94,7 +100,7 @@ def test_the_calendar_is_a_circle():
 # --------------------------------------------------------------------------------------------- windows without a leak
 def test_windows_are_the_rows_they_should_be(tmp_path):
     file, numbers = table(tmp_path)
-    prepared = prepare_series(settings(file))
+    prepared = prepare_windows(settings(file))
     train = prepared.windows["train"]
     assert [len(prepared.windows[part]) for part in ("train", "valid", "test")] == [24 - 8 + 1, 8 - 3 + 1, 8 - 3 + 1]
     scaled = prepared.fitted.scaler.scaled(numbers)
@@ -112,12 +118,18 @@ def test_windows_are_the_rows_they_should_be(tmp_path):
 def test_nothing_leaks_from_the_future(tmp_path, gaps):
     """Change all that comes after the training part: no scale, no window, no baseline of training changes."""
     file, numbers = table(tmp_path)
-    before = prepare_series(settings(file, gaps=gaps))
+    before = prepare_windows(settings(file, gaps=gaps))
     changed = numbers.copy()
     changed[24:] = 1e6 * np.random.default_rng(5).standard_normal((16, 2))
     rows = [f"{day},{a},{b}" for day, (a, b) in zip(days(40), changed, strict=True)]
-    after = prepare_series(settings(write(tmp_path / "other.csv", ["date,a,b", *rows]), gaps=gaps))
-    assert before.fitted.as_dict() == after.fitted.as_dict()
+    after = prepare_windows(settings(write(tmp_path / "other.csv", ["date,a,b", *rows]), gaps=gaps))
+    for name, one in (("before", before), ("after", after)):
+        (tmp_path / name).mkdir()
+        one.fitted.save(tmp_path / name)
+        Baselines.fit(one.windows["train"], one.windows["train"], one.fitted.scaler, 3).save(tmp_path / name)
+    files = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("before", "after")]
+    assert set(files[0]) == {"series.json", "baselines.safetensors"}
+    assert files[0] == files[1]
     assert before.windows["train"].digest() == after.windows["train"].digest()
     assert before.windows["test"].digest() != after.windows["test"].digest()
     everything = np.arange(len(before.windows["train"]))
@@ -141,19 +153,21 @@ def test_series_are_divided_at_one_moment(tmp_path):
     rows += [f"{day},y,{n}" for n, day in enumerate(days(20, "2024-01-21"))]
     file = write(tmp_path / "two.csv", ["date,id,a", *rows])
     how = settings(file, id="id", targets="a")
-    prepared = prepare_series(how)
-    end, _, _ = cut_times(prepared.panels["train"], how)
+    prepared = prepare_windows(how)
+    end, _, _ = cut_times(prepared.windows["train"].panel, how)
     assert end == seconds("2024-01-25")
     train = prepared.windows["train"]
     assert (train.times[train.starts + train.layout.rows - 1] < end).all()
-    assert set(prepared.fitted.naive) == {"x", "y"} - ({"y"} if prepared.fitted.season >= 4 else set())
+    scaler = prepared.fitted.scaler
+    assert set(naive_errors(train, scaler, 3)) == {"x", "y"}
+    assert set(naive_errors(train, scaler, 4)) == {"x"}  # the other has four days of training
 
 
 def test_no_window_crosses_a_gap(tmp_path):
     rows = [f"{day},{value}" for value, day in enumerate(days(60)) if value not in (20, 21)]
     file = write(tmp_path / "gap.csv", ["date,a", *rows])
-    prepared = prepare_series(settings(file, gaps="split"))
-    assert [len(one) for one in prepared.panels["train"].series] == [20, 38]
+    prepared = prepare_windows(settings(file, gaps="split"))
+    assert [len(one) for one in prepared.windows["train"].panel.series] == [20, 38]
     for windows in prepared.windows.values():
         for number in range(len(windows)):
             start = windows.starts[number]
@@ -162,7 +176,7 @@ def test_no_window_crosses_a_gap(tmp_path):
 
 def test_the_order_of_batches_is_that_of_seed_and_epoch(tmp_path):
     file, _ = table(tmp_path)
-    train = prepare_series(settings(file)).windows["train"]
+    train = prepare_windows(settings(file)).windows["train"]
     batches = WindowBatches(train, 8 * 5, seed=3)
     assert batches.len_epoch(0) == 4  # 17 windows, 5 at a time
     whole = list(batches.epoch(1))
@@ -176,7 +190,7 @@ def test_the_order_of_batches_is_that_of_seed_and_epoch(tmp_path):
 
 def test_converted_windows_hold_no_target(tmp_path):
     file, numbers = table(tmp_path)
-    prepared = prepare_series(settings(file, mode="convert", targets="a", past="b"))
+    prepared = prepare_windows(settings(file, mode="convert", targets="a", past="b"))
     scaled = prepared.fitted.scaler.scaled(numbers)
     batch = prepared.windows["train"].batch(np.array([4]))
     np.testing.assert_allclose(batch.past[0, :, 0], scaled[4:9, 1], rtol=1e-5)
@@ -185,10 +199,14 @@ def test_converted_windows_hold_no_target(tmp_path):
 
 def test_fitted_comes_back_as_it_went(tmp_path):
     file, _ = table(tmp_path)
-    fitted = prepare_series(settings(file)).fitted
-    again = Fitted.from_dict(fitted.as_dict())
-    assert again.as_dict() == fitted.as_dict()
-    assert again.roles == fitted.roles
+    fitted = prepare_windows(settings(file)).fitted
+    fitted.save(tmp_path)
+    again = Fitted.load(tmp_path)
+    assert (again.roles, again.step, again.dates) == (fitted.roles, fitted.step, fitted.dates)
+    np.testing.assert_array_equal(again.scaler.deviation, fitted.scaler.deviation)
+    (tmp_path / "series.json").write_text("{}")
+    with pytest.raises(RegardError, match="lost its scales"):
+        Fitted.load(tmp_path)
 
 
 def test_parquet_and_packed_csv_give_the_same(tmp_path):
@@ -201,7 +219,7 @@ def test_parquet_and_packed_csv_give_the_same(tmp_path):
     columns = {"date": np.array(days(40), dtype="datetime64[D]"), "a": numbers[:, 0], "b": numbers[:, 1]}
     parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
     digests = {
-        prepare_series(settings(one)).windows["train"].digest() for one in (file, packed, tmp_path / "table.parquet")
+        prepare_windows(settings(one)).windows["train"].digest() for one in (file, packed, tmp_path / "table.parquet")
     }
     assert len(digests) == 1
 
@@ -228,21 +246,21 @@ def test_bad_lines_are_named_with_file_and_line(name, tmp_path):
     rows = [changes.get(number, row) for number, row in enumerate(GOOD)]
     file = write(tmp_path / "bad.csv", ["date,a,b", *(row for row in rows if row is not None)])
     how = settings(file, gaps="fill", max_bad=0.05)
-    finding = next(one for one in prepare_series(how, strict=False).findings if what in one.what)
+    finding = next(one for one in prepare_windows(how, strict=False).findings if what in one.what)
     assert finding.severity == "warning"
     assert finding.file == str(file)
     assert finding.lines == lines
     assert done in finding.advice
     if name != "times out of order":  # sorting loses nothing
         with pytest.raises(RegardError, match="cannot be trained on") as refused:
-            prepare_series(settings(file))
+            prepare_windows(settings(file))
         assert what in str(refused.value)
 
 
 def test_mixed_frequencies_and_constant_columns_are_named(tmp_path):
     hours = [f"2024-02-10 {hour:02}:30,{hour},7" for hour in range(24)]
     file = write(tmp_path / "mixed.csv", ["date,a,b", *(f"{day},{n},7" for n, day in enumerate(days(40))), *hours])
-    found = [one.what for one in prepare_series(settings(file, gaps="split"), strict=False).findings]
+    found = [one.what for one in prepare_windows(settings(file, gaps="split"), strict=False).findings]
     assert any("mixed frequencies" in what for what in found)
     assert any("column 'b' never changes: it is 7" in what for what in found)
 
@@ -251,23 +269,23 @@ def test_too_many_bad_lines_are_refused_even_when_gaps_are_filled(tmp_path):
     rows = [row if n % 4 else row.replace(f",{n},", ",oops,") for n, row in enumerate(GOOD)]
     file = write(tmp_path / "bad.csv", ["date,a,b", *rows])
     with pytest.raises(RegardError, match=r"25\.0% of all lines are bad, data\.max_bad allows 1\.0%"):
-        prepare_series(settings(file, gaps="fill", targets="a,b"))
+        prepare_windows(settings(file, gaps="fill", targets="a,b"))
 
 
 def test_what_makes_a_table_unusable_is_said(tmp_path):
     with pytest.raises(CallError, match="there is no such file"):
-        prepare_series(settings(tmp_path / "none.csv"))
+        prepare_windows(settings(tmp_path / "none.csv"))
     file, _ = table(tmp_path)
     with pytest.raises(CallError, match=r"there is no column data\.targets='c'"):
-        prepare_series(settings(file, targets="c"))
+        prepare_windows(settings(file, targets="c"))
     with pytest.raises(RegardError, match="not one window of look_back=50"):
-        prepare_series(settings(file, look_back=50))
+        prepare_windows(settings(file, look_back=50))
     numbers = write(tmp_path / "mix.csv", ["time,a", "1,1", "2024-01-01,2"])
     with pytest.raises(RegardError, match="dates and plain numbers"):
-        prepare_series(settings(numbers))
+        prepare_windows(settings(numbers))
     far = write(tmp_path / "far.csv", ["date,a", "2024-01-01 00:00:00,1", "2024-01-01 00:00:01,2", "2034-01-01,3"])
     with pytest.raises(RegardError, match="filling the gaps of a step of 1 second would make"):
-        prepare_series(settings(far, gaps="fill"))
+        prepare_windows(settings(far, gaps="fill"))
 
 
 def test_check_shows_parts_columns_and_findings(tmp_path):
@@ -291,7 +309,7 @@ def test_the_instance_norm_is_undone():
     """A window moved and stretched gives an answer moved and stretched alike, whatever the weights are."""
     torch.manual_seed(0)
     lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
-    model = build_forecaster(RecurrentForecasterSettings(width=8, dropout=0.0), lay).eval()
+    model = forecaster(RecurrentForecasterSettings(width=8, dropout=0.0), lay).eval()
     past, known = torch.randn(2, 11, 3), torch.empty(2, 5, 0)
     factor, level = torch.tensor([2.0, 0.5, 30.0]), torch.tensor([-7.0, 0.0, 100.0])
     expected = model.predict(past, known).squeeze(-1) * factor + level
@@ -302,7 +320,7 @@ def test_taking_the_last_value_makes_levels_alike():
     torch.manual_seed(0)
     lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
     how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, feed_forward=7, instance_norm="last")
-    model = build_forecaster(how, lay).eval()
+    model = forecaster(how, lay).eval()
     past, known, level = torch.randn(2, 11, 3), torch.empty(2, 5, 0), torch.tensor([-7.0, 0.0, 100.0])
     expected = model.predict(past, known).squeeze(-1) + level
     torch.testing.assert_close(model.predict(past + level, known).squeeze(-1), expected, rtol=1e-4, atol=1e-4)
@@ -312,7 +330,7 @@ def test_patches_read_each_target_alone():
     torch.manual_seed(0)
     lay = Layout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)
     how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, feed_forward=7, layers=2, shortcut=True)
-    model = build_forecaster(how, lay).eval()
+    model = forecaster(how, lay).eval()
     past, known = torch.randn(2, 14, 3), torch.empty(2, 5, 0)
     said = model.predict(past, known)
     assert said.shape == (2, 5, 3, 1)
@@ -335,10 +353,10 @@ def test_pinball_by_hand_and_at_its_least():
 
 def test_quantiles_are_trained_by_pinball(tmp_path):
     lay = Layout(look_back=6, horizon=2, convert=False, targets=2, past=0, ahead=0)
-    model = build_forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
+    model = forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
     assert isinstance(model, Forecaster)
     file, _ = table(tmp_path)
-    batch = prepare_series(settings(file, look_back=6, horizon=2)).windows["train"].batch(np.arange(7))
+    batch = prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"].batch(np.arange(7))
     model.eval()
     loss = model(batch)
     error = batch.target.unsqueeze(-1) - model.predict(batch.past, batch.known)
@@ -348,17 +366,18 @@ def test_quantiles_are_trained_by_pinball(tmp_path):
 
 def test_baselines_say_what_they_should(tmp_path):
     file = write(tmp_path / "line.csv", ["time,a", *(f"{n},{2 * n + (n % 3)}" for n in range(90))])
-    prepared = prepare_series(settings(file, look_back=7, horizon=4, season=3))
+    prepared = prepare_windows(settings(file, look_back=7, horizon=4, season=3))
     windows = prepared.windows["test"]
-    linear = Linear.fit(prepared.windows["train"], prepared.windows["valid"])
+    beside = Baselines.fit(prepared.windows["train"], prepared.windows["valid"], prepared.fitted.scaler, 3)
     batch = windows.batch(np.array([0, 3]))
-    said = dict(baselines(batch, windows.layout, linear, 3))
+    said = dict(beside.said(batch, windows.layout))
     torch.testing.assert_close(said["last"][:, :, 0], batch.past[:, -1:, 0].expand(-1, 4))
     torch.testing.assert_close(said["seasonal"][:, :, 0], batch.past[:, [4, 5, 6, 4], 0])
     torch.testing.assert_close(said["linear"], batch.target, rtol=1e-2, atol=1e-2)  # a line and a season: all known
-    linear.save(tmp_path / "linear.safetensors")
-    again = Linear.load(tmp_path / "linear.safetensors").predict(batch, windows.layout)
-    assert torch.equal(again, said["linear"])
+    beside.save(tmp_path)
+    again = Baselines.load(tmp_path)
+    assert (again.season, again.naive) == (3, beside.naive)
+    assert torch.equal(again.linear.predict(batch, windows.layout), said["linear"])
 
 
 def test_errors_by_hand():
@@ -380,8 +399,9 @@ def test_mase_is_one_for_the_naive_forecast_of_a_regular_series(tmp_path):
     file = write(
         tmp_path / "walk.csv", ["time,a", *(f"{n},{v:.5f}" for n, v in enumerate(chance.normal(size=400).cumsum()))]
     )
-    prepared = prepare_series(settings(file, horizon=1, season=1))
-    windows, naive = prepared.windows["train"], prepared.fitted.naive[""]
+    prepared = prepare_windows(settings(file, horizon=1, season=1))
+    windows = prepared.windows["train"]
+    naive = naive_errors(windows, prepared.fitted.scaler, 1)[""]
     batch = windows.batch(np.arange(len(windows)))
     error = (batch.target[:, 0] - batch.past[:, -1]).abs().mean()
     assert float(error) / naive[0] == pytest.approx(1.0, abs=0.02)

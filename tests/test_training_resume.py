@@ -70,9 +70,9 @@ def run_script(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_killed_while_writing(tmp_path: Path, whole: Path) -> None:
-    """Killed at the first write, in the midst of checkpoints, between state and weights, between files and rename."""
-    said = run_script(tmp_path, "die=1,5,6,7,8,9,4,10,2,3")
-    assert said.split() == ["died"] * 10
+    """Killed at the first write, in the midst of checkpoints, between files and rename, between state and weights."""
+    said = run_script(tmp_path, "die=1,5,7,9,10,11,12,13,14,15,4,16,2,3")
+    assert said.split() == ["died"] * 14
     assert_same_run(tmp_path, whole)
 
 

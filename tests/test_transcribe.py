@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,14 +16,18 @@ import regard.config
 from regard.cli import cli
 from regard.corpora.tones import call, write
 from regard.errors import CallError
+from regard.inputs.sound.clock import Clock
+from regard.inputs.sound.examples import collate
 from regard.inputs.sound.recording import Sound, read_sound
+from regard.inputs.sound.settings import SoundSettings
 from regard.inputs.sound.windows import windows
+from regard.look.methods import METHODS
+from regard.metrics.alignment import Gold
 from regard.metrics.speech import error_rates, expected_times, median_times, middle_spans, peak_times, timing
-from regard.old_job import Output
-from regard.outputs.text.listening import Clock
-from regard.outputs.text.transcribe import Transcribe
-from regard.outputs.text.transcribe_settings import SoundSettings
-from regard.outputs.text.transcript import Heard, Transcript, in_order, text_grid, web_vtt
+from regard.outputs.result import Candidate
+from regard.outputs.text.transcript import CLIPPED, SILENT, Heard, Transcript, in_order, joined, text_grid, web_vtt
+from regard.outputs.text.transcription import Transcription
+from regard.special_tokens import END
 
 CALLS = 10
 
@@ -58,13 +63,29 @@ def trained(tmp_path_factory):
     return regard.train(recipe(folder), output=folder / "run"), folder
 
 
+TRANSFORMER = {
+    "kind": "transformer", "width": 16, "heads": 2, "feed_forward": 24, "encoder_layers": 2, "decoder_layers": 1,
+    "channels": 4, "dropout": 0.0, "label_smoothing": 0.0, "ctc": 0.3,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    """Hardly trained: where it looks is of no meaning, but exact."""
+    folder = tmp_path_factory.mktemp("transformer")
+    tree = yaml.safe_load(recipe(folder).read_text())
+    limits = tree["training"] | {"max_steps": 2, "validate_every": 0}
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(tree | {"model": TRANSFORMER, "training": limits}))
+    return regard.train(folder / "recipe.yaml", output=folder / "run"), folder
+
+
 def texts(count=CALLS):
     return [call("train", number).text for number in range(count)]
 
 
 def test_what_was_learned_is_evaluated(trained):
     run, _ = trained
-    assert isinstance(run.job, Transcribe)
+    assert isinstance(run.job.output, Transcription)
     scores = run.evaluate().values
     assert scores["exact_match"] >= 90
     assert scores["wer"] <= 10
@@ -75,7 +96,7 @@ def test_what_was_learned_is_evaluated(trained):
 def test_files_folders_and_samples_give_the_same_text(trained):
     run, folder = trained
     files = sorted((folder / "calls").glob("*.wav"))
-    assert run.job.inputs([str(folder / "calls")]) == files
+    assert run.job.input.parse([str(folder / "calls")]) == files
     by_file = [found.text for found in run.predict([str(file) for file in files])]
     assert sum(said == text for said, text in zip(by_file, texts(), strict=True)) >= 9
     made = call("train", 0)
@@ -125,8 +146,107 @@ def test_looking_lays_attention_upon_the_spectrogram(trained):
     assert edges[-1] == pytest.approx(len(call("train", 2).samples) / 8000, abs=0.05)
     forced = run.look(str(folder / "calls" / "train-002.wav"), output="12")
     assert forced.matrix("cross").rows.labels == ["1", "2", "</s>"]
-    with pytest.raises(CallError, match="is for texts"):
-        run.look(str(folder / "calls" / "train-002.wav"), method="gradient")
+
+
+@pytest.mark.parametrize("kind", ["trained", "transformer"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_looks_at_sound(kind, method, request):
+    run, folder = request.getfixturevalue(kind)
+    file = str(folder / "calls" / "train-004.wav")
+    if (kind, method) == ("trained", "rollout"):
+        with pytest.raises(CallError, match="takes a Transformer"):
+            run.look(file, method=method)
+        return
+    record = run.look(file, output=texts()[4], method=method)
+    matrix = record.matrix("cross")
+    assert matrix.columns.signal is not None
+    assert matrix.rows.labels == [*texts()[4], "</s>"]
+    assert np.isfinite(matrix.weights).all()
+    assert matrix.weights.sum() > 0
+    asks_the_whole_model = method in ("input-gradient", "leave-one-out")
+    assert set(record.kinds) == (
+        {"cross"} if kind == "trained" or asks_the_whole_model else {"cross", "encoder", "decoder"}
+    )
+    assert [figure.name for figure in record.evidence] == ["comprehensiveness", "sufficiency"]
+
+
+@pytest.fixture(params=["trained", "transformer"])
+def heard(request):
+    """A model, the features of a recording and its text, all as plain tensors; and how to look at them by a method."""
+    run, folder = request.getfixturevalue(request.param)
+    file, text = str(folder / "calls" / "train-004.wav"), texts()[4]
+    target = torch.tensor([[*run.job.output.tokenizer.encode(text), END]])
+    features = run.job.input.read(file).features
+    return run, features, target, lambda method: run.look(file, output=text, method=method).matrix("cross").weights
+
+
+def test_a_part_that_is_left_out_is_silence(heard):
+    run, features, target, look = heard
+    reduction = run.recipe.model.reduction
+
+    def score(features):
+        with torch.no_grad():
+            return run.model.score(collate([features]), target)[0]
+
+    lost = []
+    for start in range(0, len(features), reduction):
+        without = features.clone()
+        without[start : start + reduction] = features.min(0).values
+        lost.append((score(features) - score(without)).clamp(min=0))
+    wanted = torch.stack(lost, 1)
+    np.testing.assert_allclose(look("leave-one-out"), wanted / wanted.sum(1, keepdim=True), atol=2e-3)
+
+
+def test_input_gradients_are_those_of_the_features(heard):
+    run, features, target, look = heard
+    reduction = run.recipe.model.reduction
+    rows = []
+    for step in range(target.shape[1]):
+        values = features.clone().requires_grad_()
+        run.model.score(collate([values]), target)[0, step].backward()
+        product = (values * values.grad).sum(1).detach()
+        rows.append(torch.stack([group.sum().abs() for group in product.split(reduction)]))
+    wanted = torch.stack(rows)
+    np.testing.assert_allclose(look("input-gradient"), wanted / wanted.sum(1, keepdim=True), atol=2e-3)
+
+
+def test_heads_can_be_silenced_and_only_what_fits_can_be_looked_at(transformer):
+    run, folder = transformer
+    file = str(folder / "calls" / "train-002.wav")
+    without = run.look(file, output="12", without=["cross.0.1"])
+    assert without.scores != run.look(file, output="12").scores
+    with pytest.raises(CallError, match=r"up to decoding.window=0.5 can be looked at"):
+        run.look(file, window=0.5)
+    with pytest.raises(CallError, match="gold links are between words"):
+        run.look(file, gold=Gold(frozenset(), frozenset()))
+    soundfile.write(folder / "silent.wav", np.zeros(9000), 8000)
+    with pytest.raises(CallError, match="nothing to look at"):
+        run.look(str(folder / "silent.wav"))
+
+
+def test_a_text_is_told_while_it_is_written(trained):
+    run, folder = trained
+    told = []
+    found = run.stream(str(folder / "calls" / "train-001.wav"), lambda piece, text: told.append((piece, text)))
+    assert found.text == run.predict(str(folder / "calls" / "train-001.wav"), beam=1, ctc=0.0).text
+    assert [text for _, text in told] == [found.text[: place + 1] for place in range(len(found.text))]
+    assert "".join(piece for piece, _ in told) == found.text
+    begun = run.stream(str(folder / "calls" / "train-001.wav"), lambda *_: None, prefix="#")
+    assert begun.text.startswith("#")
+
+
+def test_a_long_recording_is_told_window_by_window_and_begins_with_its_prefix_once(trained):
+    run, _ = trained
+    parts = [part for number in (0, 1, 2) for part in (call("train", number).samples, np.zeros(4000, np.float32))]
+    sound, told = Sound(np.concatenate(parts), 8000), []
+    whole = run.predict([sound], window=2.0, beam=1, ctc=0.0)[0]
+    assert len(whole.text.split()) > 1
+    found = run.stream(sound, lambda piece, text: told.append(text), window=2.0)
+    assert found.text == whole.text == told[-1]
+    assert all(found.text.startswith(text) for text in told)
+    begun = run.predict([sound], prefix="#", window=2.0, beam=1, ctc=0.0)[0]
+    assert begun.text.startswith("#")
+    assert begun.text.split()[1:] == whole.text.split()[1:]
 
 
 def test_a_long_recording_is_transcribed_in_windows(trained, tmp_path):
@@ -158,10 +278,10 @@ def test_recordings_that_cannot_be_used(trained, tmp_path):
     with pytest.raises(CallError, match=r"text\.wav: is not sound"):
         run.predict(str(tmp_path / "text.wav"))
     with pytest.raises(CallError, match="no such recording"):
-        run.job.inputs([str(tmp_path / "none.wav")])
+        run.job.input.parse([str(tmp_path / "none.wav")])
     (tmp_path / "empty").mkdir()
     with pytest.raises(CallError, match="no recording in this folder"):
-        run.job.inputs([str(tmp_path / "empty")])
+        run.job.input.parse([str(tmp_path / "empty")])
 
 
 def test_scores_are_what_decoding_says(trained):
@@ -187,6 +307,28 @@ def test_a_language_model_is_asked_too(trained, tmp_path):
     assert weighed.score < plain.score
     with pytest.raises(CallError, match="is no run of the job generate"):
         run.predict(file, language_model=str(run.folder))
+
+
+@pytest.mark.parametrize("kind", ["trained", "transformer"])
+def test_times_are_held_against_those_of_the_corpus(kind, request):
+    run, _ = request.getfixturevalue(kind)
+    # Sequences of recordings have gold times: those of the recordings in them.
+    join = {"fewest": 1, "most": 1, "gap": [0.0, 0.0], "test": 6}
+    scores = run.evaluate({"data": {"join": join}}, alignments=True)
+    for reading in ("attention", "peak", "expectation", "ctc"):
+        assert scores.values[f"inside_{reading}"] == 100  # one recording is one segment, and all of it
+        assert 0 < scores.values[f"off_{reading}"] < 2
+    (rows,) = (rows for title, rows in scores.details.items() if title.startswith("times by layer and head"))
+    assert len(rows) == (1 if kind == "trained" else 2)
+    with pytest.raises(CallError, match="nobody knows when"):
+        run.evaluate(alignments=True)
+
+
+def test_training_starts_from_another_run(trained, tmp_path):
+    run, folder = trained
+    limits = {"max_steps": 1, "learning_rate": 1e-9, "validate_every": 0}
+    again = regard.train(folder / "recipe.yaml", output=tmp_path / "run", start=str(run.folder), training=limits)
+    assert again.evaluate().values["exact_match"] == run.evaluate().values["exact_match"]
 
 
 def test_a_stopped_run_goes_on_exactly(tmp_path):
@@ -239,7 +381,7 @@ def test_vectors_of_the_memory_have_their_times():
 
 
 def transcript(*heard, seconds=5.0):
-    return Transcript("x.wav", [Output(" ".join(h.text for h in heard), 0.0, 0.0)], seconds=seconds, words=heard)
+    return Transcript("x.wav", [Candidate(" ".join(h.text for h in heard), 0.0, 0.0)], seconds=seconds, words=heard)
 
 
 def test_subtitles_break_at_pauses_and_hide_no_mark_up():
@@ -254,6 +396,16 @@ def test_tiers_have_no_holes_and_quotes_are_doubled():
     assert starts == ["0.000000", "1.000000", "2.000000"]
     assert ends == ["1.000000", "2.000000", "5.000000"]
     assert 'text = "say ""x"""' in words
+
+
+def test_a_recording_is_silent_if_all_of_it_is_and_clipped_if_any_is():
+    def note(*notes):
+        return joined([replace(transcript(Heard("a", 0, 1)), note=one) for one in notes]).note
+
+    assert note(SILENT, SILENT) == SILENT
+    assert note(SILENT, "") == ""
+    assert note(SILENT, CLIPPED, "") == CLIPPED
+    assert joined([transcript(Heard("a", 0, 1)), transcript()]).text == "a"
 
 
 def test_what_is_heard_twice_at_once_is_put_in_order():
@@ -275,7 +427,7 @@ def test_attention_is_kept_as_training_goes_on(trained):
     run, _ = trained
     history, best = run.history_of_looks(), run.summary()["best"]["step"]
     record = history.records[history.steps.index(best)]
-    assert record.input == "validation recording 1"
+    assert re.fullmatch(r"recording \d+ of .*calls", record.input)
     assert record.output in texts()
     for attention in record.attentions:
         np.testing.assert_allclose(attention.weights.sum(-1), 1, atol=1e-5)

@@ -127,7 +127,7 @@ def _die_at(write: int) -> None:
 
         return wrapper
 
-    os.fsync, os.rename = counting(os.fsync), counting(os.rename)
+    os.fsync, os.rename, os.replace = map(counting, (os.fsync, os.rename, os.replace))
 
 
 def _train_and_die(folder: str, given: dict[str, Any], write: int, after: float | None) -> None:

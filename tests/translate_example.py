@@ -3,7 +3,7 @@
 import torch
 
 from regard import jobs
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.text.pair_prepare import PreparedPairs, prepare
 from regard.job import Job
 from regard.outputs.text.translate_settings import TranslateRecipe

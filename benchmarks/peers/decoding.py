@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from peers.messages import has, median_ratio, say
+from peers.messages import has, median_ratio, peer, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
 from regard.data.batches import pad_sentences
-from regard.decoding.protocol import END, PAD, START, UNKNOWN
 from regard.inputs.text.pair_batches import TokenBatches
 from regard.inputs.text.pair_prepare import PreparedPairs
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.search import search
 from regard.outputs.text.settings import DecodingSettings
+from regard.special_tokens import END, PAD, START, UNK
 
 LONGEST = 128  # tokens of an output, the end symbol not counted; the others do count it, and get one more
 Sentences = list[list[int]]
@@ -56,16 +56,14 @@ def marian_decode(marian: Any) -> Decode:
 
 
 def ctranslate2_decode(marian: Any, folder: Path, threads: int) -> Decode:
-    import ctranslate2  # pyright: ignore[reportMissingImports]
-    from ctranslate2.converters.transformers import BartLoader  # pyright: ignore[reportMissingImports]
-
+    ctranslate2 = peer("ctranslate2")
     # The loader for Marian would start decoding with a vector of zeros, as the models of that project do.
     marian.config.normalize_before = marian.config.normalize_embedding = False
-    spec = BartLoader().get_model_spec(marian)
+    spec = peer("ctranslate2.converters.transformers").BartLoader().get_model_spec(marian)
     names = [str(number) for number in range(WORDS)]
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
-    spec.config.decoder_start_token, spec.config.eos_token, spec.config.unk_token = str(START), str(END), str(UNKNOWN)
+    spec.config.decoder_start_token, spec.config.eos_token, spec.config.unk_token = str(START), str(END), str(UNK)
     spec.config.bos_token = str(START)
     spec.config.add_source_eos = True
     spec.validate()

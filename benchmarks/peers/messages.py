@@ -1,8 +1,10 @@
 """What is told while it goes on, and how two systems are held against each other."""
 
+import importlib
 import importlib.util
 import statistics
 import sys
+from typing import Any
 
 
 def has(package: str) -> bool:
@@ -10,6 +12,11 @@ def has(package: str) -> bool:
     if not found:
         say(f"{package} is not installed, and left out (benchmarks/peers.txt)")
     return found
+
+
+def peer(module: str) -> Any:
+    """A module of another library, without its types: whether it is installed makes no difference to pyright."""
+    return importlib.import_module(module)
 
 
 def say(text: str) -> None:

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from peers.messages import peer
 from regard.attention.sinusoidal import sinusoids
-from regard.decoding.protocol import END, PAD, START
 from regard.models.seq2seq import Seq2Seq
 from regard.parts import build_seq2seq
 from regard.settings.model import TransformerSettings
+from regard.special_tokens import END, PAD, START
 
 LAYERS, WIDTH, HIDDEN, HEADS, WORDS = 3, 256, 1024, 8, 8000
 DROPOUT, SMOOTHING = 0.1, 0.1
@@ -57,10 +58,9 @@ class TorchPeer(nn.Module):
 
 
 def marian_model() -> Any:
-    from transformers import MarianConfig, MarianMTModel  # pyright: ignore[reportMissingImports]
-
-    return MarianMTModel(
-        MarianConfig(
+    transformers = peer("transformers")
+    return transformers.MarianMTModel(
+        transformers.MarianConfig(
             vocab_size=WORDS, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_ffn_dim=HIDDEN,
             decoder_ffn_dim=HIDDEN, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, dropout=DROPOUT,
             activation_function="relu", scale_embedding=True, max_position_embeddings=512, pad_token_id=PAD,
@@ -86,15 +86,13 @@ class XPeer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        from x_transformers import XTransformer  # pyright: ignore[reportMissingImports]
-
         each = {
             "num_tokens": WORDS, "max_seq_len": 512, "depth": LAYERS, "heads": HEADS, "attn_dim_head": WIDTH // HEADS,
             "attn_flash": True, "ff_mult": HIDDEN // WIDTH, "ff_custom_activation": nn.ReLU(), "emb_dropout": DROPOUT,
             "attn_sublayer_dropout": DROPOUT, "ff_sublayer_dropout": DROPOUT,
         }  # fmt: skip
         sides = {f"{side}_{name}": value for side in ("enc", "dec") for name, value in each.items()}
-        self.core = XTransformer(dim=WIDTH, tie_token_emb=True, **sides)
+        self.core = peer("x_transformers").XTransformer(dim=WIDTH, tie_token_emb=True, **sides)
         self.core.decoder.net.to_logits.weight = self.core.encoder.token_emb.emb.weight
 
     def forward(self, source: Tensor, begun: Tensor) -> Tensor:

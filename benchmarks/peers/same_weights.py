@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from peers.messages import say
 from peers.models import marian_model, ours
 from regard.attention.sinusoidal import sinusoids
-from regard.decoding.protocol import PAD, START
 from regard.inputs.text.pair_batches import PairBatch, TokenBatches
 from regard.inputs.text.pair_prepare import PreparedPairs
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.training import TrainingSettings
+from regard.special_tokens import PAD, START
 from regard.training.loop import fit
 from regard.training.parallel import Parallel
 

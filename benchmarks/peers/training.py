@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from peers.messages import has, median_ratio
 from peers.models import SMOOTHING, MarianPeer, TorchPeer, XPeer, ours
-from regard.decoding.protocol import PAD, START
 from regard.inputs.text.pair_batches import PairBatch, TokenBatches
 from regard.inputs.text.pair_prepare import PreparedPairs
 from regard.settings.training import TrainingSettings
+from regard.special_tokens import PAD, START
 from regard.training.parallel import Parallel
 from regard.training.update import Update
 

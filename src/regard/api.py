@@ -11,7 +11,6 @@ run.evaluate(test="test.tsv").values["bleu"]
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from regard import __version__, config, fine_tuning, jobs
 from regard.attention import HeadMask
 from regard.data.check_table import check_table
 from regard.errors import CallError
+from regard.files import atomic
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -84,8 +84,8 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         )  # fmt: skip
         if parallel.main:
             _keep(job, folder)  # anew: limits may have been raised
-            _write(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
-            _write(folder / "README.md", _card(job.recipe, folder, _summary(model, result)))
+            atomic.write_text(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
+            atomic.write_text(folder / "README.md", _card(job.recipe, folder, _summary(model, result)))
             _report(job, folder)
         with parallel.main_first():
             return load(folder)
@@ -125,7 +125,7 @@ def _keep(job: Job, folder: Path) -> None:
     """All that prediction needs beside the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     job.save(folder)
-    _write(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
+    atomic.write_text(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
 
 
 def _report(job: Job, folder: Path) -> None:
@@ -155,13 +155,6 @@ def _card(recipe: Recipe, folder: Path, summary: dict[str, Any]) -> str:
         "Weights are safetensors; nothing in this folder can execute.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = file.with_name(file.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, file)
 
 
 def _summary(model: nn.Module, result: Result) -> dict[str, Any]:

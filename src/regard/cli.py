@@ -40,10 +40,13 @@ def cli(context: click.Context, debug: bool) -> None:
 
 
 class OutputFile(click.Path):
-    """A file to be written when the work is done; that its folder is not there is said before."""
+    """A file to be written when the work is done; that its folder is not there is said before.
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, path_type=Path)
+    `or_folder`: several pictures go into a folder.
+    """
+
+    def __init__(self, *, or_folder: bool = False) -> None:
+        super().__init__(dir_okay=or_folder, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         file = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -189,8 +192,8 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.argument("inputs", nargs=-1, metavar="[INPUT]... [KEY=VALUE]...")
 @click.option("--input", "input_file", type=click.Path(path_type=Path), help="Read inputs from a file, one a line.")
 @click.option(
-    "-o", "--output", "output_file", type=OutputFile(),
-    help="Write outputs to a file, one a line; a forecast also as .png, .svg or .pdf.",
+    "-o", "--output", "output_file", type=OutputFile(or_folder=True),
+    help="Write outputs to a file, one a line; a forecast also as .png, .svg or .pdf; drawings as .png or in a folder.",
 )  # fmt: skip
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
 @click.option("--prefix", default="", help="Text that every output has to begin with.")

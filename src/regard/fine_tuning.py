@@ -8,7 +8,6 @@ A run that goes on takes nothing from the start again: its own folder has its to
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from regard import config
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.job import Job
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import refuse_what_is_no_number
@@ -103,6 +103,4 @@ def _vocabulary(file: Path) -> Vocabulary:
 
 
 def _write(file: Path, tree: dict) -> None:
-    part = file.with_name(file.name + ".part")
-    part.write_text(json.dumps(tree, ensure_ascii=False, indent=1), encoding="utf-8")
-    os.replace(part, file)
+    atomic.write_text(file, json.dumps(tree, ensure_ascii=False, indent=1))

@@ -105,8 +105,8 @@ class Job:
         records = []
         for example in self.output.some(self.splits["valid"], most):
             with suppress(CallError):
-                record = self.look(example.input, LookOptions(output=example.texts[0] if example.texts else None))
-                records.append(replace(record, gold=self.output.gold(example), evidence=()))
+                options = LookOptions(output=self.output.reference(example), evidence=False)
+                records.append(replace(self.look(example.input, options), gold=self.output.gold(example)))
         return records
 
     def pictures(self) -> list[Picture]:
@@ -114,7 +114,7 @@ class Job:
         found = self.output.pictures(self.model, self.splits["valid"])
         for example in self.output.some(self.splits["valid"], PICTURES):
             with suppress(CallError):
-                record = self.look(example.input)
+                record = self.look(example.input, LookOptions(evidence=False))
                 found.append(picture_of(record, " | ".join(example.texts)))
         return found
 
@@ -156,8 +156,9 @@ class Job:
             best, *others = self.output.tell(self.model, one, options)
             record = self._record(one, best, options)
             beams = tuple(self._record(one, other, replace(options, gold=None)) for other in others)
-            case = self.output.case(self.model, one, best)
-            record = with_evidence(record, case, options.layer, options.head)
+            if options.evidence:
+                case = self.output.case(self.model, one, best)
+                record = with_evidence(record, case, options.layer, options.head)
         record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return replace(record, beams=beams)
 

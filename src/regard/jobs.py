@@ -33,7 +33,10 @@ from regard.settings.recipe import Recipe
 if TYPE_CHECKING:
     from regard.job import Job
 
+PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
+SOUND = "regard.inputs.sound.input:SoundInput"
+QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
 class Row(NamedTuple):
@@ -45,16 +48,16 @@ class Row(NamedTuple):
 
 
 JOBS: dict[str, Row] = {
-    "answer": Row(AnswerRecipe, "", "regard.outputs.span.answer:AnswerQuestions"),
+    "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(ClassifyRecipe, {"text": TEXT, "image": IMAGE}, "regard.outputs.labels.output:LabelsOutput"),
-    "draw": Row(DrawRecipe, "", "regard.outputs.picture.draw:Draw"),
+    "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
-    "forecast": Row(ForecastRecipe, "", "regard.outputs.values.forecast:Forecasting"),
-    "generate": Row(GenerateRecipe, "", "regard.outputs.text.generate:Generate"),
+    "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
+    "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
     "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
     "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),
-    "transcribe": Row(TranscribeRecipe, "", "regard.outputs.text.transcribe:Transcribe"),
+    "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }
 
@@ -64,10 +67,6 @@ def make(recipe: Recipe) -> "Job":
     from regard.job import Job
 
     row = JOBS[recipe.job]
-    if not row.input:
-        from regard.old_job import LegacyJob
-
-        return LegacyJob(load_object(row.output)(recipe))  # pyright: ignore[reportReturnType]
     where: Any = row.input if isinstance(row.input, str) else row.input[recipe.data.kind]  # pyright: ignore
     input = load_object(where)(recipe)
     return Job(recipe, input, load_object(row.output)(recipe, input))

@@ -10,7 +10,6 @@ anew.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -20,11 +19,11 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.api import WEIGHTS, Run, load
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.inputs.image.decode import BadPictureError, pillow
 from regard.inputs.image.input import PictureItem
 from regard.inputs.image.prepare import form_of
@@ -91,15 +90,11 @@ class PictureIndex:
 
     def save(self, path: str | Path) -> Path:
         """Whole or not at all."""
-        path = Path(path)
         about = {
             "version": VERSION, "run": str(self.maker.run.resolve()), "digest": self.maker.digest,
             "folder": str(self.folder.resolve()), "stamps": self.stamps, "bad": self.bad,
         }  # fmt: skip
-        part = path.with_name(path.name + ".part")
-        save_file({"vectors": self.vectors.contiguous()}, part, {HEADER: json.dumps(about, ensure_ascii=False)})
-        os.replace(part, path)
-        return path
+        return atomic.write_tensors(path, {"vectors": self.vectors}, {HEADER: json.dumps(about, ensure_ascii=False)})
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

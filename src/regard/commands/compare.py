@@ -20,6 +20,7 @@ from rich.table import Table
 
 from regard import api, config
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.settings.recipe import Recipe, Variant
 from regard.training.charts import Line, line_chart
 from regard.training.report import Section, page, table
@@ -110,7 +111,7 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
     read = [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
     rows = [_train(variant, settings, output) for variant, settings in read]
     comparison = Comparison(recipe, rows, output / "compare.html")
-    comparison.page.write_text(_page(comparison), encoding="utf-8")
+    atomic.write_text(comparison.page, _page(comparison))
     return comparison
 
 

@@ -1,9 +1,9 @@
 """`regard evaluate RUN -o PAGE.html`: the scores, their tables and pictures on one page that needs no network."""
 
-import os
 from pathlib import Path
 
 from regard.errors import CallError
+from regard.files import atomic
 from regard.outputs.result import Scores, readable
 from regard.training.report import Section, page, table, tiles
 
@@ -26,6 +26,4 @@ def write_page(scores: Scores, title: str, file: Path) -> None:
         for name, rows in scores.details.items()
         if rows
     ]
-    part = file.with_name(file.name + ".part")
-    part.write_text(page(title, "", sections), encoding="utf-8")
-    os.replace(part, file)
+    atomic.write_text(file, page(title, "", sections))

@@ -1,17 +1,17 @@
 """`regard predict RUN [INPUT ...]`: from arguments, a file or standard input, to standard output or a file."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from regard import api
+from regard import api, config
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
 from regard.errors import CallError
+from regard.files import atomic
 from regard.outputs.result import SupportsSave, SupportsSaveTogether
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -49,7 +49,8 @@ def predict(
     if document == "-" and not texts and input_file is None:
         raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
     lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
-    if loaded.job.output.takes_prompt and targets is None and not (as_json or output_file or n_best or without):
+    one = targets is None and not (as_json or output_file or without or _several(loaded, overrides))
+    if loaded.job.output.takes_prompt and one:
         return _stream(loaded, lines, overrides, prefix)
     if targets is not None:
         predictions, scores = loaded.score(lines, outputs_of(loaded, list(_lines(targets)))), True
@@ -61,6 +62,8 @@ def predict(
         return write_timed(predictions, form, output_file)
     if output_file is not None and not as_json and (output_file.suffix in PICTURES or _together(predictions)):
         return _draw(output_file, predictions)
+    if output_file is not None and output_file.is_dir():
+        raise CallError(f"{output_file} is a folder: these outputs are written to a file")
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
         return _write(output_file, [document])
@@ -92,6 +95,12 @@ def _draw(file: Path, predictions: list[Any]) -> None:
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
     predictions[0].save(file)
     print(f"written: {file}", file=sys.stderr)
+
+
+def _several(run: api.Run, overrides: tuple[str, ...]) -> bool:
+    """Whether more than one output is asked for, by the recipe or here."""
+    recipe = config.build(config.override(config.as_tree(run.recipe), overrides), str(run.folder))
+    return config.as_tree(recipe)["decoding"].get("n_best", 1) > 1
 
 
 def _stream(run: api.Run, prompts: list[str], overrides: tuple[str, ...], prefix: str) -> None:
@@ -128,10 +137,12 @@ def _plain(predictions: Iterable[Any], scores: bool) -> Iterator[str]:
 def _write(file: Path | None, lines: Iterable[str]) -> None:
     if file is None:
         return _print(sys.stdout, lines)
-    part = file.with_name(file.name + ".part")  # a half-written file never has the name of a whole one
-    with part.open("w", encoding="utf-8") as handle:
-        _print(handle, lines)
-    os.replace(part, file)
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8") as handle:
+            _print(handle, lines)
+
+    atomic.write_with(file, write)
 
 
 def _print(handle: TextIO, lines: Iterable[str]) -> None:

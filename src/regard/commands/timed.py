@@ -1,12 +1,12 @@
 """Transcripts as subtitles (WebVTT) or as tiers for phoneticians (TextGrid), and how fast they were made."""
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.errors import CallError
+from regard.files import atomic
 from regard.outputs.text.transcript import Transcript
 
 ENDINGS = {"vtt": ".vtt", "textgrid": ".TextGrid"}
@@ -45,6 +45,4 @@ def tell(predictions: Sequence[Any], took: float) -> None:
 def _write(file: Path | None, text: str) -> None:
     if file is None:
         return print(text, end="")
-    part = file.with_name(file.name + ".part")  # a half-written file never has the name of a whole one
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, file)
+    atomic.write_text(file, text)

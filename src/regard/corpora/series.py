@@ -1,4 +1,4 @@
-"""The corpora that are tables of series: columns by name, the first of them times.
+"""The corpora that are series: tables of columns by name, the first of them times; and series with a label each.
 
 In a recipe, `data.train: corpus:stocks` stands for `load_series("stocks")`.
 """
@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from regard.corpora.lag import lag
+from regard.corpora.shapes_of_series import ShapeInSeries, shapes_of_series
 from regard.corpora.stocks import stocks
 from regard.errors import CallError, nearest
 
 LOADERS: dict[str, Callable[[], Mapping[str, Any]]] = {"stocks": stocks, "lag": lag}
+LABELED: dict[str, Callable[[str], list[ShapeInSeries]]] = {"shapes-of-series": shapes_of_series}
 
 
 def load_series(name: str) -> Mapping[str, Any]:
@@ -19,3 +21,11 @@ def load_series(name: str) -> Mapping[str, Any]:
     if name not in LOADERS:
         raise CallError(f"there is no corpus of series {name!r}{nearest(name, LOADERS)}")
     return LOADERS[name]()
+
+
+def load_labeled_series(name: str, split: str) -> list[ShapeInSeries]:
+    """The series of one split (train, valid or test) of an embedded corpus, named with or without `corpus:`."""
+    name = name.removeprefix("corpus:")
+    if name not in LABELED:
+        raise CallError(f"there is no corpus of labeled series {name!r}{nearest(name, LABELED)}")
+    return LABELED[name](split)

@@ -25,8 +25,8 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.kinds import END, PAD
 from regard.errors import CallError
+from regard.special_tokens import END, PAD
 
 B = TypeVar("B")
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
@@ -48,11 +48,15 @@ class PlannedBatches(ABC, Generic[B]):
         self._max_sentences = max_sentences or max_tokens
         self._seed = seed
         self._planned: tuple[int, list[NDArray[np.int64]]] | None = None
+        self.measure(source_lengths, target_lengths)
+
+    def measure(self, source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]) -> None:
+        """Plan by these lengths from now on."""
         self._source_lengths, self._target_lengths = source_lengths, target_lengths
         longest = int((source_lengths + target_lengths).max(initial=0))
-        if longest > max_tokens:
+        if longest > self._max_tokens:
             raise CallError(
-                f"a batch of {max_tokens:,} tokens is too small for the longest pair, which has {longest:,}: "
+                f"a batch of {self._max_tokens:,} tokens is too small for the longest pair, which has {longest:,}: "
                 "raise training.max_tokens, or lower data.max_length"
             )
 

@@ -10,7 +10,6 @@ asked for: a bit that has changed since would train another model in silence. A 
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from regard.errors import RegardError
+from regard.files import atomic
 
 SUMS = "B2SUMS"
 
@@ -46,9 +46,9 @@ def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) 
         files = sorted(aside.iterdir())
         (aside / SUMS).write_text("".join(f"{_digest(file)}  {file.name}\n" for file in files), encoding="utf-8")
         for path in (*files, aside / SUMS, aside):
-            _flush(path)
+            atomic.flush(path)
         aside.rename(folder)
-        _flush(cache)
+        atomic.flush(cache)
     except OSError:
         if not folder.exists():  # else another process was quicker, and what it built is the same
             raise
@@ -88,12 +88,3 @@ def store_of(folder: Path, version: int, what: str) -> dict[str, Any]:
 def _digest(file: Path) -> str:
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "blake2b").hexdigest()
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file, or a folder's list of names, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

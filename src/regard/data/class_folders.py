@@ -6,9 +6,9 @@ reviews/good/1.txt   reviews/good/2.txt   reviews/bad/1.txt
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.data.lines import read_lines
 from regard.data.pairs import Bad, Columns, Pair, pair_of
 from regard.errors import CallError
+from regard.files.lines import read_lines
 
 _DATASET = ("state.json", "dataset_dict.json")  # what the `datasets` library leaves in a folder it wrote
 

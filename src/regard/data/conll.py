@@ -11,8 +11,8 @@ Each sentence is a pair of its words and its tags, separated by spaces; its line
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.data.lines import Line, read_lines
 from regard.data.pairs import Bad, Columns, Pair, excerpt, pair_of
+from regard.files.lines import Line, read_lines
 
 DOCUMENT = "-DOCSTART-"
 

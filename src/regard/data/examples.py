@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -48,10 +48,14 @@ class Examples(ABC):
     """One split. Rows are numbered; an input may stand in several of them, with another target in each."""
 
     name: str  # of the file, for reports
-    counts: Tally  # what was read, and what could not be used
+    counts: ReadReport  # what was read, and what could not be used
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def in_epoch(self, number: int) -> "Examples":
+        """What an epoch of training reads, where epochs differ in their rows or in how long these are."""
+        return self
 
     @abstractmethod
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -100,11 +104,16 @@ class ExampleBatches(PlannedBatches[Batch[Any]]):
         batches = (self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
         return made_ahead(batches) if self._ahead else batches
 
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        self.measure(*self._examples.in_epoch(epoch).lengths())
+        return super()._plan(epoch)
+
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> Batch[Any]:
+        examples = self._examples.in_epoch(epoch)
         if not len(rows):  # a process without a share: one input, and nothing to say of it
-            return Batch(self._examples.source(np.zeros(1, np.int64), epoch), self._collate([]))
-        targets = [self._examples.target(int(row)) for row in rows]
-        return Batch(self._examples.source(rows, epoch), self._collate(targets))
+            return Batch(examples.source(np.zeros(1, np.int64), epoch), self._collate([]))
+        targets = [examples.target(int(row)) for row in rows]
+        return Batch(examples.source(rows, epoch), self._collate(targets))
 
     def in_order(self) -> Iterator[tuple[NDArray[np.int64], Batch[Any]]]:
         """Every row once, with its number: for scores."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.data.class_folders import has_classes, read_class_folders
 from regard.data.conll import read_conll
-from regard.data.formats import read_csv, read_jsonl, read_parallel, read_tsv
+from regard.data.formats import read_csv, read_pairs_jsonl, read_parallel, read_tsv
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.settings import FileFormat
 from regard.data.tables import Role, corpora_version, read_corpus, read_dataset, read_parquet
@@ -89,7 +89,7 @@ class PairSource:
         if form == "csv":
             return read_csv(files[0], self.columns)
         if form == "jsonl":
-            return read_jsonl(files[0], self.columns)
+            return read_pairs_jsonl(files[0], self.columns)
         if form == "parquet":
             return read_parquet(files[0], self.columns)
         if form == "conll":

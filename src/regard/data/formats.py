@@ -1,15 +1,16 @@
 """Readers of text files: each yields pairs, and a `Bad` for every line that is none."""
 
 import csv
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.lines import Line, read_lines
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, excerpt, pair_of, record_pair
+from regard.data.settings import Column
 from regard.errors import CallError, nearest
+from regard.files.jsonl import read_jsonl
+from regard.files.lines import Line, read_lines
 
 P = TypeVar("P")
 Row = tuple[Line, list[str], int]  # a line, its fields, and how many lines they take
@@ -114,52 +115,45 @@ def cells(
         yield known[0], fields, line.number
 
 
-def _places(path: Path, columns: Columns, first: list[str]) -> tuple[tuple[int, int], bool]:
-    """The numbers of the two columns, and whether the first line only names them."""
+def _places(path: Path, columns: Columns, first: list[str]) -> tuple[list[int], bool]:
+    given = dict(zip(columns.sides, (columns.source, columns.target), strict=True))
+    places, header = find_places(path, first, given, columns.header)
+    return [place for place in places if place is not None], header
+
+
+def find_places(
+    path: Path, first: list[str], given: Mapping[str, Column | None], header: bool | None, optional: str = ""
+) -> tuple[list[int | None], bool]:
+    """The number of each column in the first line, None for one that is `optional` and not there; and whether that
+    line only names them. `given`: a name, a number from 0, or None, by what the column is called in the settings."""
     names = [name.strip() for name in first]
-    wanted = (columns.source, columns.target)
-    named = any(isinstance(column, str) for column in wanted)
-    if columns.header is not False and wanted == (None, None):
-        named = set(columns.sides) <= set(names)
-    if named:
-        source, target = (_named(path, names, *one) for one in zip(columns.names, columns.sides, strict=True))
-        return (source, target), True
-    numbers = tuple(default if column is None else int(column) for default, column in enumerate(wanted))
-    for side, number in zip(columns.sides, numbers, strict=True):
-        if number >= len(names):
+    named = any(isinstance(column, str) for column in given.values())
+    numbered = not named and any(column is not None for column in given.values())
+    if header is not False and not named and not numbered:
+        named = set(given) - {optional} <= set(names)
+    places: list[int | None] = []
+    for number, (side, column) in enumerate(given.items()):
+        name, place = str(side if column is None else column), number if column is None else column
+        may_miss = side == optional and column is None
+        if named and name in names:
+            places.append(names.index(name))
+        elif isinstance(place, int) and not named and place < len(names) and not (may_miss and numbered):
+            places.append(place)
+        elif may_miss:
+            places.append(None)
+        elif named:
+            raise CallError(f"{path}: there is no column data.{side}={name!r}{nearest(name, names)}")
+        else:
             raise CallError(
-                f"{path}: data.{side}={number} (columns count from 0), but the first line has {len(names)} "
+                f"{path}: data.{side}={place} (columns count from 0), but the first line has {len(names)} "
                 f"column{'s' if len(names) != 1 else ''}: {excerpt(' | '.join(names))!r}"
             )
-    return (numbers[0], numbers[1]), bool(columns.header)
+    return places, named or bool(header)
 
 
-def _named(path: Path, names: list[str], name: str, side: str) -> int:
-    if name not in names:
-        raise CallError(f"{path}: there is no column data.{side}={name!r}{nearest(name, names)}")
-    return names.index(name)
-
-
-def read_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    """One JSON object a line."""
-    for line in read_lines(path):
-        if line.problem:
-            yield unreadable(path, line)
-            continue
-        if not line.text.strip():
-            yield Bad(str(path), line.number, "blank", "blank line")
-            continue
-        try:
-            record = json.loads(line.text)
-        except (ValueError, RecursionError) as problem:
-            yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
-            continue
-        if not isinstance(record, dict):
-            source, target = columns.names
-            reason = f'not a JSON object; each line must be one, like {{"{source}": ..., "{target}": ...}}'
-            yield Bad(str(path), line.number, "unreadable", reason, excerpt(line.text))
-            continue
-        yield record_pair(record, columns, str(path), line.number)
+def read_pairs_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+    for line, record in read_jsonl(path):
+        yield unreadable(path, line) if record is None else record_pair(record, columns, str(path), line.number)
 
 
 def unreadable(path: Path, line: Line, lines: int = 1) -> Bad:

@@ -1,4 +1,4 @@
-"""Counting what was read, and refusing when too much of it was no pair."""
+"""A report of what was read: counts, and refusing when too much of it was no pair."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ FIRST = 5  # how many bad lines of a kind are remembered
 
 
 @dataclass
-class Tally:
+class ReadReport:
     """How many pairs there were, and how many lines were none: by kind, with the first few of each."""
 
     pairs: int = 0
@@ -62,6 +62,6 @@ class Tally:
         return {"pairs": self.pairs, "lost": dict(self.lost), "first": first}
 
     @classmethod
-    def from_dict(cls, read: dict[str, Any]) -> "Tally":
+    def from_dict(cls, read: dict[str, Any]) -> "ReadReport":
         first = {kind: [Bad(**bad) for bad in bads] for kind, bads in read["first"].items()}
         return cls(read["pairs"], Counter(read["lost"]), first)

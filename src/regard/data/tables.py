@@ -12,9 +12,9 @@ from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
 
 from regard import corpora
-from regard.data.lines import open_bytes
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of, record_pair
 from regard.errors import CallError, RegardError, nearest
+from regard.files.lines import open_bytes
 
 Role = Literal["train", "valid", "test"]
 

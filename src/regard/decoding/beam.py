@@ -22,9 +22,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.decoding.constraints import Constraints
-from regard.decoding.protocol import END, START, Hypothesis, S, Steps
+from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.decoding.top import normalizer, top
 from regard.errors import CallError
+from regard.special_tokens import END, START
 
 LEAVING_SHARE = 0.125  # sentences that are done are dropped in groups of this share of the batch
 

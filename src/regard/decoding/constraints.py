@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.protocol import END, PAD, START
 from regard.errors import CallError
+from regard.special_tokens import END, PAD, START
 
 
 class Constraints:

@@ -37,7 +37,7 @@ class Reads(Protocol):
     def logits(self, features: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]: ...
 
 
-class Drawing(NamedTuple):
+class Sampling(NamedTuple):
     """How the next token is chosen; temperature 0 takes the most probable."""
 
     temperature: float = 1.0
@@ -58,7 +58,7 @@ class Written(NamedTuple):
 def continued(
     model: Reads,
     prompts: Sequence[Sequence[int]],
-    drawing: Drawing,
+    how: Sampling,
     *,
     context: int,
     max_length: int,
@@ -75,7 +75,7 @@ def continued(
     texts = [list(prompt)[-(context - 1) :] for prompt in prompts]
     if not all(texts):
         raise ValueError("a prompt needs a token at least: the one that begins a text")
-    chance = _generators(prompts, drawing.seed)
+    chance = _generators(prompts, how.seed)
     left = [max_length] * len(texts)  # tokens that each may still write
     places = min(context, max(map(len, texts), default=0) + max_length)  # tokens that a text can come to
     rows = list(range(len(texts)))  # the text of each row of the state
@@ -84,7 +84,7 @@ def continued(
         features, state = _read(model, [texts[row][:known] for row in rows], places, device)
     while rows:
         with torch.inference_mode():
-            chosen, told = _choose(model.logits(features), texts, rows, known, drawing, chance, forbidden)
+            chosen, told = _choose(model.logits(features), texts, rows, known, how, chance, forbidden)
         staying = []
         for place, (row, token, log_probability) in enumerate(zip(rows, chosen, told, strict=True)):
             if known < len(texts[row]):  # still in its prompt
@@ -130,7 +130,7 @@ def _choose(
     texts: list[list[int]],
     rows: list[int],
     known: int,
-    how: Drawing,
+    how: Sampling,
     chance: list[torch.Generator],
     forbidden: Sequence[int],
 ) -> tuple[list[int], list[float]]:

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.protocol import END, START
+from regard.special_tokens import END, START
 
 BLANK = 0
 NEVER = -1e30  # log 0, but finite, so that differences are never NaN

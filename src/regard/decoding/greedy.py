@@ -7,8 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.constraints import Constraints
-from regard.decoding.protocol import END, START, Hypothesis, S, Steps
+from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.decoding.top import normalizer, top
+from regard.special_tokens import END, START
 
 LEAVING_SHARE = 0.125  # finished rows are dropped in groups of this share: dropping copies the state of all others
 

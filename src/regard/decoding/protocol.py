@@ -6,9 +6,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-PAD, UNKNOWN, START, END = 0, 1, 2, 3  # in every vocabulary
-
-
 T = TypeVar("T")
 
 

@@ -34,6 +34,7 @@ class ConvolutionEncoder(nn.Module):
         super().__init__()
         width = layers[0].width
         self.reduction = 4
+        self.frames = nn.Identity()  # what gradients by the input are taken of
         self.memory_width = self.summary_width = width
         self.convolutions = nn.ModuleList(
             nn.Conv2d(before, channels, kernel_size=3, stride=2, padding=1) for before in (1, channels)
@@ -46,7 +47,7 @@ class ConvolutionEncoder(nn.Module):
 
     def forward(self, source: Sounds) -> Memory:
         mask = real_frames(source)
-        x = source.values.unsqueeze(1)  # B 1 S F
+        x = self.frames(source.values).unsqueeze(1)  # B 1 S F
         for convolution in self.convolutions:
             # Padding has to be zeros for each convolution, as it is beyond the end of the longest recording.
             x = convolution(x * mask[:, None, :, None]).relu()

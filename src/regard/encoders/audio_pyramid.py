@@ -39,6 +39,7 @@ class PyramidEncoder(nn.Module):
         """`depth` layers over all frames (or all groups of `stack` frames), then `pyramid` layers that halve them."""
         super().__init__()
         self.stack, self.reduction = stack, stack * 2**pyramid
+        self.frames = nn.Identity()  # what gradients by the input are taken of
         self.memory_width = self.summary_width = width
         self.bottom = Recurrent(bands * stack, width, cell=cell, depth=depth, dropout=dropout)
         self.pyramid = nn.ModuleList(Recurrent(2 * width, width, cell=cell) for _ in range(pyramid))
@@ -46,7 +47,7 @@ class PyramidEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Sounds) -> Memory:
-        x, mask = together(source.values, real_frames(source), self.stack)
+        x, mask = together(self.frames(source.values), real_frames(source), self.stack)
         x, last = self.bottom(x, mask)
         for layer in self.pyramid:
             x, mask = together(self.dropout(x), mask, 2)

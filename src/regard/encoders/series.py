@@ -6,20 +6,41 @@
 
 v_t are the numbers of a step: targets, other columns, calendar. Patches of P steps, S apart: Nie et al. 2022, section
 3.1 (arXiv:2211.14730). The series is lengthened by S repetitions of its last value, as there, so that the last steps
-are in as many patches as all others. Windows are of one length, so there is no padding and no mask.
+are in as many patches as all others. Windows are of one length, so there is no padding and no mask; whole series are of
+any length, and bring it (`Steps`).
 """
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention import Learned, Memory, Sinusoidal
+from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.norm import norm
 from regard.layers.transformer import Block
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """Numbers of B series, `B S C`, padded at the end, and how many steps each of them has."""
+
+    @property
+    def values(self) -> Tensor: ...
+    @property
+    def lengths(self) -> Tensor: ...
+
+
+def steps(source: Tensor | Steps) -> tuple[Float[Tensor, "B S C"], Bool[Tensor, "B S"] | None]:
+    """The numbers, and which steps are there: None for windows, which have them all."""
+    if isinstance(source, Tensor):
+        return source, None
+    place = torch.arange(source.values.shape[1], device=source.values.device)
+    return source.values, place < source.lengths.unsqueeze(1)
 
 
 class RecurrentSeriesEncoder(nn.Module):
@@ -36,6 +57,7 @@ class RecurrentSeriesEncoder(nn.Module):
         super().__init__()
         self.memory_width = self.summary_width = width
         kind = nn.GRU if cell == "gru" else nn.LSTM
+        self.numbers = nn.Identity()  # what gradients by the input are taken of
         self.enter = nn.Linear(inputs, width)
         self.rnn = kind(
             width, width // 2 if bidirectional else width, depth, batch_first=True, bidirectional=bidirectional,
@@ -43,29 +65,38 @@ class RecurrentSeriesEncoder(nn.Module):
         )  # fmt: skip
         self.dropout = Dropout(dropout)
 
-    def forward(self, past: Float[Tensor, "B S C"]) -> Memory:
-        states, last = self.rnn(self.dropout(self.enter(past)))
+    def forward(self, source: Tensor | Steps) -> Memory:
+        values, mask = steps(source)
+        x = self.dropout(self.enter(self.numbers(values)))
+        if mask is None:
+            states, last = self.rnn(x)
+        else:
+            lengths = mask.sum(1).clamp(min=1).cpu()
+            packed, last = self.rnn(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+            states = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0]
         hidden = last[0] if isinstance(last, tuple) else last
         top = hidden[-2:] if self.rnn.bidirectional else hidden[-1:]
-        return Memory(self.dropout(states), None, torch.cat(list(top), dim=1))
+        return Memory(self.dropout(states), mask, torch.cat(list(top), dim=1))
 
 
 class TransformerSeriesEncoder(nn.Module):
     def __init__(self, inputs: int, width: int, layers: list[Block], *, dropout: float = 0.0) -> None:
         super().__init__()
         self.memory_width = self.summary_width = width
+        self.numbers = nn.Identity()  # what gradients by the input are taken of
         self.enter = nn.Linear(inputs, width)
         self.positions = Sinusoidal(width)
         self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         self.norm = norm(width)
 
-    def forward(self, past: Float[Tensor, "B S C"]) -> Memory:
-        x = self.dropout(self.positions(self.enter(past)))
+    def forward(self, source: Tensor | Steps) -> Memory:
+        values, mask = steps(source)
+        x = self.dropout(self.positions(self.enter(self.numbers(values))))
         for block in self.layers:
-            x = block(x)
+            x = block(x, mask=mask)
         x = self.norm(x)
-        return Memory(x, None, x.mean(1))
+        return Memory(x, mask, x.mean(1) if mask is None else masked_mean(x, mask))
 
 
 class PatchEncoder(nn.Module):

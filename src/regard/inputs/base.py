@@ -18,8 +18,7 @@ from jaxtyping import Float
 from torch import nn
 
 from regard.data.check_report import CheckReport
-from regard.data.examples import Example, Examples
-from regard.data.specials import Specials
+from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.layers.pooling import Pooling
@@ -34,7 +33,7 @@ class Vocabulary(Protocol):
     @property
     def size(self) -> int: ...
     @property
-    def specials(self) -> Specials: ...
+    def specials(self) -> SpecialIds: ...
     def encode_batch(self, texts: list[str]) -> list[list[int]]: ...
     def to_json(self) -> str: ...
 
@@ -76,19 +75,21 @@ class Input(ABC):
 
     # ------------------------------------------------------------------------------------------------------- the files
     @abstractmethod
-    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
+    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Any]:
         """The user's files, in a form that training reads quickly: train and valid, and with `strict=False` test, too.
+
+        What is made of pairs of an input and an output are `Examples`.
 
         `strict` refuses data with more bad lines than `data.max_bad`; without it they are counted, for `check`.
         """
 
     @abstractmethod
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         """What is wrong with data that was prepared with `strict=False`."""
 
     @abstractmethod
-    def test(self) -> tuple[list[Example], str]:
-        """All test examples, and a note on what could not be used."""
+    def test(self) -> tuple[Any, str]:
+        """All test examples (a list of `Example`, where there are such), and a note on what could not be used."""
 
     def no_test_data(self) -> CallError:
         return CallError("the recipe has no test data: give data.test=FILE")
@@ -112,8 +113,8 @@ class Input(ABC):
     def read(self, one: Any) -> Any:
         """The item of one input."""
 
-    def pieces(self, one: Any) -> Iterable[Any]:
-        """The items of an input that may be longer than a model takes at once, a recording for example."""
+    def pieces(self, one: Any, longest: float) -> Iterable[Any]:
+        """The items of an input that may be longer than a model takes at once: a recording, cut every few seconds."""
         yield self.read(one)
 
     def name(self, one: Any) -> str:

@@ -39,6 +39,9 @@ class Case:
     vectors   the module whose outputs are the vectors of the input, for its gradients; None: there are none
     gather    input × gradient, as `vectors` gave them (N …, a list of its calls) → N P, the sum of each part
     place     which of the tables are shown, and between which axes
+    by_step   the rows of cross-attention are the steps of the output; False: they are something else, as an encoder's
+    turned    tables between rows and columns are shown the other way round: a row is a part of the input, with the
+              steps that looked at it, so that a word can be laid over a picture that was drawn
     number    steps are numbers, not log-probabilities: any change of them counts, also for the better
     offset    the row of a decoder's table that belongs to the first step
     places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
@@ -56,6 +59,8 @@ class Case:
     place: "Callable[[Case, Sequence[Table]], list[Attention]] | None" = None
     rows: str = "target"
     columns: str = "source"
+    by_step: bool = True
+    turned: bool = False
     number: bool = False
     offset: int = 0
     places: Sequence[int] = ()

@@ -1,6 +1,5 @@
 """Pictures of attention as training goes on: tables of a few steps side by side, and the figures of all of them."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -11,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from regard.files import atomic
 from regard.look.draw import require_suffix
 from regard.look.history import History
 from regard.look.terminal import small_map
@@ -37,17 +37,13 @@ def show_history(history: History, shown: Shown, console: Console) -> Renderable
 def write_history(history: History, shown: Shown, path: Path) -> Path:
     """As PNG, SVG, PDF, or a page with a slider."""
     require_suffix(path)
-    part = path.with_name(path.name + ".part")
     if path.suffix == ".npz":
         return shown.record.save(path)
     if path.suffix == ".html":
         from regard.look.html import history_document, whole_page
 
-        part.write_text(whole_page(history_document(history, shown), shown.title), encoding="utf-8")
-    else:
-        part.write_bytes(_figure(history, shown, path.suffix[1:]))
-    os.replace(part, path)
-    return path
+        return atomic.write_text(path, whole_page(history_document(history, shown), shown.title))
+    return atomic.write_bytes(path, _figure(history, shown, path.suffix[1:]))
 
 
 def _figure(history: History, shown: Shown, form: str) -> bytes:

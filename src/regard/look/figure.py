@@ -1,7 +1,6 @@
 """Pictures of attention as PNG, SVG and PDF, by matplotlib. No display and no global state is touched."""
 
 import io
-import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FormatStrFormatter
 
+from regard.files import atomic
 from regard.look.figure_beams import draw_tree
 from regard.look.figure_layout import (
     APART,
@@ -43,10 +43,7 @@ MOST_LABELS = 90  # on a side; of more, every second, third, ... is written
 
 def write_figure(shown: Shown, path: Path) -> Path:
     """The picture as a file, of the kind that its name says."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(figure_bytes(shown, path.suffix[1:]))
-    os.replace(part, path)
-    return path
+    return atomic.write_bytes(path, figure_bytes(shown, path.suffix[1:]))
 
 
 def figure_bytes(shown: Shown, form: str) -> bytes:

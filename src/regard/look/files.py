@@ -5,7 +5,6 @@ The same description, with the arrays written in another way, is what `--json` p
 
 import base64
 import json
-import os
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.look.axis import Axis, Token
 from regard.look.backdrop import from_png, to_png
 from regard.look.card import Figure
@@ -35,11 +35,12 @@ def save(record: AttentionRecord, path: Path) -> Path:
 
     text = json.dumps({"version": VERSION, **describe(record, keep)}, ensure_ascii=False)
     named: dict[str, Any] = {f"weights{number}": array for number, array in enumerate(arrays)}
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, record=np.frombuffer(text.encode(), np.uint8), **named)
-    os.replace(part, path)
-    return path
+
+    def write(part: Path) -> None:
+        with part.open("wb") as file:  # given a name, numpy would add .npz to it
+            np.savez_compressed(file, allow_pickle=False, record=np.frombuffer(text.encode(), np.uint8), **named)
+
+    return atomic.write_with(path, write)
 
 
 def load(path: str | Path) -> AttentionRecord:

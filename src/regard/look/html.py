@@ -10,7 +10,6 @@ The script is the files of `page/` joined in the order of their imports. A serve
 import base64
 import hashlib
 import json
-import os
 import re
 from dataclasses import asdict
 from html import escape
@@ -18,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from regard.files import atomic
 from regard.look.card import card
 from regard.look.files import for_page
 from regard.look.history import History
@@ -35,10 +35,7 @@ START = """const page = JSON.parse(document.getElementById("regard-data").textCo
 
 
 def write_page(shown: Shown, path: Path) -> Path:
-    part = path.with_name(path.name + ".part")
-    part.write_text(page(shown), encoding="utf-8")
-    os.replace(part, path)
-    return path
+    return atomic.write_text(path, page(shown))
 
 
 def page(shown: Shown) -> str:

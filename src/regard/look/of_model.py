@@ -71,7 +71,7 @@ def _by_method(case: Case, method: str) -> list[Attention]:
         "leave-one-out": lambda: [_whole(case, method, _without_each(case))],
     }
     with evaluating(case.model):
-        found = ways[method]()
+        found = [_turned(case, one) for one in ways[method]()]
     if method == "gradient" and not any(one.weights.any() for one in found if one.rows == case.rows):
         raise CallError(NOTHING_FOR)
     return found
@@ -101,12 +101,14 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
     """
     if "cross" not in record.kinds or not case.parts:
         return record
-    one, matrix = record.of_kind("cross")[0], record.matrix("cross", layer, head)
+    matrix = record.matrix("cross", layer, head)
+    one = _turned(case, replace(record.of_kind("cross")[0], weights=matrix.weights[None]))
     if (one.rows, one.columns) != (case.rows, case.columns):
         return record
     with evaluating(case.model), torch.no_grad():
-        figures = faithfulness(matrix.weights[:, list(case.parts)], _asked(case), matrix.title, both_ways=case.number)
-    if len(matrix.weights) == 1:  # one row has no other to be shuffled with
+        weights = one.weights[0][:, list(case.parts)]
+        figures = faithfulness(weights, _asked(case), matrix.title, both_ways=case.number)
+    if len(weights) == 1:  # one row has no other to be shuffled with
         figures = [replace(figure, shuffled=None) for figure in figures]
     return replace(record, evidence=tuple(figures))
 
@@ -216,7 +218,7 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
                 continue
             rows = gradient[case.row :: case.each]  # one for each step
             own = case.places if seen.role(name).kind in ("encoder", "pooling") else range(case.offset, NO_END)
-            if not own:  # queries that belong to no step
+            if not case.by_step or not own:  # queries that belong to no step
                 felt[name] += with_heads(_numbers(rows.sum(0)))
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):
@@ -265,7 +267,15 @@ def _whole(case: Case, method: str, weights: np.ndarray) -> Attention:
     """A method that asks about the whole model has one table, and nothing for tokens that are always there."""
     table = np.zeros((len(weights), len(case.axes[case.columns])))
     table[:, list(case.parts)] = weights
-    return Attention(method, case.kind, 0, table[None], case.rows, case.columns)
+    kind = "decoder" if case.columns == "read" else case.kind
+    return Attention(method, kind, 0, table[None], case.rows, case.columns)
+
+
+def _turned(case: Case, one: Attention) -> Attention:
+    """The other way round, where the case wants it; twice is as it was."""
+    if not case.turned or {one.rows, one.columns} != {case.rows, case.columns}:
+        return one
+    return replace(one, weights=one.weights.swapaxes(1, 2), rows=one.columns, columns=one.rows)
 
 
 def _asked(case: Case) -> Callable[[Sequence[frozenset[int]]], np.ndarray]:

@@ -8,7 +8,6 @@ map is a counter: the first dimensions turn with every position, as the lowest b
 all. Learned tables show by the same picture whether they have found an order.
 """
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from regard.errors import CallError
+from regard.files import atomic
 from regard.look.figure_layout import APART, FAINT, INK
 from regard.look.terminal import signed_map
 
@@ -47,14 +47,12 @@ def draw_positions(table: Table, title: str, console: Console) -> RenderableType
 
 def write_positions(table: Table, title: str, path: Path) -> Path:
     """As PNG, SVG, PDF or a page."""
-    table, part = _checked(table), path.with_name(path.name + ".part")
+    table = _checked(table)
     if path.suffix == ".html":
         from regard.look.html import whole_page
 
         told = {"title": title, "table": table.tolist(), "similarity": similarity_by_distance(table).tolist()}
-        part.write_text(whole_page({"positions": told}, title), encoding="utf-8")
-        os.replace(part, path)
-        return path
+        return atomic.write_text(path, whole_page({"positions": told}, title))
     canvas = Canvas(figsize=(11.5, 5.4), layout="constrained", facecolor="white")
     canvas.suptitle(title, fontsize=12, color=INK, x=0.01, ha="left")
     heat, curve = canvas.subplots(1, 2, width_ratios=[2.3, 1])
@@ -73,9 +71,7 @@ def write_positions(table: Table, title: str, path: Path) -> Path:
     for axes in (heat, curve):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(length=0, colors=FAINT)
-    canvas.savefig(part, format=path.suffix[1:], dpi=150)
-    os.replace(part, path)
-    return path
+    return atomic.write_with(path, lambda part: canvas.savefig(part, format=path.suffix[1:], dpi=150))
 
 
 def _checked(table: Table) -> Table:

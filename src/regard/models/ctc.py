@@ -27,10 +27,17 @@ BLANK = 0
 
 class SpeechToText(Seq2Seq):
     def __init__(
-        self, encoder: nn.Module, decoder: Decoder, *, tie: Tie = "none", label_smoothing: float = 0.0, ctc: float = 0.0
+        self,
+        encoder: nn.Module,
+        decoder: Decoder,
+        *,
+        tie: Tie = "none",
+        bias: bool = False,
+        label_smoothing: float = 0.0,
+        ctc: float = 0.0,
     ) -> None:
         """`ctc`: λ above; 0 leaves CTC and its layer out."""
-        super().__init__(encoder, decoder, tie=tie, label_smoothing=label_smoothing)
+        super().__init__(encoder, decoder, tie=tie, bias=bias, label_smoothing=label_smoothing)
         self.ctc_weight = ctc
         width = encoder.memory_width
         assert isinstance(width, int)
@@ -41,7 +48,7 @@ class SpeechToText(Seq2Seq):
         loss = fused_cross_entropy(
             self.features(memory, batch.target).flatten(0, 1),
             self.output.weight,
-            None,
+            self.output.bias,
             batch.target.flatten(),
             smoothing=self.label_smoothing if self.training else 0.0,
             pad=self.pad,

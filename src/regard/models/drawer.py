@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.models.language_model import LanguageModel
 from regard.models.picture_tokens import PictureTokenizer
-
-PAD, START = 0, 2
+from regard.special_tokens import PAD, START
 
 
 @dataclass(frozen=True)
@@ -106,5 +105,4 @@ class Drawer(nn.Module):
         """log p of each region, given the text and the regions before it."""
         tokens = self.tokens(text, codes)
         features = self.writer.features(tokens[:, :-1])[:, self.text_length :]
-        table = self.writer.logits(features).log_softmax(-1, dtype=torch.float32)
-        return table.gather(2, tokens[:, self.text_length + 1 :].unsqueeze(2)).squeeze(2)
+        return self.writer.log_probabilities(features, tokens[:, self.text_length + 1 :])

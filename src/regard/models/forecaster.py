@@ -52,6 +52,7 @@ class Forecaster(nn.Module):
         self.outputs = max(1, len(quantiles))  # for each target of each step
         self.middle = list(quantiles).index(0.5) if quantiles else 0
         self.register_buffer("quantiles", torch.tensor(list(quantiles)), persistent=False)
+        self.past = nn.Identity()  # what gradients by the input are taken of
 
     def say(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
         """From inputs that have been through the instance norm, if there is one."""
@@ -59,6 +60,7 @@ class Forecaster(nn.Module):
 
     def predict(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
         """The values of each target at each step ahead: one, or one for each quantile, which never cross."""
+        past = self.past(past)
         if self.instance_norm == "none":
             said = self.say(past, known)
         else:

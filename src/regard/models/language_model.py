@@ -61,6 +61,11 @@ class LanguageModel(LanguageModelParts):
             return one_row(features, self.output.weight)
         return self.output(features)
 
+    def log_probabilities(self, features: Float[Tensor, "B T D"], tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+        """log p of each token, told from the features of all before it."""
+        table = self.logits(features).log_softmax(-1, dtype=torch.float32)
+        return table.gather(2, tokens.unsqueeze(2)).squeeze(2)
+
     def start(self, rows: int = 1, *, places: int | None = None) -> State:
         """The state before the first token of `rows` texts; with `places`, with room for so many tokens in advance."""
         return self.decoder.start(copies=rows, places=places)

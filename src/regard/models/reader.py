@@ -11,6 +11,7 @@ the pointers range over the document only, an answer can never lie in the questi
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -20,17 +21,29 @@ from torch.nn import functional as F
 
 from regard.attention.memory import Memory
 from regard.layers.dropout import Dropout
+from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """What a reader reads: padded ids of questions, and of windows of documents."""
+
+    question: Int[Tensor, "B Q"]
+    document: Int[Tensor, "B K"]
+
+    def to(self, device: torch.device | str) -> "TextPair":
+        return TextPair(*(side.to(device, non_blocking=True) for side in (self.question, self.document)))
 
 
 @runtime_checkable
 class Batch(Protocol):
-    """What a reader is trained on: padded ids, and targets from 1 (0: no answer)."""
+    """What a reader is trained on: where answers begin and end, from 1 (0: no answer; -1: nothing is asked)."""
 
-    question: Int[Tensor, "B Q"]
-    document: Int[Tensor, "B K"]
-    start: Int[Tensor, " B"]
-    end: Int[Tensor, " B"]
+    @property
+    def source(self) -> TextPair: ...
+    @property
+    def target(self) -> Int[Tensor, "B 2"]: ...
 
 
 class Pointers(NamedTuple):
@@ -49,14 +62,10 @@ class Reader(nn.Module, ABC):
     def point(self, question: Int[Tensor, "B Q"], document: Int[Tensor, "B K"]) -> Pointers: ...
 
     def forward(self, batch: Batch) -> Loss:
-        pointers = self.point(batch.question, batch.document)
-        total = sum(
-            F.cross_entropy(scores.float(), target, reduction="sum")
-            for scores, target in ((pointers.start, batch.start), (pointers.end, batch.end))
-        )
-        right = (pointers.start.argmax(1) == batch.start) & (pointers.end.argmax(1) == batch.end)
-        assert isinstance(total, Tensor)
-        return Loss(total / 2, len(batch.start), right.sum())
+        pointers = torch.stack(self.point(batch.source.question, batch.source.document), dim=2)  # B K1 2
+        total = F.cross_entropy(pointers.float(), batch.target, reduction="sum", ignore_index=-1) / 2
+        right = (pointers.argmax(1) == batch.target).all(1)
+        return Loss(total, int((batch.target[:, 0] >= 0).sum()), right.sum())
 
     def masked(self, scores: Float[Tensor, "B K1"], real: Bool[Tensor, "B K"]) -> Float[Tensor, "B K1"]:
         """Padding of the document gets the lowest number; no answer, in front, is always there."""
@@ -100,6 +109,11 @@ class PairReader(Reader):
         self.dropout = Dropout(dropout)
         nn.init.normal_(self.pointers.weight, std=0.02)
         nn.init.zeros_(self.pointers.bias)
+
+    @property
+    def embedding(self) -> Embedding:
+        """Of the words of both texts, as a recurrent reader has it, too."""
+        return self.encoder.embedding  # pyright: ignore[reportReturnType]
 
     def point(self, question: Int[Tensor, "B Q"], document: Int[Tensor, "B K"]) -> Pointers:
         joined = join(question, document, self.cls, self.sep, self.pad)

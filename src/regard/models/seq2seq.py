@@ -16,8 +16,7 @@ from regard.decoders.decoder import Decoder
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss, fused_cross_entropy
-
-START = 2  # what the decoder reads before it has said anything
+from regard.special_tokens import START
 
 Tie = Literal["none", "output", "all"]
 

@@ -47,6 +47,7 @@ class LookOptions:
     head: Head = "mean"
     name: str = ""  # of the model
     prefix: str = ""  # what the model's own output begins with
+    evidence: bool = True  # whether the record gets a card of evidence, which takes asking the model many times
 
 
 @dataclass(frozen=True)
@@ -139,15 +140,19 @@ class Output(ABC, Generic[R, I, M]):
         losses = mean_loss(model, self.batches(valid, self.recipe.training.max_tokens))
         return {**losses, **self.quick(model, valid)}
 
-    @abstractmethod
     def quick(self, model: M, valid: Any) -> dict[str, float]:
         """Scores of some of the validation data beside the loss, while training goes on."""
+        return {}
 
     def some(self, valid: Any, most: int) -> list[Example]:
         """Validation examples to show; always the same."""
         examples = valid.examples(QUICK)
         start = max(0, (len(examples) - most) // 2)
         return examples[start : start + most]
+
+    def reference(self, example: Example) -> Any:
+        """The output that would be right for a validation example, as `look` is given one; None: there is none."""
+        return example.texts[0] if example.texts else None
 
     def sample(self, model: M, example: Example) -> str:
         """Something to show while training."""
@@ -215,7 +220,8 @@ class Output(ABC, Generic[R, I, M]):
 
         def ask(without: Sequence[Parts]) -> Tensor:
             items = [input.without(item, parts) if parts else item for parts in without]
-            groups = (items[start : start + at_once] for start in range(0, len(items), at_once))
+            most = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
+            groups = (items[start : start + most] for start in range(0, len(items), most))
             return torch.cat([steps(input.collate(some).to(device)) for some in groups])
 
         return Case(
@@ -224,12 +230,16 @@ class Output(ABC, Generic[R, I, M]):
             gather=lambda products: input.gather(item, products), **how,
         )  # fmt: skip
 
-    def refuse(self, *, prefix: str = "", attention: bool = False, alignments: bool = False) -> None:
+    def refuse(
+        self, *, prefix: str = "", attention: bool = False, alignments: bool = False, gold: Gold | None = None
+    ) -> None:
         """Says what an output that is not a text cannot do."""
         if prefix:
             raise CallError(f"prefix={prefix!r}: what this model says does not begin with a text")
         if attention:
             raise CallError("this output is not aligned with its input; `look` shows what the model looked at")
+        if gold is not None:
+            raise CallError("gold links are between the words of a source and of an output, which are not both here")
         if alignments:
             raise CallError("there are no words here that could be aligned: leave alignments out")
 

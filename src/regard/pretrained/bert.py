@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.outputs.labels.labels import Labels
 from regard.outputs.labels.writing import Writing

@@ -1,19 +1,17 @@
 """What a family of models is read into, and how it becomes the folder of a run."""
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard import config
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
+from regard.files import atomic
 
 NO_DATA = "(imported: give data.train)"  # where a recipe has to name training data, and there is none
 
@@ -38,10 +36,8 @@ def write_run(found: Imported, folder: Path, *, source: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CallError(f"{folder} is there already: give another -o, or remove it")
     recipe = config.build(dict(found.recipe), source)
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    try:
+
+    def fill(part: Path) -> None:
         tree = yaml.safe_dump(config.as_tree(recipe), allow_unicode=True, sort_keys=False)
         (part / "config.yaml").write_text(tree, encoding="utf-8")
         for name, tokenizer in found.tokenizers.items():
@@ -49,12 +45,9 @@ def write_run(found: Imported, folder: Path, *, source: str) -> None:
         for name, text in found.files.items():
             (part / name).write_text(text, encoding="utf-8")
         (part / "README.md").write_text(_card(found, folder.name, source), encoding="utf-8")
-        save_file({name: tensor.contiguous() for name, tensor in found.weights.items()}, part / "model.safetensors")
-        if folder.exists():
-            folder.rmdir()
-        os.replace(part, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        atomic.write_tensors(part / "model.safetensors", found.weights)
+
+    atomic.write_folder(folder, fill)
 
 
 def _card(found: Imported, name: str, source: str) -> str:

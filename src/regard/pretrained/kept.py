@@ -7,8 +7,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard import config
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 from regard.settings.encoder import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
@@ -45,7 +46,7 @@ def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEnco
 
 def keep_settings(settings: EncoderSettings, folder: Path) -> None:
     """Beside the weights of a run whose recipe only points to where its encoder came from (`kind: pretrained`)."""
-    (folder / SETTINGS).write_text(settings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    atomic.write_text(folder / SETTINGS, settings.model_dump_json(indent=1) + "\n")
 
 
 def kept_settings(folder: Path) -> EncoderSettings:

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported

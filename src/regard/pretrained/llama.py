@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import Imported

@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.data.kinds import PAD, SPECIALS, START
 from regard.errors import CallError, RegardError
 from regard.pretrained import sentencepiece
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported
 from regard.pretrained.weights import Weights
+from regard.special_tokens import PAD, SPECIAL_TOKENS, START
 
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
 NEVER = -1e4  # the bias of what cannot be said; large numbers would disturb a loss with label smoothing
@@ -96,9 +96,9 @@ def _vocabulary(folder: Path, config: ConfigFile) -> tuple[list[str], Tensor]:
         raise RegardError(f"{folder / 'vocab.json'} does not name each of the {size} rows of the weights once")
     if theirs.get("<pad>") != pad or theirs.get("</s>") != config["eos_token_id"] or "<unk>" not in theirs:
         raise RegardError(f"{folder / 'vocab.json'} and config.json do not agree about <pad>, </s> and <unk>")
-    others = [name for name, _ in sorted(theirs.items(), key=lambda entry: entry[1]) if name not in SPECIALS]
-    names = [*SPECIALS, *others]
-    return names, torch.tensor([pad if name == SPECIALS[START] else theirs[name] for name in names])
+    others = [name for name, _ in sorted(theirs.items(), key=lambda entry: entry[1]) if name not in SPECIAL_TOKENS]
+    names = [*SPECIAL_TOKENS, *others]
+    return names, torch.tensor([pad if name == SPECIAL_TOKENS[START] else theirs[name] for name in names])
 
 
 def _weights(weights: Weights, config: ConfigFile, rows: Tensor) -> dict[str, Tensor]:

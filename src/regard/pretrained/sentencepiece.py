@@ -13,9 +13,10 @@ from pathlib import Path
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Inner
 
-from regard.data.kinds import SPACE, SPECIALS, UNK
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_kinds import SPACE
 from regard.errors import CallError, RegardError
+from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 UNIGRAM = 1  # the kind of model; 2 is BPE
 NORMAL, USER_DEFINED = 1, 4  # types of pieces that text is cut into
@@ -110,6 +111,6 @@ def tokenizer(model: SentencePiece, vocabulary: Sequence[str], whole: Sequence[s
     inner.normalizer = normalizers.Sequence(steps)
     inner.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
     inner.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
-    inner.add_special_tokens(list(SPECIALS))
+    inner.add_special_tokens(list(SPECIAL_TOKENS))
     inner.add_tokens(list(whole))
     return Tokenizer(inner)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import BertWordPieceTokenizer, Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Inner
 
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 
 
@@ -52,7 +52,7 @@ def byte_pairs(folder: Path) -> Tokenizer:
     if not (vocabulary.is_file() and merges.is_file()):
         raise CallError(f"{folder} has no tokenizer.json, and no vocab.json with merges.txt")
     pairs = [
-        line for line in merges.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#version")
+        line for line in merges.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#version")
     ]
     entries = json.loads(vocabulary.read_text(encoding="utf-8"))
     return byte_level(

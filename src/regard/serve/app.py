@@ -7,13 +7,14 @@ of a file: models are looked up by name among those that were given, and the fil
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from regard import __version__
@@ -25,7 +26,7 @@ from regard.look.html import history_document
 from regard.serve import bodies
 from regard.serve.choosing import chosen
 from regard.serve.limits import Limits
-from regard.serve.metrics import Metrics
+from regard.serve.metrics import CONTENT_TYPE, Metrics
 from regard.serve.middleware import RequestMiddleware
 from regard.serve.pages import description, page_files
 from regard.serve.questions import Question, Questions
@@ -72,9 +73,9 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         return bodies.Health(status="ok")
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
-    async def counters() -> PlainTextResponse:
+    async def counters() -> Response:
         text = metrics.text({name: worker.waiting for name, worker in workers.items()})
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+        return Response(text, headers={"content-type": CONTENT_TYPE})
 
     @app.get("/api/models", summary="The models that are served")
     async def models() -> bodies.Models:
@@ -169,8 +170,16 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
     _add_pages(app)
     add_handlers(app)
-    app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, known={route.path for route in app.routes})  # type: ignore
+    if limits.hosts is not None:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=_in_header(limits.hosts), www_redirect=False)
+    known = {route.path for route in app.routes}  # type: ignore
+    app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, known=known)
     return app
+
+
+def _in_header(hosts: Iterable[str]) -> list[str]:
+    """As a Host header has them: an IPv6 address stands in brackets."""
+    return [f"[{host}]" if ":" in host else host for host in hosts]
 
 
 async def _events(

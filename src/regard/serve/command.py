@@ -19,7 +19,7 @@ def serve(folders: Sequence[Path], host: str, port: int, limits: Limits) -> None
 
         from regard.serve.app import create_app
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette"):
+        if (error.name or "").partition(".")[0] not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
             raise
         raise CallError('the service needs the web extra: pip install "regard[web]"') from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)

@@ -1,65 +1,40 @@
-"""Counters in the text format of Prometheus (version 0.0.4)."""
+"""What is counted for Prometheus."""
 
-import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
-HELP = {
-    "regard_requests_total": ("counter", "Requests answered, by path and status."),
-    "regard_request_seconds": ("histogram", "Seconds from the first byte of a request to the last of its answer."),
-    "regard_batches_total": ("counter", "Calls of a model."),
-    "regard_batch_requests_total": ("counter", "Requests that these calls answered."),
-    "regard_batch_inputs_total": ("counter", "Inputs in these calls."),
-    "regard_batch_seconds_total": ("counter", "Seconds that a model was busy."),
-    "regard_queue_length": ("gauge", "Requests that wait for a model."),
-}
-Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """Written to from the event loop and from the thread of every model."""
+    """Of one service. Written to from the event loop and from the thread of every model."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: Counter[tuple[str, Labels]] = Counter()
+        self._registry = of = CollectorRegistry()
+        self._requests = Counter("regard_requests", "Requests answered.", ["path", "status"], registry=of)
+        self._seconds = Histogram(
+            "regard_request_seconds", "Seconds from the first byte of a request to the last of its answer.", ["path"],
+            buckets=BUCKETS, registry=of,
+        )  # fmt: skip
+        self._batches = Counter("regard_batches", "Calls of a model.", ["model"], registry=of)
+        self._batched = Counter("regard_batch_requests", "Requests that these calls answered.", ["model"], registry=of)
+        self._inputs = Counter("regard_batch_inputs", "Inputs in these calls.", ["model"], registry=of)
+        self._busy = Counter("regard_batch_seconds", "Seconds that a model was busy.", ["model"], registry=of)
+        self._queue = Gauge("regard_queue_length", "Requests that wait for a model.", ["model"], registry=of)
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        with self._lock:
-            self._values["regard_requests_total", (("path", path), ("status", str(status)))] += 1
-            for bound in (*map(str, (b for b in BUCKETS if seconds <= b)), "+Inf"):
-                self._values["regard_request_seconds_bucket", (("path", path), ("le", bound))] += 1
-            self._add("regard_request_seconds_sum", (("path", path),), seconds)
-            self._add("regard_request_seconds_count", (("path", path),), 1)
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
 
     def batch(self, model: str, requests: int, inputs: int, seconds: float) -> None:
-        labels = (("model", model),)
-        with self._lock:
-            self._add("regard_batches_total", labels, 1)
-            self._add("regard_batch_requests_total", labels, requests)
-            self._add("regard_batch_inputs_total", labels, inputs)
-            self._add("regard_batch_seconds_total", labels, seconds)
+        self._batches.labels(model).inc()
+        self._batched.labels(model).inc(requests)
+        self._inputs.labels(model).inc(inputs)
+        self._busy.labels(model).inc(seconds)
 
-    def text(self, queues: Mapping[str, int]) -> str:
-        with self._lock:
-            values = dict(self._values)
+    def text(self, queues: Mapping[str, int]) -> bytes:
         for model, length in queues.items():
-            values["regard_queue_length", (("model", model),)] = length
-        return "\n".join(_lines(values)) + "\n"
-
-    def _add(self, name: str, labels: Labels, amount: float) -> None:
-        self._values[name, labels] += amount  # pyright: ignore[reportArgumentType]  (a Counter may count in floats)
-
-
-def _lines(values: Mapping[tuple[str, Labels], float]) -> Iterable[str]:
-    for name, (kind, help_text) in HELP.items():
-        yield f"# HELP {name} {help_text}"
-        yield f"# TYPE {name} {kind}"
-        for (series, labels), value in values.items():
-            if series == name or series.removeprefix(name) in ("_bucket", "_sum", "_count"):
-                pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-                yield f"{series}{{{pairs}}} {value:.10g}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            self._queue.labels(model).set(length)
+        return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""What stands before every request: who asks, how much is sent and how slowly, and the headers of every answer.
+"""What stands before every request: the key, how much is sent and how slowly, and the headers of every answer.
 
 Plain ASGI, since it has to see the body before anybody parses it.
 """
@@ -59,7 +59,7 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            self._admit(scope)
+            self._require_key(scope)
             body = await self._body(scope, receive)
             await self._app(scope, _replayed(body, receive), send_with_headers)
         except RefusedError as error:
@@ -75,13 +75,9 @@ class RequestMiddleware:
             path = scope["path"] if scope["path"] in self._known else "other"
             self._metrics.request(path, status or 500, time.perf_counter() - started)
 
-    def _admit(self, scope: Scope) -> None:
-        """The right host, and the key where one is asked for."""
+    def _require_key(self, scope: Scope) -> None:
+        """The key, where one is asked for."""
         headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        if self._limits.hosts is not None and name.strip("[]").lower() not in self._limits.hosts:
-            raise RefusedError(400, f"this service is not called {name!r}: ask for it by 127.0.0.1 or localhost")
         key, path = self._limits.api_key, scope["path"]
         if key is not None and (path.startswith("/api/") or path == "/metrics"):
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")

@@ -3,14 +3,11 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.api import Run
 from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
-from regard.outputs.picture.settings import DrawRecipe
-from regard.outputs.text.generate_settings import GenerateRecipe
-from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.serve import bodies
 from regard.serve.choosing import require_sendable
 from regard.serve.limits import Limits
@@ -50,7 +47,7 @@ class Questions:
     def given(self, run: Run, text: str) -> Any:
         """What the model gets: the text itself, or the file that was sent under this name."""
         kind = run.job.input.kind
-        if kind == "text":
+        if kind not in WHAT:  # a text, or the text of a table
             return text
         (one,) = run.job.input.parse([str(self._uploads.path(text, kind))])
         return one
@@ -77,7 +74,7 @@ class Questions:
 
         # What is drawn depends on its place in a batch: by itself, the same seed gives the same output.
         same = ("predict", body.prefix, body.attention, tuple(body.without), json.dumps(decoding, sort_keys=True))
-        return Question(name, body.inputs, work, None if _drawn(run, decoding) else same)
+        return Question(name, body.inputs, work, None if _random(run, decoding) else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
     def look(self, body: bodies.Look, answer: Callable[[AttentionRecord], Any]) -> Question:
@@ -104,7 +101,7 @@ class Questions:
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
             kind = run.job.input.kind
-            return record if kind == "text" else _named(record, WHAT[kind])
+            return record if kind not in WHAT else _named(record, WHAT[kind])
 
         return name, ask
 
@@ -112,19 +109,26 @@ class Questions:
     def upload(self, model: str | None, content: bytes) -> bodies.Uploaded:
         _, run = self.find(model)
         kind = run.job.input.kind
-        if kind == "text":
-            raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
+        if kind not in WHAT:
+            takes = "text" if kind == "text" else "the text of a table"
+            raise CallError(f"the model {model or ''} takes {takes}: there is nothing to upload for it")
         return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)
 
 
-def _drawn(run: Run, decoding: Mapping[str, Any]) -> bool:
-    match run.recipe:
-        case TranslateRecipe() as recipe:
-            return decoding.get("sample", recipe.decoding.sample)
-        case GenerateRecipe() | DrawRecipe() as recipe:
-            return decoding.get("temperature", recipe.decoding.temperature) > 0
-        case _:
-            return bool(decoding.get("sample"))
+@runtime_checkable
+class _MayDraw(Protocol):
+    """Settings of decoding that can ask for outputs at random."""
+
+    @property
+    def random(self) -> bool: ...
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> "_MayDraw": ...
+
+
+def _random(run: Run, decoding: Mapping[str, Any]) -> bool:
+    """Whether the run, asked like this, draws its output."""
+    settings = dict(run.recipe).get("decoding")  # some jobs have no such section
+    return isinstance(settings, _MayDraw) and settings.model_copy(update=decoding).random
 
 
 def _named(record: AttentionRecord, what: str) -> AttentionRecord:

@@ -1,4 +1,4 @@
-"""Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place.
+"""Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place (`atomic`).
 
     RUN/state/step-00000500/   run.json  tensors.safetensors  SHA256SUMS
 
@@ -9,7 +9,6 @@ execute.
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, load_model, save_file
+from safetensors.torch import load_file, load_model
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.files import atomic
 
 ASIDE = ".old.part"
 RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
@@ -50,23 +50,17 @@ class Checkpoints:
         self._recover()
         self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
         place = self._place(step)
-        part = place.with_name(place.name + ".part")
-        part.mkdir()
         flat = {f"{kind}/{name}": value for kind, named in checkpoint.tensors.items() for name, value in named.items()}
-        save_file(_own(flat), part / TENSORS)
-        (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
-        sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
-        (part / SUMS).write_text(sums, encoding="utf-8")
-        for file in part.iterdir():
-            flush(file)
-        flush(part)
-        if place.exists():  # a damaged one, or the same step with another validation
-            place.rename(place.with_name(place.name + ASIDE))
-        part.rename(place)
-        flush(self.folder)
+
+        def fill(part: Path) -> None:
+            atomic.write_tensors(part / TENSORS, flat)
+            (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
+            sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
+            (part / SUMS).write_text(sums, encoding="utf-8")
+
+        atomic.write_folder(place, fill)  # there may be a damaged one, or the same step with another validation
         steps = self.steps()
         self._remove([self._place(old) for old in steps[: -self.keep]])
-        self._remove(entry for entry in self.folder.iterdir() if entry.name.endswith(".part"))
 
     def latest(self, say: Callable[[str], None]) -> int | None:
         """The step of the newest checkpoint that is whole; each damaged one is reported."""
@@ -129,11 +123,7 @@ class Checkpoints:
 
 def write_weights(weights: Tensors, file: Path) -> None:
     """`model.safetensors`, replaced in one go: whoever reads it finds the old one or the new one."""
-    part = file.with_name(file.name + ".part")
-    save_file(_own(weights), part, metadata={"format": "pt"})
-    flush(part)
-    part.rename(file)
-    flush(file.parent)
+    atomic.write_tensors(file, weights, {"format": "pt"})
 
 
 def read_weights(model: nn.Module, file: Path) -> None:
@@ -151,23 +141,6 @@ def refuse_what_is_no_number(weights: Tensors, file: Path) -> None:
     if bad:
         more = f" and {len(bad) - 1} more weights" if len(bad) > 1 else ""
         raise RegardError(f"{file} is damaged: {bad[0]}{more} hold what is not a number (NaN or infinity)")
-
-
-def flush(path: Path) -> None:
-    """Wait until a file, or a folder's list of names, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _own(tensors: Tensors) -> Tensors:
-    """safetensors wants every tensor dense; a view of another (recurrent weights on GPUs) gets its own copy."""
-    return {
-        name: value.contiguous() if value.untyped_storage().nbytes() == value.nbytes else value.clone()
-        for name, value in ((name, value.detach()) for name, value in tensors.items())
-    }
 
 
 def _sha256(file: Path) -> str:

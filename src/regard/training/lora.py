@@ -18,11 +18,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from jaxtyping import Float
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from regard.errors import CallError, nearest
+from regard.files import atomic
 
 FOLDER = "adapter"
 _PART = re.compile(r"(.+)\.parametrizations\.weight\.(original|0\.A|0\.B|0\.scale)")
@@ -80,14 +80,14 @@ def save_adapters(weights: dict[str, Tensor], folder: Path, base: str) -> None:
     for name, part in parts.items():
         tensors[f"base_model.model.{name}.lora_A.weight"] = part["0.A"].contiguous()
         tensors[f"base_model.model.{name}.lora_B.weight"] = part["0.B"].contiguous()
-    save_file(tensors, folder / FOLDER / "adapter_model.safetensors", metadata={"format": "pt"})
+    atomic.write_tensors(folder / FOLDER / "adapter_model.safetensors", tensors, {"format": "pt"})
     rank = len(next(iter(parts.values()))["0.A"])
     about = {
         "peft_type": "LORA", "base_model_name_or_path": base, "r": rank, "task_type": None, "bias": "none",
         "lora_alpha": round(float(next(iter(parts.values()))["0.scale"]) * rank, 6), "lora_dropout": 0.0,
         "target_modules": sorted(parts), "fan_in_fan_out": False, "inference_mode": True,
     }  # fmt: skip
-    (folder / FOLDER / "adapter_config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    atomic.write_text(folder / FOLDER / "adapter_config.json", json.dumps(about, indent=1) + "\n")
 
 
 def _parts(weights: dict[str, Tensor]) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:

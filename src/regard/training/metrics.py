@@ -11,23 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import CallError
+from regard.files import atomic
+from regard.files.jsonl import read_jsonl
 
 Record = dict[str, Any]
 
 
 def read_metrics(file: Path) -> list[Record]:
-    """All records of a run. A last line that was cut off by a crash is left out.
-
-    Lines end at "\\n" only: what else `splitlines` takes for an end (U+2028, U+0085) may be in a sample.
-    """
-    records: list[Record] = []
-    if file.exists():
-        for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-            try:
-                records.append(json.loads(line))
-            except ValueError:
-                continue
-    return records
+    """All records of a run. A last line that was cut off by a crash is left out."""
+    return [record for _, record in read_jsonl(file) if record is not None] if file.exists() else []
 
 
 class Metrics:
@@ -37,9 +29,7 @@ class Metrics:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "metrics.jsonl"
         kept = [record for record in read_metrics(file) if record["step"] <= step]
-        part = file.with_name(file.name + ".part")
-        part.write_text("".join(_line(record) for record in kept), encoding="utf-8")
-        part.rename(file)
+        atomic.write_text(file, "".join(_line(record) for record in kept))
         self._file = file.open("a", encoding="utf-8")
         self._board = _board(folder / "tensorboard", step) if tensorboard else None
 

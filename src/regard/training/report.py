@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from regard.files import atomic
 from regard.training.charts import Line, Number, line_chart, number
 from regard.training.metrics import Record, read_metrics
 from regard.training.progress import duration
@@ -64,11 +65,7 @@ def write_report(
         Section("Samples through training", _samples(records)),
         Section("Recipe", _recipe(config)),
     ]
-    file = folder / "report.html"
-    part = file.with_name(file.name + ".part")
-    part.write_text(page(title, about, [section for section in parts if section.html]), encoding="utf-8")
-    part.rename(file)
-    return file
+    return atomic.write_text(folder / "report.html", page(title, about, [section for section in parts if section.html]))
 
 
 # ----------------------------------------------------------------------------------------------------------- contents

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches, padded
-from regard.data.kinds import END, PAD
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.image.augment import augmented, chance_of
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.store import PictureStore
+from regard.special_tokens import END, PAD
 
 B = TypeVar("B")
 T = TypeVar("T")

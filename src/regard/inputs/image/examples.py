@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Examples
-from regard.data.kinds import END
 from regard.inputs.base import Vocabulary
 from regard.inputs.image.batches import Sight
 from regard.inputs.image.store import PictureStore
+from regard.special_tokens import END
 
 
 class StoredPicture(NamedTuple):

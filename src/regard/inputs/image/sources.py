@@ -26,9 +26,9 @@ from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns
 from regard.data.settings import FileFormat
 from regard.data.tables import Role, corpora_version
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError
 from regard.inputs.image.worker import Bytes
-from regard.inputs.text.splits import text_hash
 
 SPLITS: dict[Role, tuple[str, ...]] = {
     "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from regard.corpora.pictures import Noun
 from regard.data.pairs import Bad
-from regard.data.read_report import FIRST, Tally
+from regard.data.read_report import FIRST, ReadReport
 from regard.errors import RegardError
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, from_array
 from regard.inputs.image.sources import Entry
@@ -71,7 +71,7 @@ class PictureStore:
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise RegardError(f"{folder}: is no usable store of pictures ({problem})") from None
         self.folder, self.name = folder, str(about["name"])
-        self.read, self.notes = Tally.from_dict(about["read"]), Notes(**about["notes"])
+        self.read, self.notes = ReadReport.from_dict(about["read"]), Notes(**about["notes"])
         self.mean: list[float] = about["mean"]
         self.deviation: list[float] = about["deviation"]
         self.entries = [_kept(*entry) for entry in entries]
@@ -95,7 +95,7 @@ class PictureStore:
 
 def write_pictures(folder: Path, items: Iterable[Entry | Bad], form: Form, *, name: str, workers: int = 0) -> None:
     """Decode all pictures into `folder`, which must exist. Memory does not grow with their number."""
-    read, notes, entries = Tally(), Notes(), []
+    read, notes, entries = ReadReport(), Notes(), []
     hashes: list[int] = []
     sums, squares = np.zeros(form.channels), np.zeros(form.channels)
     with (folder / "pixels").open("wb") as file:

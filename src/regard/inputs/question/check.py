@@ -15,9 +15,8 @@ from regard.data.check_report import (
 )
 from regard.data.read_report import FIRST
 from regard.data.tables import Role
-from regard.inputs.question.prepare import PreparedQuestions
+from regard.inputs.question.settings import FRAME, QuestionDataSettings
 from regard.inputs.question.store import QuestionStore
-from regard.outputs.span.settings import FRAME, QuestionDataSettings
 
 _ADVICE = {
     "encoding": "convert the file to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)",
@@ -36,25 +35,25 @@ _ODD: dict[str, tuple[Severity, str, str]] = {
 }
 
 
-def check_questions(settings: QuestionDataSettings, prepared: PreparedQuestions) -> CheckReport:
-    """Look at data that was prepared with `strict=False`, so that also bad data can be reported on as a whole."""
+def check_questions(settings: QuestionDataSettings, stores: dict[Role, QuestionStore], vocabulary: int) -> CheckReport:
+    """Of data that was prepared with `strict=False`, so that also bad data can be reported on as a whole."""
     findings: list[Finding] = []
     splits: dict[Role, SplitFigures] = {}
-    for role, store in prepared.stores.items():
+    for role, store in stores.items():
         findings += _lost(settings, role, store)
         findings += _odd(role, store)
         findings += _answers(role, store)
         findings += _lengths(settings, role, store)
         findings += _unknown(role, store)
         if role != "train":
-            findings += _leaks(role, store, prepared.train)
+            findings += _leaks(role, store, stores["train"])
         counts = store.counts
         splits[role] = SplitFigures(
             store.name, len(store), counts.read.bad + counts.read.pairs - len(store),
             side_figures(counts.question), side_figures(counts.document), ("question", "document"),
         )  # fmt: skip
     findings.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
-    return CheckReport(splits, {"both": prepared.tokenizer.size}, findings)
+    return CheckReport(splits, {"both": vocabulary}, findings)
 
 
 def _lost(settings: QuestionDataSettings, role: Role, store: QuestionStore) -> Iterator[Finding]:

@@ -10,19 +10,28 @@ a `Bad` with its place: the line, or in SQuAD's JSON the number of the question,
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from regard.data.formats import cells, csv_rows, unreadable
-from regard.data.lines import open_bytes, read_lines
+from regard.data.examples import Example
+from regard.data.formats import cells, csv_rows, find_places, unreadable
 from regard.data.pairs import Bad, excerpt
 from regard.data.settings import Column
-from regard.errors import CallError, nearest
+from regard.errors import CallError
+from regard.files.jsonl import read_jsonl
+from regard.files.lines import open_bytes, read_lines
 
 Where = Literal["given", "only", "first", "moved"]
 Chars = tuple[int, int]
+
+
+class Asked(NamedTuple):
+    """What a reader is asked."""
+
+    question: str
+    document: str
 
 
 class Question(NamedTuple):
@@ -43,6 +52,11 @@ class Question(NamedTuple):
     def texts(self) -> list[str]:
         return [self.document[start:end] for start, end in self.answers]
 
+    @property
+    def example(self) -> Example:
+        """Without an answer, the empty one is right."""
+        return Example(Asked(self.question, self.document), tuple(dict.fromkeys(self.texts)) or ("",))
+
 
 @dataclass(frozen=True)
 class QuestionColumns:
@@ -54,16 +68,9 @@ class QuestionColumns:
     start: Column | None = None
     header: bool | None = None
 
-    NAMES = ("question", "document", "answer", "start")
-
     @property
-    def given(self) -> tuple[Column | None, ...]:
-        return (self.question, self.document, self.answer, self.start)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns where they have names only."""
-        return [name if column is None else str(column) for name, column in zip(self.NAMES, self.given, strict=True)]
+    def given(self) -> dict[str, Column | None]:
+        return {"question": self.question, "document": self.document, "answer": self.answer, "start": self.start}
 
 
 def question_of(
@@ -174,61 +181,27 @@ def _list(tree: Any, name: str, path: Path, at: str) -> list[Any]:
 def read_table(path: Path, columns: QuestionColumns, comma: bool, *, no_answer: bool) -> Iterator[Question | Bad]:
     """TSV (quotes mean nothing) or CSV (`comma`)."""
     rows = csv_rows(path) if comma else ((line, line.text.split("\t"), 1) for line in read_lines(path))
-    for found in cells(path, rows, lambda first: _places(path, columns, first)):
+
+    def places(first: list[str]) -> tuple[list[int | None], bool]:
+        return find_places(path, first, columns.given, columns.header, optional="start")
+
+    for found in cells(path, rows, places):
         if isinstance(found, Bad):
             yield found
             continue
-        places, fields, number = found
-        question, document, answer, start = (None if place is None else fields[place] for place in places)
+        where, fields, number = found
+        question, document, answer, start = (None if place is None else fields[place] for place in where)
         yield question_of(question, document, answer, start, str(path), number, no_answer=no_answer)
 
 
-def _places(path: Path, columns: QuestionColumns, first: Sequence[str]) -> tuple[list[int | None], bool]:
-    """The numbers of the columns (None: there is no start), and whether the first line only names them."""
-    names = [name.strip() for name in first]
-    given = columns.given
-    named = any(isinstance(column, str) for column in given)
-    if columns.header is not False and all(column is None for column in given):
-        named = set(columns.NAMES[:3]) <= set(names)
-    places: list[int | None] = []
-    for number, (role, name, column) in enumerate(zip(columns.NAMES, columns.names, given, strict=True)):
-        optional = role == "start" and column is None
-        if optional and not named and given != (None,) * 4:  # numbers were given, and none for it
-            places.append(None)
-        elif named and name in names:
-            places.append(names.index(name))
-        elif not named and (place := number if column is None else int(column)) < len(names):
-            places.append(place)
-        elif optional:
-            places.append(None)
-        elif named:
-            raise CallError(f"{path}: there is no column data.{role}={name!r}{nearest(name, names)}")
-        else:
-            raise CallError(
-                f"{path}: data.{role}={number if column is None else column} (columns count from 0), but the first "
-                f"line has {len(names)} column{'s' if len(names) != 1 else ''}: {excerpt(' | '.join(names))!r}"
-            )
-    return places, named or bool(columns.header)
-
-
-def read_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iterator[Question | Bad]:
+def read_questions_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iterator[Question | Bad]:
     """One JSON object a line. A dot in a column's name goes into objects: answers.text."""
-    for line in read_lines(path):
-        if line.problem:
+    names = [str(name if column is None else column) for name, column in columns.given.items()]
+    for line, record in read_jsonl(path):
+        if record is None:
             yield unreadable(path, line)
             continue
-        if not line.text.strip():
-            yield Bad(str(path), line.number, "blank", "blank line")
-            continue
-        try:
-            record = json.loads(line.text)
-        except (ValueError, RecursionError) as problem:
-            yield Bad(str(path), line.number, "unreadable", f"not JSON ({problem})", excerpt(line.text))
-            continue
-        if not isinstance(record, dict):
-            yield Bad(str(path), line.number, "unreadable", "not a JSON object", excerpt(line.text))
-            continue
-        question, document, answer, start = (_inside(record, name) for name in columns.names)
+        question, document, answer, start = (_inside(record, name) for name in names)
         yield question_of(question, document, answer, start, str(path), line.number, no_answer=no_answer)
 
 

@@ -2,34 +2,25 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.cache import built_once
 from regard.data.pairs import Bad
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.inputs.question.settings import QuestionDataSettings
 from regard.inputs.question.source import QuestionSplit, find_question_splits, question_source
 from regard.inputs.question.store import VERSION, QuestionStore, write_questions
-from regard.outputs.span.settings import QuestionDataSettings
 
 
-@dataclass(frozen=True)
-class PreparedQuestions:
+class PreparedQuestions(NamedTuple):
     tokenizer: Tokenizer
     splits: dict[Role, QuestionSplit]
     stores: dict[Role, QuestionStore]
-
-    @property
-    def train(self) -> QuestionStore:
-        return self.stores["train"]
-
-    @property
-    def valid(self) -> QuestionStore:
-        return self.stores["valid"]
 
 
 def prepare_questions(
@@ -45,17 +36,17 @@ def prepare_questions(
     assert train is not None
 
     def count(folder: Path) -> None:
-        tally = Tally()
-        for _ in tally.only_pairs(train.read()):
+        report = ReadReport()
+        for _ in report.only_pairs(train.read()):
             pass
-        (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
+        (folder / "count.json").write_text(json.dumps(report.as_dict()), encoding="utf-8")
 
     counted = built_once(cache, "count", train.inputs(), count)
-    tally = Tally.from_dict(json.loads((counted / "count.json").read_text(encoding="utf-8")))
-    if strict or not tally.pairs:
-        tally.refuse_if(f"data.train={settings.train}", settings.max_bad)
-    splits = find_question_splits(settings, tally.pairs)
-    tokenizer = tokenizer or _vocabulary(cache, settings, splits["train"], tally.pairs)
+    report = ReadReport.from_dict(json.loads((counted / "count.json").read_text(encoding="utf-8")))
+    if strict or not report.pairs:
+        report.refuse_if(f"data.train={settings.train}", settings.max_bad)
+    splits = find_question_splits(settings, report.pairs)
+    tokenizer = tokenizer or _vocabulary(cache, settings, splits["train"], report.pairs)
     stores: dict[Role, QuestionStore] = {}
     for role, split in splits.items():
         stores[role] = _store(cache, settings, role, split, tokenizer)

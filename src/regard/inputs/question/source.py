@@ -9,10 +9,17 @@ from typing import Any, Literal
 from regard.corpora import stories
 from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, nearest
-from regard.inputs.question.files import Question, QuestionColumns, question_of, read_jsonl, read_squad, read_table
-from regard.inputs.text.splits import text_hash
-from regard.outputs.span.settings import QuestionDataSettings
+from regard.inputs.question.files import (
+    Question,
+    QuestionColumns,
+    question_of,
+    read_questions_jsonl,
+    read_squad,
+    read_table,
+)
+from regard.inputs.question.settings import QuestionDataSettings
 
 _ENDINGS = {".json": "squad", ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 CORPORA = ("stories",)
@@ -37,7 +44,7 @@ class QuestionSource:
         if form == "squad":
             yield from read_squad(path, no_answer=self.no_answer)
         elif form == "jsonl":
-            yield from read_jsonl(path, self.columns, no_answer=self.no_answer)
+            yield from read_questions_jsonl(path, self.columns, no_answer=self.no_answer)
         else:
             yield from read_table(path, self.columns, form == "csv", no_answer=self.no_answer)
 
@@ -48,7 +55,7 @@ class QuestionSource:
 
     def inputs(self) -> list[Any]:
         """What the questions depend on, for the cache."""
-        columns = [*self.columns.given, self.columns.header]
+        columns = [*self.columns.given.values(), self.columns.header]
         how = [self.where, self.role, self.format, *columns, self.no_answer]
         if self.where.startswith("corpus:"):
             return [*how, corpora_version()]

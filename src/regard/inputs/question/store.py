@@ -3,7 +3,6 @@
 A store is a folder of plain arrays. A document that several questions are about is kept once:
 
     document.ids   document.at     all documents one after the other, and where each begins; uint16 (if ids fit), int64
-    document.chars                 first character and end of each of their tokens; int32
     question.ids   question.at     all questions, in the order of the file
     question.about                 for each: its document, first and last token of its answer (-1: none); int64
     hashes         lines           64 bits of question and of document with answer; the line of each; uint64, int64
@@ -11,30 +10,28 @@ A store is a folder of plain arrays. A document that several questions are about
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from regard.data.cache import store_of
 from regard.data.pairs import Bad
-from regard.data.read_report import FIRST, Tally
-from regard.data.tokens import Tokenizer
+from regard.data.read_report import FIRST, ReadReport
+from regard.data.store_counts import SideCounts
+from regard.data.text_hash import text_hash
+from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.files import Question
-from regard.inputs.text.pair_store import SideCounts
-from regard.inputs.text.splits import text_hash
 
-VERSION = 1
-KINDS = {
-    "document.at": "int64", "document.chars": "int32", "question.at": "int64", "question.about": "int64",
-    "hashes": "uint64", "lines": "int64",
-}  # fmt: skip
+VERSION = 2
+KINDS = dict.fromkeys(("document.at", "question.at", "question.about", "lines"), "int64") | {"hashes": "uint64"}
 NONE = -1
 
 
@@ -55,6 +52,7 @@ class Encoded:
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
 
 
+@lru_cache(maxsize=64)  # questions of a document mostly follow each other
 def encode_document(tokenizer: Tokenizer, text: str) -> Encoded:
     spans = tokenizer.spans(text)
     chars = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
@@ -78,7 +76,7 @@ class Remembered:
 class QuestionCounts:
     """What was read to make a store: also what is odd, but kept."""
 
-    read: Tally = field(default_factory=Tally)
+    read: ReadReport = field(default_factory=ReadReport)
     question: SideCounts = field(default_factory=SideCounts)
     document: SideCounts = field(default_factory=SideCounts)
     unanswered: int = 0
@@ -88,27 +86,8 @@ class QuestionCounts:
     def note(self, kind: str, line: int) -> None:
         self.odd.setdefault(kind, Remembered()).note(line)
 
-    def as_dict(self) -> dict[str, Any]:
-        sides = {
-            name: {"tokens": side.tokens, "unknown": side.unknown, "lengths": dict(side.lengths)}
-            for name, side in (("question", self.question), ("document", self.document))
-        }
-        odd = {kind: asdict(seen) for kind, seen in self.odd.items()}
-        counted = {"unanswered": self.unanswered, "several": self.several}
-        return {**sides, **counted, "read": self.read.as_dict(), "odd": odd}
 
-    @classmethod
-    def from_dict(cls, tree: dict[str, Any]) -> "QuestionCounts":
-        sides = {
-            side: SideCounts(
-                tree[side]["tokens"], tree[side]["unknown"],
-                Counter({int(length): count for length, count in tree[side]["lengths"].items()}),
-            )
-            for side in ("question", "document")
-        }  # fmt: skip
-        odd = {kind: Remembered(**seen) for kind, seen in tree["odd"].items()}
-        counted = {"unanswered": tree["unanswered"], "several": tree["several"]}
-        return cls(Tally.from_dict(tree["read"]), **sides, **counted, odd=odd)
+COUNTS = TypeAdapter(QuestionCounts)  # to JSON and back
 
 
 class QuestionStore:
@@ -117,14 +96,13 @@ class QuestionStore:
     def __init__(self, folder: Path) -> None:
         about = store_of(folder, VERSION, "token ids")
         self.name: str = about["name"]
-        self.counts = QuestionCounts.from_dict(about["counts"])
+        self.counts = COUNTS.validate_python(about["counts"])
 
         def mapped(name: str) -> NDArray[Any]:
             kind: str = KINDS.get(name) or about["ids"]
             return np.asarray(np.memmap(folder / name, kind, mode="r")) if about["sizes"][name] else np.empty(0, kind)
 
         self.document_ids, self.document_at = mapped("document.ids"), mapped("document.at")
-        self.document_chars = mapped("document.chars").reshape(-1, 2)
         self.question_ids, self.question_at = mapped("question.ids"), mapped("question.at")
         self.about = mapped("question.about").reshape(-1, 3)
         self.hashes, self.lines = mapped("hashes").reshape(-1, 2), mapped("lines")
@@ -156,7 +134,6 @@ def write_questions(
     counts, known = QuestionCounts(), dict[int, int]()  # hash of a document → its number
     ids = "uint16" if tokenizer.size <= 1 << 16 else "uint32"
     ends = {"document": 0, "question": 0}
-    last: Encoded | None = None
     with ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / name).open("wb")) for name in ("document.ids", "question.ids", *KINDS)
@@ -168,17 +145,15 @@ def write_questions(
         for side in ends:
             write(f"{side}.at", [0])
         for item in counts.read.only_pairs(items):
-            if last is None or last.text != item.document:  # questions of a document mostly follow each other
-                last = encode_document(tokenizer, item.document)
+            document = encode_document(tokenizer, item.document)
             key = text_hash(item.document)
             if key not in known:
                 known[key] = len(known)
-                ends["document"] += len(last)
-                write("document.ids", last.ids)
-                write("document.chars", last.chars)
+                ends["document"] += len(document)
+                write("document.ids", document.ids)
                 write("document.at", [ends["document"]])
-                _count(counts.document, last.ids, tokenizer)
-            answer = _answer(item, last, counts)
+                _count(counts.document, document.ids, tokenizer)
+            answer = _answer(item, document, counts)
             if answer is None:
                 continue
             question = tokenizer.encode(item.question)
@@ -193,7 +168,8 @@ def write_questions(
             write("hashes", [text_hash(item.question), text_hash(f"{item.answers} {item.document}")])
             write("lines", [item.line])
         sizes = {name: file.tell() for name, file in files.items()}
-    about = {"version": VERSION, "name": name, "ids": ids, "sizes": sizes, "counts": counts.as_dict()}
+    about = {"version": VERSION, "name": name, "ids": ids, "sizes": sizes}
+    about["counts"] = COUNTS.dump_python(counts, mode="json")
     (folder / "store.json").write_text(json.dumps(about), encoding="utf-8")
 
 

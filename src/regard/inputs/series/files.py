@@ -7,7 +7,8 @@ null) is missing; one that holds anything else but a number is bad, and both are
 import csv
 import io
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from numpy.typing import NDArray
 from regard import corpora
 from regard.corpora.series import load_series
 from regard.data.formats import csv_rows
-from regard.data.lines import read_lines
 from regard.data.pairs import Bad, excerpt
 from regard.errors import CallError, RegardError, nearest
+from regard.files.lines import read_lines
+from regard.inputs.series.settings import LabeledSeriesSettings, WindowSettings
 from regard.inputs.series.times import as_number
-from regard.outputs.values.settings import SeriesDataSettings
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
@@ -32,13 +33,14 @@ Table = Path | str | Mapping[str, Any]  # a file, the text of a CSV, or columns
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a table play which part; known once, from the training data."""
+    """Which columns of a table play which part; known once, from the training data. No time: a line is a step."""
 
-    time: str
+    time: str | None
     id: str | None
     targets: tuple[str, ...]
     past: tuple[str, ...]
     future: tuple[str, ...]
+    label: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ class RawTable:
     times: NDArray[np.float64]
     dates: bool
     ids: np.ndarray  # texts
+    labels: np.ndarray  # texts, where a column says them
     values: NDArray[np.float64]  # lines × columns; NaN where there is none
     lines: NDArray[np.int64]
     bad: list[Bad]  # lines that are lost, and cells that are no numbers
@@ -116,34 +119,49 @@ def _parquet(path: Path) -> tuple[list[str], Rows]:
     return table.column_names, ((n, cells, "") for n, cells in enumerate(rows, 1))
 
 
-def find_roles(table: Table, settings: SeriesDataSettings) -> Roles:
+def find_roles(table: Table, settings: WindowSettings) -> Roles:
     """The parts that columns play, as the settings say; by default, all that begin with a number are targets."""
     where, names, rows = open_table(table)
     by_default = next((name for name in names if name.lower() in TIMES), names[0])
     time = settings.time or by_default
-    targets = settings.targets
+    others = {time, settings.id, *settings.past, *settings.future}
+    targets = settings.targets or _numeric(names, rows, others)
     if not targets:
-        first = next((cells for _, cells, problem in rows if not problem and len(cells) == len(names)), ())
-        others = {time, settings.id, *settings.past, *settings.future}
-        targets = [name for name, cell in zip(names, first, strict=False) if name not in others and _is_number(cell)]
-        if not targets:
-            raise CallError(f"{where}: there is no column of numbers to predict beside {time!r}; name data.targets")
+        raise CallError(f"{where}: there is no column of numbers to predict beside {time!r}; name data.targets")
     roles = Roles(time, settings.id, tuple(targets), tuple(settings.past), tuple(settings.future))
     _require(where, names, roles, roles.columns)
     return roles
 
 
+def find_labeled_roles(table: Table, settings: LabeledSeriesSettings, *, alone: bool, role: str = "train") -> Roles:
+    """The same for series with labels. `alone`: the table is one series, and its label is said by its folder."""
+    where, names, rows = open_table(table, role)
+    time = settings.time or next((name for name in names if name.lower() in TIMES), None)
+    id, label = (None, None) if alone else (settings.id, settings.label)
+    columns = settings.columns or _numeric(names, rows, {time, settings.id, settings.label})
+    if not columns:
+        raise CallError(f"{where}: there is no column of numbers to read; name data.columns")
+    roles = Roles(time, id, (), tuple(columns), (), label)
+    _require(where, names, roles, roles.columns)
+    return roles
+
+
+def _numeric(names: list[str], rows: Rows, others: Collection[str | None]) -> list[str]:
+    first = next((cells for _, cells, problem in rows if not problem and len(cells) == len(names)), ())
+    return [name for name, cell in zip(names, first, strict=False) if name not in others and _is_number(cell)]
+
+
 def _is_number(cell: object) -> bool:
-    value = _number(cell)
-    return isinstance(value, float)
+    return isinstance(_number(cell), float)
 
 
 def _require(where: str, names: list[str], roles: Roles, columns: Sequence[str]) -> None:
-    wanted = {"time": [roles.time], "id": [roles.id] if roles.id else []}
+    wanted = {part: [name] if name else [] for part, name in vars(roles).items() if part in ("time", "id", "label")}
     wanted |= {part: [n for n in getattr(roles, part) if n in columns] for part in ("targets", "past", "future")}
     for part, columns in wanted.items():
         for name in columns:
             if name not in names:
+                part = "columns" if roles.label is not None and part == "past" else part
                 raise CallError(f"{where}: there is no column data.{part}={name!r}{nearest(name, names)}")
 
 
@@ -167,12 +185,15 @@ def read_table(
     where, names, rows = open_table(table, role)
     needed = [name for name in roles.columns if not (without_targets and name in roles.targets and name not in names)]
     _require(where, names, roles, needed)
-    time_at = names.index(roles.time)
-    id_at = None if roles.id is None else names.index(roles.id)
+    time_at, id_at, label_at = (
+        None if name is None else names.index(name) for name in (roles.time, roles.id, roles.label)
+    )
     places = [names.index(name) if name in needed else None for name in roles.columns]
-    times, lines, ids, kinds = array("d"), array("q"), [], set()
-    values = array("d")
+    times, lines, values, kinds = array("d"), array("q"), array("d"), set()
+    ids: list[str] = []
+    labels: list[str] = []
     bad: list[Bad] = []
+    counts: Counter[str] = Counter()  # lines of each series, where there is no clock
     for line, cells, problem in rows:
         if not problem and len(cells) == 1 and not str(cells[0]).strip():
             continue  # a blank line: nothing is lost with it
@@ -181,8 +202,10 @@ def read_table(
         if problem:
             bad.append(Bad(where, line, "columns", problem))
             continue
+        id, label = ("" if at is None else str(cells[at]).strip() for at in (id_at, label_at))
+        counts[id] += 1
         try:
-            time, is_date = as_number(cells[time_at], form)
+            time, is_date = (float(counts[id]), False) if time_at is None else as_number(cells[time_at], form)
         except (ValueError, OverflowError) as error:
             bad.append(Bad(where, line, "unreadable", f"{roles.time}: {error}"))
             continue
@@ -193,7 +216,8 @@ def read_table(
                 bad.append(Bad(where, line, "unreadable", f"{name}: {value}"))
         times.append(time)
         lines.append(line)
-        ids.append("" if id_at is None else str(cells[id_at]).strip())
+        ids.append(id)
+        labels.append(label)
         values.extend(float("nan") if isinstance(value, str) else value for value in found)
     if not times:
         first = "".join(f"\n  {one}" for one in bad[:3])
@@ -201,6 +225,6 @@ def read_table(
     if len(kinds) > 1:
         raise RegardError(f"{where}: column {roles.time!r} has dates and plain numbers; data.time_format says which")
     return RawTable(
-        where, np.array(times), kinds.pop(), np.array(ids, dtype=np.str_),
+        where, np.array(times), kinds.pop(), np.array(ids, dtype=np.str_), np.array(labels, dtype=np.str_),
         np.array(values).reshape(len(times), len(roles.columns)), np.array(lines, dtype=np.int64), bad,
     )  # fmt: skip

@@ -20,8 +20,8 @@ from regard.data.read_report import FIRST
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.series.files import RawTable, Roles
+from regard.inputs.series.settings import TableSettings
 from regard.inputs.series.times import Step, Times, find_step, labels
-from regard.outputs.values.settings import SeriesDataSettings
 
 NEAR = 1e-3  # of a step: how far off a regular time may be
 MOST_FILLED = 20  # times as many steps as lines: no gap is that large, the step must be wrong
@@ -35,6 +35,7 @@ class Series:
     times: Times
     values: NDArray[np.float64]  # steps × columns
     ahead: NDArray[np.float64]  # steps × columns; targets and past are NaN
+    label: str = ""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -55,7 +56,7 @@ class Panel:
         return labels(times, self.dates)
 
 
-def order(table: RawTable, roles: Roles, settings: SeriesDataSettings, role: Role = "train") -> Panel:
+def order(table: RawTable, roles: Roles, settings: TableSettings, role: Role = "train") -> Panel:
     """Put a table into order."""
     notes = _Notes(table, role, settings)
     notes.bad()
@@ -78,13 +79,14 @@ def order(table: RawTable, roles: Roles, settings: SeriesDataSettings, role: Rol
 
 @dataclass(frozen=True)
 class _Lines:
-    """One series as its lines have it, sorted; `missing` names cells without a number."""
+    """One series as its lines have it, sorted."""
 
     name: str
     times: Times
     values: NDArray[np.float64]
     lines: NDArray[np.int64]
     ahead: NDArray[np.float64]
+    label: str
 
     def __len__(self) -> int:
         return len(self.times)
@@ -93,7 +95,7 @@ class _Lines:
 class _Notes:
     """What is wrong, each kind once, with the first lines of it."""
 
-    def __init__(self, table: RawTable, role: Role, settings: SeriesDataSettings) -> None:
+    def __init__(self, table: RawTable, role: Role, settings: TableSettings) -> None:
         self.table, self.settings = table, settings
         self.role: Role = role
         self.found: list[Finding] = []
@@ -142,9 +144,10 @@ class _Notes:
 
 
 def _by_id(table: RawTable) -> Iterator[NDArray[np.int64]]:
-    names, first = np.unique(table.ids, return_index=True)
-    for name in names[np.argsort(first)]:
-        yield np.flatnonzero(table.ids == name)
+    """The rows of each series, in the order in which they first appear."""
+    _, first, series, sizes = np.unique(table.ids, return_index=True, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(series, kind="stable"), np.cumsum(sizes)[:-1])
+    yield from (rows[place] for place in np.argsort(first))
 
 
 def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) -> _Lines:
@@ -172,11 +175,14 @@ def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) 
         known = np.isnan(values[:, :own]).sum(axis=1) == own
         known &= np.isnan(values[:, own:]).sum(axis=1) == 0
         end -= len(known) if known.all() else int(np.argmin(known[::-1]))
-    name = str(table.ids[rows[0]]) if len(rows) else ""
-    return _Lines(name, times[:end], values[:end], table.lines[rows[:end]], values[end:])
+    labels = list(dict.fromkeys(table.labels[rows].tolist()))
+    if len(labels) > 1:
+        what = f"series {str(table.ids[rows[0]])!r} has several labels: {', '.join(labels[:3])}"
+        notes.add("error", what, 1, table.lines[rows[:1]], "a series has one label, the same in all its lines")
+    return _Lines(str(table.ids[rows[0]]), times[:end], values[:end], table.lines[rows[:end]], values[end:], labels[0])
 
 
-def _regular(one: _Lines, step: Step, settings: SeriesDataSettings, notes: _Notes) -> Iterator[Series]:
+def _regular(one: _Lines, step: Step, settings: TableSettings, notes: _Notes) -> Iterator[Series]:
     """The series without gaps."""
     places = step.places(one.times)
     apart = np.diff(places)
@@ -212,7 +218,7 @@ def _regular(one: _Lines, step: Step, settings: SeriesDataSettings, notes: _Note
     for number, rows in enumerate(stretches):
         if len(rows):
             ahead = one.ahead if number == len(stretches) - 1 else one.ahead[:0]
-            yield Series(one.name, one.times[rows], one.values[rows], ahead)
+            yield Series(one.name, one.times[rows], one.values[rows], ahead, one.label)
 
 
 def _counted(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -237,4 +243,4 @@ def _filled(one: _Lines, step: Step, places: NDArray[np.float64], notes: _Notes)
     start = int(np.argmax(~np.isnan(values[:, _counted(one.values)]).any(axis=1)))
     first = one.times[0]
     times = np.concatenate([[first], step.after(float(first), size - 1)])
-    return Series(one.name, times[start:], values[start:], one.ahead)
+    return Series(one.name, times[start:], values[start:], one.ahead, one.label)

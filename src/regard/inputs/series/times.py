@@ -15,6 +15,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 DAY = 86400.0
+LENGTHS = {7 * DAY: "weeks", DAY: "days", 3600.0: "hours", 60.0: "minutes", 1.0: "seconds"}
 Times = NDArray[np.float64]
 Unit = Literal["number", "seconds", "weekdays", "months", "rows"]
 
@@ -97,17 +98,22 @@ class Step:
             return {1: 7, 7: 52}.get(round(self.size / DAY), 1)
         return 1
 
+    def counted(self) -> tuple[float, str]:
+        """How long a step is, in the unit that people count it in: (15, "minutes")."""
+        if self.unit == "seconds":
+            fits = ((length, name) for length, name in LENGTHS.items() if self.size % length == 0)
+            length, name = next(fits, (1.0, "seconds"))
+            return self.size / length, name
+        names = {"months": "months", "weekdays": "working days", "rows": "lines", "number": ""}
+        return self.size if self.unit in ("months", "number") else 1.0, names[self.unit]
+
     def __str__(self) -> str:
-        if self.unit in ("number", "rows"):
-            return f"{self.size:g}" if self.unit == "number" else "a line"
         if self.unit == "months":
             return {1: "a month", 3: "a quarter", 12: "a year"}.get(int(self.size), f"{self.size:g} months")
-        if self.unit == "weekdays":
-            return "a working day"
-        for length, name in ((7 * DAY, "week"), (DAY, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second")):
-            if self.size % length == 0:
-                return f"{self.size / length:g} {name}s" if self.size != length else f"1 {name}"
-        return f"{self.size:g} seconds"
+        if self.unit in ("weekdays", "rows"):
+            return "a working day" if self.unit == "weekdays" else "a line"
+        size, name = self.counted()
+        return f"{size:g} {name.removesuffix('s') if size == 1 else name}".strip()
 
 
 def find_step(times: Times, dates: bool) -> Step:

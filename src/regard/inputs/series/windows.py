@@ -11,7 +11,7 @@ Mean and deviation are those of the training part, so nothing that is learned or
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from torch import Tensor
 
 from regard.errors import RegardError
 from regard.inputs.series.series import Panel
+from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.times import calendar
-from regard.outputs.values.settings import SeriesDataSettings
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,27 @@ class Scaler:
         size = values.shape[-1]
         return values * self.deviation[:size] + self.mean[:size]
 
+    def column(self, numbers: Float[np.ndarray, " T"], place: int) -> Float[np.ndarray, " T"]:
+        """One column as the table has it; the calendar's, which come last, are not scaled."""
+        return numbers * self.deviation[place] + self.mean[place] if place < len(self.mean) else numbers
+
     def as_dict(self) -> dict[str, list[float]]:
         return {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
 
     @classmethod
     def from_dict(cls, read: dict[str, list[float]]) -> "Scaler":
         return cls(np.array(read["mean"]), np.array(read["deviation"]))
+
+
+class SeriesItem(NamedTuple):
+    """Steps of one series as a model is given them; of a window, also what is known of the steps that it says."""
+
+    name: str
+    times: Float[np.ndarray, " S"]
+    numbers: Float[Tensor, "S C"]  # scaled
+    ahead: Float[np.ndarray, " T"] = np.empty(0)
+    known: Float[Tensor, "T F"] = torch.empty(0, 0)
+    later: Float[Tensor, "T M"] = torch.empty(0, 0)  # the targets as far as the table has them: NaN beyond
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,7 @@ class Layout:
     ahead: int  # future and calendar
 
     @classmethod
-    def of(cls, settings: SeriesDataSettings, targets: int) -> "Layout":
+    def of(cls, settings: WindowSettings, targets: int) -> "Layout":
         return cls(
             settings.look_back, settings.horizon, settings.mode == "convert", targets, len(settings.past),
             len(settings.future) + 2 * len(settings.calendar),
@@ -102,17 +117,14 @@ class Layout:
 
 
 class Windows:
-    """Windows that begin at `starts`, in scaled rows of all series one after the other; `owner`: whose each row is."""
+    """Windows that begin at `starts`, in scaled rows of all series of a panel, one after the other."""
 
-    def __init__(
-        self,
-        rows: Float[Tensor, "R C"],
-        starts: Int[np.ndarray, " N"],
-        layout: Layout,
-        times: Float[np.ndarray, " R"],
-        owner: Int[np.ndarray, " R"],
-    ) -> None:
-        self.rows, self.starts, self.layout, self.times, self.owner = rows, starts, layout, times, owner
+    def __init__(self, panel: Panel, rows: Float[Tensor, "R C"], starts: Int[np.ndarray, " N"], layout: Layout) -> None:
+        self.panel, self.rows, self.starts, self.layout = panel, rows, starts, layout
+        self.times: Float[np.ndarray, " R"] = np.concatenate([one.times for one in panel.series])
+        owner = np.repeat(np.arange(len(panel.series)), [len(one) for one in panel.series])
+        self.owner: Int[np.ndarray, " N"] = owner[starts]  # the series of each window
+        self.first_said: Float[np.ndarray, " N"] = self.times[starts + layout.says_from]
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -124,6 +136,16 @@ class Windows:
         size = self.rows.shape[1]
         past = read[..., lay.targets if lay.convert else 0 :]
         return SeriesBatch(past, said[..., size - lay.ahead :], said[..., : lay.targets])
+
+    def item(self, number: int) -> SeriesItem:
+        lay, start, one = self.layout, int(self.starts[number]), self.batch(np.array([number]))
+        read, said = self.times[start : start + lay.look_back], self.times[start + lay.says_from : start + lay.rows]
+        name = self.panel.series[self.owner[number]].name
+        return SeriesItem(name, read, one.past[0], said, one.known[0], one.target[0])
+
+    def some(self, most: int) -> list[SeriesItem]:
+        """From first to last, evenly spread; always the same."""
+        return [self.item(int(number)) for number in np.unique(np.linspace(0, len(self) - 1, most).astype(int))]
 
     def digest(self) -> str:
         """Changes if what the windows read or say does."""
@@ -157,7 +179,7 @@ class WindowBatches:
         return -(-len(self._windows) // self.size)
 
 
-def cut_times(panel: Panel, settings: SeriesDataSettings) -> tuple[float, float, float]:
+def cut_times(panel: Panel, settings: WindowSettings) -> tuple[float, float, float]:
     """When the training part ends, the validation part ends, and the test part ends (each the first time beyond it)."""
     times = np.unique(np.concatenate([one.times for one in panel.series]))
     split = list(settings.split)
@@ -185,11 +207,10 @@ def training_rows(panel: Panel, end: float) -> Float[np.ndarray, "T C"]:
 
 
 def windows_of(
-    panel: Panel, scaler: Scaler, layout: Layout, settings: SeriesDataSettings, spans: list[tuple[float, float]]
+    panel: Panel, scaler: Scaler, layout: Layout, settings: WindowSettings, spans: list[tuple[float, float]]
 ) -> list[Windows]:
     """The windows of each span of time: those that say nothing outside of it."""
     rows, first, starts = [], 0, [[] for _ in spans]
-    owner = np.repeat(np.arange(len(panel.series)), [len(one) for one in panel.series])
     for one in panel.series:
         columns = scaler.scaled(one.values)
         rows.append(with_calendar(panel, columns, one.times, list(settings.calendar)))
@@ -200,15 +221,4 @@ def windows_of(
             starts[place].append(first + candidates[(begins >= low) & (ends < high)])
         first += len(one)
     table = torch.from_numpy(np.concatenate(rows).astype(np.float32))
-    times = np.concatenate([one.times for one in panel.series])
-    return [Windows(table, np.concatenate(some).astype(np.int64), layout, times, owner) for some in starts]
-
-
-def naive_errors(panel: Panel, scaler: Scaler, targets: int, season: int, end: float) -> dict[str, list[float]]:
-    """The mean error of saying what was there a season ago, over the training part: the unit of MASE."""
-    sums: dict[str, list[NDArray]] = {}
-    for one in panel.series:
-        values = scaler.scaled(one.values)[one.times < end, :targets]
-        if len(values) > season:
-            sums.setdefault(one.name, []).append(np.abs(values[season:] - values[:-season]))
-    return {name: np.concatenate(parts).mean(axis=0).tolist() for name, parts in sums.items()}
+    return [Windows(panel, table, np.concatenate(some).astype(np.int64), layout) for some in starts]

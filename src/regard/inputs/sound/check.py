@@ -9,9 +9,8 @@ from regard.data.check_report import CheckReport, Finding, Severity, SplitFigure
 from regard.data.read_report import FIRST
 from regard.data.tables import Role
 from regard.inputs.sound.features import frame_count
-from regard.inputs.sound.prepare import PreparedSpeech
+from regard.inputs.sound.settings import SoundDataSettings
 from regard.inputs.sound.store import SpeechStore
-from regard.outputs.text.transcribe_settings import SpeechDataSettings
 
 ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
 ODD_TOKENS = 8  # ... and is not very short
@@ -27,17 +26,19 @@ _ADVICE = {
 }
 
 
-def check_speech(settings: SpeechDataSettings, prepared: PreparedSpeech, reduction: int) -> CheckReport:
-    """`reduction`: frames for each vector of the model's memory."""
+def check_speech(
+    settings: SoundDataSettings, stores: dict[Role, SpeechStore], vocabulary: int, reduction: int
+) -> CheckReport:
+    """`vocabulary`: its size; `reduction`: frames for each vector of the model's memory."""
     findings: list[Finding] = []
     splits: dict[Role, SplitFigures] = {}
     hours: dict[str, str] = {}
-    for role, store in prepared.stores.items():
+    for role, store in stores.items():
         counts = store.counted.counts
         findings += _lost(settings, role, store)
         findings += _suspicious(settings, role, store, reduction)
         if role != "train":
-            findings += _leaks(role, store, prepared.stores["train"])
+            findings += _leaks(role, store, stores["train"])
         skipped = counts.read.bad + counts.read.pairs - len(store)
         splits[role] = SplitFigures(
             store.name, len(store), skipped, side_figures(counts.source), side_figures(counts.target),
@@ -45,10 +46,10 @@ def check_speech(settings: SpeechDataSettings, prepared: PreparedSpeech, reducti
         )  # fmt: skip
         hours[f"sound in {role}"] = _duration(store.counted.seconds)
     findings.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
-    return CheckReport(splits, {"text": prepared.tokenizer.size}, findings, hours)
+    return CheckReport(splits, {"text": vocabulary}, findings, hours)
 
 
-def _lost(settings: SpeechDataSettings, role: Role, store: SpeechStore) -> Iterator[Finding]:
+def _lost(settings: SoundDataSettings, role: Role, store: SpeechStore) -> Iterator[Finding]:
     read = store.counted.counts.read
     too_many = read.share > settings.max_bad
     for kind, bads in read.first.items():
@@ -61,7 +62,7 @@ def _lost(settings: SpeechDataSettings, role: Role, store: SpeechStore) -> Itera
         yield Finding(severity, role, what, count, bads[0].file, [bad.line for bad in bads], advice)
 
 
-def _suspicious(settings: SpeechDataSettings, role: Role, store: SpeechStore, reduction: int) -> Iterator[Finding]:
+def _suspicious(settings: SoundDataSettings, role: Role, store: SpeechStore, reduction: int) -> Iterator[Finding]:
     counted, counts = store.counted, store.counted.counts
     if counts.overlong:
         limits = f"data.max_seconds={settings.max_seconds:g} or data.max_length={settings.max_length} tokens"

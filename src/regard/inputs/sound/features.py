@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.outputs.text.transcribe_settings import AugmentSettings, SoundSettings
+from regard.inputs.sound.settings import AugmentSettings, SoundSettings
 
 RANGE = 8.0  # in powers of ten: 80 dB
 LEAST_POINTS = 512  # of a Fourier transform: fewer would leave the lowest bands without a frequency

@@ -17,10 +17,10 @@ from regard.corpora.tones import Segment, tones
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns
 from regard.data.tables import Role, corpora_version
+from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError, nearest
 from regard.inputs.sound.recording import ENDINGS, Sound, read_sound, sound_files
-from regard.inputs.text.splits import text_hash
-from regard.outputs.text.transcribe_settings import SpeechDataSettings
+from regard.inputs.sound.settings import SoundDataSettings
 
 CORPORA = ("tones",)
 SIDES = ("path", "text")
@@ -48,7 +48,7 @@ class SpeechSplit:
 
     where: str
     role: Role
-    settings: SpeechDataSettings
+    settings: SoundDataSettings
     part: Literal["all", "kept", "held out"] = "all"
     share: float = 0.0
 
@@ -93,7 +93,7 @@ class SpeechSplit:
         return self.where if self.part == "all" else f"{self.where} ({self.part})"
 
 
-def speech_split(settings: SpeechDataSettings, role: Role) -> SpeechSplit | None:
+def speech_split(settings: SoundDataSettings, role: Role) -> SpeechSplit | None:
     """Where the settings say that recordings of a role come from. A corpus brings all three."""
     wheres = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     names = {"train": None, "valid": settings.valid_names, "test": settings.test_names}
@@ -103,7 +103,7 @@ def speech_split(settings: SpeechDataSettings, role: Role) -> SpeechSplit | None
     return None if where is None else SpeechSplit(where, role, settings)
 
 
-def speech_splits(settings: SpeechDataSettings) -> dict[Role, SpeechSplit]:
+def speech_splits(settings: SoundDataSettings) -> dict[Role, SpeechSplit]:
     """The splits there are. Without validation data, a part of the training data is held out."""
     train, valid, test = (speech_split(settings, role) for role in ("train", "valid", "test"))
     assert train is not None
@@ -116,7 +116,7 @@ def speech_splits(settings: SpeechDataSettings) -> dict[Role, SpeechSplit]:
     return found if test is None else {**found, "test": test}
 
 
-def _read(where: str, role: Role, settings: SpeechDataSettings) -> Iterator[Recording | Bad]:
+def _read(where: str, role: Role, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
     if where.startswith("corpus:"):
         return _corpus(where, role)
     place = Path(where).expanduser()
@@ -140,7 +140,7 @@ def _corpus(where: str, role: Role) -> Iterator[Recording]:
         yield Recording(f"{role} {row}", call.text, where, row, lambda sound=sound: sound, call.segments)
 
 
-def _list(where: str, role: Role, settings: SpeechDataSettings) -> Iterator[Recording | Bad]:
+def _list(where: str, role: Role, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
     """Paths are taken from the folder that the list is in."""
     columns = Columns(settings.path, settings.text, settings.header, sides=SIDES)
     base = Path(where).expanduser().parent
@@ -153,7 +153,7 @@ def _list(where: str, role: Role, settings: SpeechDataSettings) -> Iterator[Reco
             yield Recording(item.source, text, item.file, item.line, lambda path=path: read_sound(path), path=path)
 
 
-def _folder(folder: Path, settings: SpeechDataSettings) -> Iterator[Recording | Bad]:
+def _folder(folder: Path, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
     for row, path in enumerate(sound_files(folder), start=1):
         name, beside = path.relative_to(folder).as_posix(), path.with_suffix(".txt")
         told = beside.read_bytes() if beside.is_file() else None
@@ -163,7 +163,7 @@ def _folder(folder: Path, settings: SpeechDataSettings) -> Iterator[Recording | 
         )
 
 
-def _tar(file: Path, settings: SpeechDataSettings) -> Iterator[Recording | Bad]:
+def _tar(file: Path, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
     try:
         with tarfile.open(file) as packed:
             members = {member.name: member for member in packed.getmembers() if member.isfile()}
@@ -187,7 +187,7 @@ def _tar(file: Path, settings: SpeechDataSettings) -> Iterator[Recording | Bad]:
         raise RegardError(f"{file}: cannot be unpacked ({problem}); copy or download it again") from None
 
 
-def _text(settings: SpeechDataSettings, name: str, told: bytes | None, file: str, row: int) -> str | Bad:
+def _text(settings: SoundDataSettings, name: str, told: bytes | None, file: str, row: int) -> str | Bad:
     """The text of a recording in a folder or tar: in its name, or in the file beside it."""
     if settings.name_text is not None:
         match = re.search(settings.name_text, name)

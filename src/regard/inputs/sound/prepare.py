@@ -1,53 +1,46 @@
 """From recordings to what training reads: the vocabulary of their texts, and a store of their sound; each step once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.cache import built_once
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
 from regard.errors import RegardError
-from regard.inputs.sound.files import Recording, SpeechSplit, speech_splits
+from regard.inputs.base import Targets, Vocabulary
+from regard.inputs.sound.files import Recording, SpeechSplit
+from regard.inputs.sound.settings import SoundDataSettings
 from regard.inputs.sound.store import VERSION, SpeechStore, write_speech
-from regard.outputs.text.transcribe_settings import SpeechDataSettings
 
 
-@dataclass(frozen=True)
-class PreparedSpeech:
-    tokenizer: Tokenizer
-    splits: dict[Role, SpeechSplit]
-    stores: dict[Role, SpeechStore]
+def learned(cache: Path, settings: SoundDataSettings, train: SpeechSplit, targets: Targets) -> Vocabulary:
+    """The vocabulary of what is written beside the training recordings."""
 
+    def texts() -> Iterator[str]:
+        for item in train.read():
+            if isinstance(item, Recording):
+                # Joined recordings have spaces between them, which a vocabulary of characters has to know.
+                yield item.text if settings.join is None else f"{item.text} {item.text}"
 
-def prepare_speech(
-    settings: SpeechDataSettings,
-    cache: Path,
-    *,
-    tokenizer: Tokenizer | None = None,
-    strict: bool = True,
-) -> PreparedSpeech:
-    """`strict` refuses data with more bad recordings than `data.max_bad`; without it they are only counted."""
-    cache = Path(settings.cache).expanduser() if settings.cache else cache
-    splits = speech_splits(settings)
-    tokenizer = tokenizer or _vocabulary(cache, settings, splits["train"])
-    stores: dict[Role, SpeechStore] = {}
-    for role, split in splits.items():
-        stores[role] = stored(cache, settings, role, split, tokenizer, strict=strict)
-    return PreparedSpeech(tokenizer, splits, stores)
+    def build(folder: Path) -> None:
+        (folder / "vocabulary.json").write_text(targets.learn(texts()).to_json(), encoding="utf-8")
+
+    if targets.key is None:
+        return targets.learn(())
+    folder = built_once(cache, "vocabulary", [train.inputs(), targets.key, settings.join is None], build)
+    return targets.load((folder / "vocabulary.json").read_text(encoding="utf-8"))
 
 
 def stored(
     cache: Path,
-    settings: SpeechDataSettings,
+    settings: SoundDataSettings,
     role: Role,
     split: SpeechSplit,
-    tokenizer: Tokenizer,
+    vocabulary: Vocabulary | None,
     *,
     strict: bool = True,
 ) -> SpeechStore:
-    """The recordings of one split. Refused if there is none, or too much that is none."""
-    store = _store(cache, settings, role, split, tokenizer)
+    """The recordings of one split. Refused if there is none or, if `strict`, more than `max_bad` that are none."""
+    store = _store(cache, settings, role, split, vocabulary)
     read, name = store.counted.counts.read, f"data.{role}={split}"
     if strict or not read.pairs:
         read.refuse_if(name, settings.max_bad)
@@ -59,36 +52,18 @@ def stored(
     return store
 
 
-def _vocabulary(cache: Path, settings: SpeechDataSettings, train: SpeechSplit) -> Tokenizer:
-    how = settings.tokenizer
-
-    def texts() -> Iterator[str]:
-        for item in train.read():
-            if isinstance(item, Recording):
-                # Joined recordings have spaces between them, which a vocabulary of characters has to know.
-                yield item.text if settings.join is None else f"{item.text} {item.text}"
-
-    def build(folder: Path) -> None:
-        found = Tokenizer.train(
-            texts(), how.kind, size=how.size, min_frequency=how.min_frequency, lowercase=how.lowercase
-        )
-        found.save(folder / "tokenizer.json")
-
-    key = [train.inputs(), how.model_dump(), settings.join is None]
-    return Tokenizer.load(built_once(cache, "vocabulary", key, build) / "tokenizer.json")
-
-
 def _store(
-    cache: Path, settings: SpeechDataSettings, role: Role, split: SpeechSplit, tokenizer: Tokenizer
+    cache: Path, settings: SoundDataSettings, role: Role, split: SpeechSplit, vocabulary: Vocabulary | None
 ) -> SpeechStore:
     # What is measured on is never left out for its length: a score is of all the data.
     limits = (settings.max_seconds, settings.max_length) if role == "train" else (float("inf"), 1 << 30)
 
     def build(folder: Path) -> None:
         write_speech(
-            folder, split.read(), tokenizer, settings.sound,
+            folder, split.read(), vocabulary, settings.sound,
             name=str(split), max_seconds=limits[0], max_length=limits[1],
         )  # fmt: skip
 
-    key = [VERSION, split.inputs(), tokenizer.to_json(), settings.sound.rate, str(limits)]
+    written = None if vocabulary is None else vocabulary.to_json()
+    key = [VERSION, split.inputs(), written, settings.sound.rate, str(limits)]
     return SpeechStore(built_once(cache, role, key, build), settings.sound)

@@ -36,6 +36,7 @@ class Sound:
 
     samples: Samples
     rate: int
+    name: str = ""
 
     @property
     def seconds(self) -> float:

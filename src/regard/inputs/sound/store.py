@@ -4,7 +4,7 @@ A store is a folder of plain arrays, written front to back while recordings stre
 
     samples  samples.at    all recordings one after the other, each scaled to its peak; int16, and where each begins
     peaks                  the peak of each; float32
-    ids  ids.at            token ids of the texts, each with its end token
+    ids  ids.at            what the vocabulary of targets makes of the texts, each with its end token
     texts  texts.at        the texts themselves, UTF-8
     segments  segments.at  gold: from character, to character, from second, to second; float64
     hashes                 64 bits of the sound and of the text, for finding duplicates; uint64
@@ -16,7 +16,7 @@ making the features of a batch takes a small part of the time that training on i
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -29,17 +29,17 @@ from numpy.typing import NDArray
 
 from regard.corpora.tones import Segment
 from regard.data.cache import store_of
-from regard.data.kinds import END, UNK
 from regard.data.pairs import Bad, excerpt
 from regard.data.read_report import FIRST
-from regard.data.tokens import Tokenizer
+from regard.data.store_counts import StoreCounts
+from regard.data.text_hash import text_hash
+from regard.inputs.base import Vocabulary
 from regard.inputs.sound.features import frame_count
 from regard.inputs.sound.files import Recording
 from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent
 from regard.inputs.sound.resample import resample
-from regard.inputs.text.pair_store import StoreCounts
-from regard.inputs.text.splits import text_hash
-from regard.outputs.text.transcribe_settings import SoundSettings
+from regard.inputs.sound.settings import SoundSettings
+from regard.special_tokens import END
 
 VERSION = 1
 FULL = 32767
@@ -52,12 +52,15 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Utterance:
-    """What a model is trained and measured on: sound at the model's rate, its text, and the gold of its times."""
+    """What a model is trained and measured on: sound, its text, and the gold of its times.
 
-    samples: Float[np.ndarray, " N"]
-    ids: NDArray[Any]  # with their end token
+    `load` reads the samples, at the model's rate: thousands of these can wait while few are in memory.
+    """
+
+    name: str
     text: str
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[Segment, ...]
+    load: Callable[[], Float[np.ndarray, " N"]]
 
 
 @dataclass
@@ -104,11 +107,17 @@ class SpeechStore:
     def __getitem__(self, row: int) -> Utterance:
         if not 0 <= row < len(self):
             raise IndexError(row)
-        samples = self._of("samples", row).astype(np.float32) * (self._arrays["peaks"][row] / FULL)
         text = self._of("texts", row).tobytes().decode()
         gold = self._arrays["segments"].reshape(-1, 4)[slice(*self._arrays["segments.at"][row : row + 2])]
         segments = tuple(Segment(text[int(a) : int(b)], start, end) for a, b, start, end in gold.tolist())
-        return Utterance(samples, self._of("ids", row), text, segments)
+        return Utterance(f"recording {row + 1} of {self.name}", text, segments, lambda: self._samples(row))
+
+    def ids(self, row: int) -> NDArray[Any]:
+        """Of the text, with their end token."""
+        return self._of("ids", row)
+
+    def _samples(self, row: int) -> Float[np.ndarray, " N"]:
+        return self._of("samples", row).astype(np.float32) * (self._arrays["peaks"][row] / FULL)
 
     def _of(self, name: str, row: int) -> NDArray[Any]:
         start, stop = self._arrays[f"{name}.at"][row : row + 2]
@@ -126,16 +135,20 @@ class SpeechStore:
 def write_speech(
     folder: Path,
     items: Iterable[Recording | Bad],
-    tokenizer: Tokenizer,
+    vocabulary: Vocabulary | None,
     sound: SoundSettings,
     *,
     name: str,
     max_seconds: float,
     max_length: int,
 ) -> None:
-    """Read all recordings into `folder`, which must exist. One of them is in memory at a time."""
+    """Read all recordings into `folder`, which must exist. One of them is in memory at a time.
+
+    Without a vocabulary no targets are written: nothing is trained on it.
+    """
     counted = SoundCounts()
     counts = counted.counts
+    unknown = None if vocabulary is None else vocabulary.specials.unk
     kept = 0
     with ExitStack() as stack:
         files = {part: stack.enter_context((folder / part).open("wb")) for part in _KINDS}
@@ -151,12 +164,12 @@ def write_speech(
         for part in ends:
             files[f"{part}.at"].write(bytes(8))
         for recording, heard in counts.read.only_pairs(_audible(items)):
-            ids = [*tokenizer.encode(recording.text), END]
+            ids = [] if vocabulary is None else target_ids(vocabulary, recording.text)
             samples = resample(heard.samples, heard.rate, sound.rate)
             counts.source.tokens += frame_count(len(samples), sound)
             counts.source.lengths[frame_count(len(samples), sound)] += 1
-            counts.target.tokens += len(ids) - 1
-            counts.target.unknown += ids.count(UNK)
+            counts.target.tokens += len(ids[:-1])
+            counts.target.unknown += sum(index == unknown for index in ids)
             counts.target.lengths[len(ids)] += 1
             if heard.seconds > max_seconds or len(ids) > max_length:
                 counts.overlong += 1
@@ -198,6 +211,12 @@ def _audible(items: Iterable[Recording | Bad]) -> Iterable[tuple[Recording, Soun
             yield Bad(item.file, item.line, "empty", f"{item.name} is silent, but has a text", excerpt(item.text))
             continue
         yield item, sound
+
+
+def target_ids(vocabulary: Vocabulary, text: str) -> list[int]:
+    """What stands for a text, with the end token."""
+    end = vocabulary.specials.end
+    return [*vocabulary.encode_batch([text])[0], END if end is None else end]
 
 
 def character_spans(text: str, segments: Iterable[Segment]) -> list[tuple[int, int]]:

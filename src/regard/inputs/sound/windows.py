@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from regard.inputs.sound.recording import Sound, SoundFile
+from regard.inputs.sound.recording import Sound, SoundError, SoundFile
 
 STEP, SMOOTH = 0.01, 0.2  # seconds
 
@@ -25,9 +25,10 @@ class Window(NamedTuple):
 def windows(recording: SoundFile | Sound, longest: float) -> Iterator[Window]:
     """Pieces of at most `longest` seconds, which together are the whole recording."""
     rate = recording.rate
-    whole = isinstance(recording, Sound)
     length = len(recording.samples) if isinstance(recording, Sound) else recording.length
-    size, start = max(1, round(longest * rate)), 0
+    if not length:
+        raise SoundError("has no samples")
+    size, start = length if longest >= length / rate else max(1, round(longest * rate)), 0
     while start < length:
         if isinstance(recording, Sound):
             samples = recording.samples[start : start + size]
@@ -35,7 +36,7 @@ def windows(recording: SoundFile | Sound, longest: float) -> Iterator[Window]:
             samples = recording.read(start, size)
         if start + size < length:
             samples = samples[: quietest(samples, rate, len(samples) // 2)]
-        yield Window(start / rate, recording if whole and len(samples) == length else Sound(samples, rate))
+        yield Window(start / rate, Sound(samples, rate))
         start += len(samples)
 
 

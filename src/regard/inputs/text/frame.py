@@ -13,7 +13,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.specials import Specials
+from regard.data.special_ids import SpecialIds
 from regard.errors import CallError
 
 
@@ -26,7 +26,7 @@ class Frame:
     pad: int
 
     @classmethod
-    def of(cls, specials: Specials, *, first: bool) -> "Frame":
+    def of(cls, specials: SpecialIds, *, first: bool) -> "Frame":
         if specials.end is None or specials.pad is None or (first and specials.start is None):
             raise CallError("this vocabulary has no tokens that begin, end and pad a text, which an encoder needs")
         return cls(specials.start if first else None, specials.end, specials.pad)

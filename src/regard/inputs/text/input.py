@@ -14,7 +14,7 @@ from regard.data.examples import Example, Examples
 from regard.data.pairs import Pair
 from regard.data.settings import TokenizerSettings
 from regard.data.tables import Role
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input, Targets, Vocabulary
 from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
@@ -130,7 +130,7 @@ class TextInput(Input):
     def encoder(self, decoder: Any = None) -> nn.Module:
         settings = self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
         encoder = text_encoder(settings, self.tokenizer.size, pad=self.frame.pad)
-        if self._weights is not None and not next(encoder.parameters()).is_meta:
+        if self._weights is not None and not next(encoder.parameters()).is_meta:  # its cost has no weights
             encoder.load_state_dict(self._weights)
         return encoder
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches, padded
-from regard.data.kinds import END, PAD
 from regard.inputs.text.pair_store import PairStore
+from regard.special_tokens import END, PAD
 
 
 @dataclass(frozen=True)

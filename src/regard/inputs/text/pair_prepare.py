@@ -14,9 +14,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from regard.data.cache import built_once
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
-from regard.data.read_report import Tally
+from regard.data.read_report import ReadReport
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.base import Targets, Vocabulary
 from regard.inputs.text.pair_store import VERSION, PairStore, write_store
@@ -77,18 +77,18 @@ def prepare(
     return PreparedPairs(source, target, splits, stores)
 
 
-def count_pairs(cache: Path, train: PairSource, tell: Callable[[str], None]) -> Tally:
+def count_pairs(cache: Path, train: PairSource, tell: Callable[[str], None]) -> ReadReport:
     """How many pairs there are, and what is none."""
 
     def build(folder: Path) -> None:
         tell(f"counting pairs of {train.where}")
-        tally = Tally()
-        for _ in tally.only_pairs(train.read()):
+        report = ReadReport()
+        for _ in report.only_pairs(train.read()):
             pass
-        (folder / "count.json").write_text(json.dumps(tally.as_dict()), encoding="utf-8")
+        (folder / "count.json").write_text(json.dumps(report.as_dict()), encoding="utf-8")
 
     folder = built_once(cache, "count", train.depends_on(), build)
-    return Tally.from_dict(json.loads((folder / "count.json").read_text(encoding="utf-8")))
+    return ReadReport.from_dict(json.loads((folder / "count.json").read_text(encoding="utf-8")))
 
 
 def _vocabularies(

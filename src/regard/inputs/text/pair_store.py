@@ -12,10 +12,8 @@ A store is a folder of plain arrays, written front to back while pairs stream by
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
@@ -26,59 +24,14 @@ from numpy.typing import NDArray
 
 from regard.data.cache import store_of
 from regard.data.pairs import Bad, Pair
-from regard.data.read_report import FIRST, Tally
+from regard.data.read_report import FIRST
+from regard.data.store_counts import SideCounts, StoreCounts
+from regard.data.text_hash import text_hash
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
-from regard.inputs.text.splits import text_hash
 
 VERSION = 1
 _AT_ONCE = 2048  # pairs tokenized together; what is held in memory
-
-
-@dataclass
-class SideCounts:
-    """What was counted on one side: `lengths` of all pairs (end token included), before any was cut or skipped."""
-
-    tokens: int = 0
-    unknown: int = 0
-    lengths: Counter[int] = field(default_factory=Counter)
-
-
-@dataclass
-class StoreCounts:
-    """What was read to make a store, what was kept of it, and what was not."""
-
-    read: Tally = field(default_factory=Tally)
-    source: SideCounts = field(default_factory=SideCounts)
-    target: SideCounts = field(default_factory=SideCounts)
-    overlong: int = 0
-    overlong_first: list[int] = field(default_factory=list)  # their lines
-
-    def as_dict(self) -> dict[str, Any]:
-        sides = {
-            name: {"tokens": side.tokens, "unknown": side.unknown, "lengths": dict(side.lengths)}
-            for name, side in (("source", self.source), ("target", self.target))
-        }
-        return {
-            "read": self.read.as_dict(),
-            **sides,
-            "overlong": self.overlong,
-            "overlong_first": self.overlong_first,
-        }
-
-    @classmethod
-    def from_dict(cls, read: dict[str, Any]) -> "StoreCounts":
-        sides = {
-            side: SideCounts(
-                read[side]["tokens"],
-                read[side]["unknown"],
-                Counter({int(length): count for length, count in read[side]["lengths"].items()}),
-            )
-            for side in ("source", "target")
-        }
-        return cls(
-            Tally.from_dict(read["read"]), sides["source"], sides["target"], read["overlong"], read["overlong_first"]
-        )
 
 
 class PairStore:

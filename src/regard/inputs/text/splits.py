@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Literal, Protocol, runtime_checkable
 
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.settings import FileFormat
 from regard.data.tables import Role
+from regard.data.text_hash import text_hash
 
 
 @runtime_checkable
@@ -29,11 +29,6 @@ class PairFiles(Protocol):
     def valid_share(self) -> float: ...
     @property
     def valid_most(self) -> int: ...
-
-
-def text_hash(text: str, salt: bytes = b"") -> int:
-    """64 bits that tell texts apart; differences of white space are none."""
-    return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8, salt=salt).digest(), "little")
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,20 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from regard.data.kinds import END, SPECIALS, UNK
-from regard.data.specials import OURS, Specials
+from regard.data.special_ids import OURS, SpecialIds
 from regard.errors import CallError, RegardError, nearest
+from regard.files import atomic
 from regard.outputs.labels.writing import Writing
+from regard.special_tokens import END, SPECIAL_TOKENS, UNK
 
-FIRST = len(SPECIALS)  # the token of class 0
+FIRST = len(SPECIAL_TOKENS)  # the token of class 0
 UNKNOWN = -1  # the class of a label that training does not know, and of a row that is none
 
 
 class Labels:
     """The classes, in order. To a store it is a vocabulary: `size`, `specials`, `encode_batch`."""
 
-    specials: Specials = OURS
+    specials: SpecialIds = OURS
 
     def __init__(self, names: Sequence[str], writing: Writing) -> None:
         self.names, self.writing = tuple(names), writing
@@ -82,7 +83,7 @@ class Labels:
         return json.dumps(about, ensure_ascii=False, indent=1)
 
     def save(self, path: Path) -> None:
-        path.write_text(self.to_json(), encoding="utf-8")
+        atomic.write_text(path, self.to_json())
 
     @classmethod
     def from_json(cls, written: str) -> Self:

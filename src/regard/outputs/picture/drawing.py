@@ -8,9 +8,9 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from regard.companion_run import companion
-from regard.decoding.continuing import Drawing, continued
-from regard.look.of_model import evaluating
+from regard.decoding.continuing import Sampling, continued
 from regard.models.drawer import Drawer
+from regard.outputs.base import device_of
 from regard.outputs.picture.settings import DrawingSettings
 
 AT_ONCE = 64  # pictures that are worked on together
@@ -27,16 +27,15 @@ def candidates(model: Drawer, prompts: Sequence[list[int]], how: DrawingSettings
     codes: list[list[int]] = [[] for _ in asked]
     told = [0.0] * len(asked)
     at_once = max(1, AT_ONCE // each) * each  # equal prompts together: each of them draws numbers of its own
-    with evaluating(model):
-        for start in range(0, len(asked), at_once):
-            for written in continued(
-                model.writer, asked[start : start + at_once],
-                Drawing(how.temperature, how.top_k, how.top_p, seed=how.seed),
-                context=model.text_length + 1 + model.regions, max_length=model.regions, end=None,
-                forbidden=range(model.words), device=device_of(model),
-            ):  # fmt: skip
-                codes[start + written.row].append(written.token - model.words)
-                told[start + written.row] += written.log_probability
+    for start in range(0, len(asked), at_once):
+        for written in continued(
+            model.writer, asked[start : start + at_once],
+            Sampling(how.temperature, how.top_k, how.top_p, seed=how.seed),
+            context=model.text_length + 1 + model.regions, max_length=model.regions, end=None,
+            forbidden=range(model.words), device=device_of(model),
+        ):  # fmt: skip
+            codes[start + written.row].append(written.token - model.words)
+            told[start + written.row] += written.log_probability
     drawn = [Drawn(torch.tensor(one), total) for one, total in zip(codes, told, strict=True)]
     return [drawn[start : start + each] for start in range(0, len(drawn), each)]
 
@@ -65,8 +64,4 @@ def similarity(run: str, pictures: UInt8[Tensor, "B C H W"], texts: Sequence[str
     """
     job, judge = companion("decoding.rerank", run, "match", device)
     arrays = [picture.permute(1, 2, 0).squeeze(2).numpy() for picture in pictures]
-    return job.similarity(judge, arrays, texts).cpu()
-
-
-def device_of(model: Drawer) -> torch.device:
-    return model.writer.output.weight.device
+    return job.output.similarity(judge, arrays, texts).cpu()

@@ -3,68 +3,63 @@
 The picture's tokens are forced through the decoder, so drawing is as it was without anybody looking. Of every layer and
 head there are two tables:
 
-    cross     a row a token of the sentence: how much each region, when it was drawn, looked at it. This is the
-              decoder's table turned round, so that a word can be laid over the picture; rows do not sum to one, columns
-              sum to what the region gave to the sentence at all
+    cross     how much each region, when it was drawn, looked at each token of the sentence; shown turned round, a row a
+              token, so that a word can be laid over the picture. Columns sum to what the region gave to the sentence
     decoder   a row a region: how much it looked at the regions drawn before it
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention import Trace
-from regard.data.kinds import END, START
-from regard.data.tokens import Tokenizer
-from regard.errors import CallError
-from regard.look import Attention, AttentionRecord, axis
-from regard.look.of_model import evaluating
-from regard.look.records import Kind
+from regard.inputs.text.input import TextInput, TextItem
+from regard.look.axis import Axis, Token, axis
+from regard.look.case import Case, Parts, Table
+from regard.look.records import Attention
 from regard.models.drawer import Drawer
+from regard.outputs.base import device_of
+from regard.outputs.picture.drawing import AT_ONCE
+from regard.special_tokens import START
 
-METHOD = "raw, turned round: by which regions each word was looked at"
 
+def case_of(model: Drawer, input: TextInput, item: TextItem, codes: Int[Tensor, " K"]) -> Case:
+    """A sentence, and the picture of these codes. A word that is left out is not there at all."""
+    device, codes = device_of(model), codes.unsqueeze(0)
 
-def look(
-    model: Drawer, tokenizer: Tokenizer, text: str, ids: Sequence[int], codes: Int[Tensor, " K"], *, name: str = ""
-) -> AttentionRecord:
-    """`ids`: of the sentence, without <s> and </s>."""
-    device = model.writer.output.weight.device
-    ended = torch.tensor([[*ids, END]], device=device)
-    codes = codes.unsqueeze(0).to(device)
-    with evaluating(model), torch.no_grad():
-        with Trace(model) as seen:
-            model.writer.features(model.tokens(ended, codes)[:, :-1])
-        scores = model.scores(ended, codes)[0]
-        picture = model.tokenizer.pictures(codes)[0].permute(1, 2, 0).cpu().numpy()
-    read, first = len(ids) + 2, model.text_length  # <s>, the text, </s>; the region that is drawn first looks from here
-    found = []
-    for layer, module in enumerate(seen.names):
-        table = seen[module][0, :, first:].float().cpu().numpy()  # heads × regions × all that was read
-        before = np.pad(table[:, :, first + 1 :], [(0, 0), (0, 0), (0, 1)])  # nothing looks at the last region
-        found.append(_attention(module, "cross", layer, table[:, :, :read].transpose(0, 2, 1), "source"))
-        found.append(_attention(module, "decoder", layer, before, "target"))
-    spans = tokenizer.decoded_spans([START, *ids, END])
-    words = [
-        None if token in (START, END) else span.word for token, span in zip([START, *ids, END], spans, strict=True)
-    ]
-    axes = {
-        "source": axis(tokenizer.labels([START, *ids, END]), words=words),
-        "target": axis(grid=model.tokenizer.grid, image=picture),
-    }
-    return AttentionRecord(
-        tuple(sorted(found, key=lambda one: one.kind)), axes, method=METHOD, model=name, input=text,
-        score=float(scores.sum()), scores=tuple(scores.tolist()),
+    def ask(without: Sequence[Parts]) -> Tensor:
+        items = [input.without(item, parts) for parts in without]
+        at_once = len(items) if torch.is_grad_enabled() else AT_ONCE  # a trace takes a second call for another step
+        groups = (items[start : start + at_once] for start in range(0, len(items), at_once))
+        drawn = codes.to(device)
+        return torch.cat([model.scores(input.collate(some).to(device), drawn.expand(len(some), -1)) for some in groups])
+
+    with torch.no_grad():
+        image = model.tokenizer.pictures(codes.to(device))[0].permute(1, 2, 0).cpu().numpy()
+    axes = {"source": _after_start(input, item), "target": axis(grid=model.tokenizer.grid, image=image)}
+    parts = [place + 1 for place in input.parts(item)]
+    return Case(
+        model, ask, axes, parts,
+        vectors=input.vectors(model.writer.decoder), gather=lambda found: np.concatenate(found).sum(-1)[:, parts],
+        place=_words_and_regions, turned=True, offset=model.text_length,
     )  # fmt: skip
 
 
-def _attention(name: str, kind: Kind, layer: int, weights: np.ndarray, rows: str) -> Attention:
-    return Attention(name, kind, layer, np.ascontiguousarray(weights, np.float32), rows, "target")
+def _after_start(input: TextInput, item: TextItem) -> Axis:
+    """The sentence as the decoder reads it."""
+    words = input.axis(item)
+    return replace(words, tokens=(Token(input.tokenizer.labels([START])[0], special=True), *words.tokens))
 
 
-def require_raw(method: str) -> None:
-    if method != "raw":
-        raise CallError(f"method={method!r} is not known for drawings; there is raw")
+def _words_and_regions(case: Case, tables: Sequence[Table]) -> list[Attention]:
+    """A decoder's rows and columns are <s>, the sentence, its padding, and then the regions, without the last."""
+    words, found = len(case.axes["source"]), []
+    for name, role, weights in tables:
+        drawn = weights[:, case.offset :]  # heads × regions × all that was read
+        before = np.pad(drawn[:, :, case.offset + 1 :], [(0, 0), (0, 0), (0, 1)])  # nothing looks at the last region
+        found.append(Attention(name, "cross", role.layer, drawn[:, :, :words], "target", "source"))
+        found.append(Attention(name, "decoder", role.layer, before, "target", "target"))
+    return found

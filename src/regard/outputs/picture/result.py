@@ -1,7 +1,6 @@
 """What `predict` gives for a sentence: pictures, as arrays, for Pillow, as files."""
 
 import io
-import os
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import CallError
+from regard.files import atomic
 from regard.inputs.image.decode import pillow
-from regard.old_job import Prediction
+from regard.outputs.result import Prediction
 
 SIDE, GAP = 192, 8  # of a picture on a sheet, and between two of them, in pixels
 Pixels = UInt8[np.ndarray, "H W C"]
@@ -90,10 +90,7 @@ def write_png(image: Any, path: Path) -> Path:
     """Whole or not at all."""
     if path.suffix.lower() != ".png":
         raise CallError(f"{path}: a drawing is written as FILE.png")
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(_png(image))
-    os.replace(part, path)
-    return path
+    return atomic.write_bytes(path, _png(image))
 
 
 def as_html(image: Any, about: str) -> str:

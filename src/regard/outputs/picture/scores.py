@@ -20,19 +20,19 @@ from torch import Tensor
 
 from regard.corpora.pictures import PREFIX
 from regard.corpora.shapes_seen import judged, said, seen
-from regard.inputs.image.store import PictureStore
 from regard.layers.codebook import use
 from regard.models.drawer import DrawBatch, Drawer
-from regard.old_job import Picture
 from regard.outputs.picture.result import as_html, sheet
+from regard.outputs.result import Picture
 
 MOST = 500  # sentences that are drawn
 SHOWN = 6  # of them on the page
 Similarity = Callable[[Tensor, Sequence[str]], Tensor]  # pictures × texts
 
 
+@torch.inference_mode()
 def costs(model: Drawer, batches: Iterator[DrawBatch]) -> dict[str, float]:
-    """Of all regions of all captions; the model is in evaluation mode."""
+    """Of all regions of all captions."""
     device = next(model.parameters()).device
     nats = regions = error = pixels = 0.0
     codes: list[Tensor] = []
@@ -48,14 +48,8 @@ def costs(model: Drawer, batches: Iterator[DrawBatch]) -> dict[str, float]:
     return {"region_loss": loss, "reconstruction": reconstruction, "codes_used": used}
 
 
-def is_shapes(store: PictureStore) -> bool:
-    return store.name.startswith(f"{PREFIX}shapes")
-
-
-def asked(store: PictureStore) -> list[str]:
-    """A sentence for each of the first pictures, one after the other of those that a picture has."""
-    entries = store.entries[:MOST]
-    return [entry.texts[number % len(entry.texts)] for number, entry in enumerate(entries)]
+def is_shapes(where: str) -> bool:
+    return where.startswith(f"{PREFIX}shapes")
 
 
 def shown_right(sentences: Sequence[str], drawn: Tensor, true: Tensor, rebuilt: Tensor) -> tuple[dict, dict]:

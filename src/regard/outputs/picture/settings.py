@@ -8,6 +8,7 @@ from pydantic import Field
 from regard.outputs.text.caption_settings import CaptionDataSettings
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
+from regard.settings.sampling import SamplingSettings
 
 
 class PictureTokensSettings(Settings):
@@ -45,13 +46,9 @@ class DrawerSettings(Settings):
             yield "heads", f"must divide width={self.width}"
 
 
-class DrawingSettings(Settings):
-    """How a picture is drawn: region by region from the model's distribution; temperature=0 takes the most probable."""
+class DrawingSettings(SamplingSettings):
+    """How a picture is drawn: region by region, each a token drawn from the model's distribution."""
 
-    temperature: float = Field(1.0, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
-    top_k: int = Field(0, ge=0, description="draw from the k most probable codes only; 0 is all")
-    top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest codes that hold this much probability")
-    seed: int = Field(0, ge=0, description="of the draws; the same seed draws the same pictures")
     candidates: int = Field(
         1, ge=1, le=1000, description="pictures drawn for each sentence, of which the best are given"
     )
@@ -59,6 +56,11 @@ class DrawingSettings(Settings):
     rerank: str | None = Field(
         None, description="a run of the job match that says which candidates are best; null is the model itself"
     )
+
+    @property
+    def random(self) -> bool:
+        """Whether outputs are drawn, and not the most probable ones."""
+        return self.temperature > 0
 
 
 class DrawRecipe(Recipe):

@@ -10,30 +10,21 @@ document: one window that holds the answer speaks against it. A span that stands
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.batches import padded
-from regard.data.tokens import Tokenizer
-from regard.inputs.question.store import Encoded, encode_document
-from regard.inputs.question.windows import windows
+from regard.inputs.question.input import QuestionInput
+from regard.inputs.question.store import Encoded
 from regard.models.reader import Pointers, Reader
-from regard.outputs.span.settings import FRAME, AnswerDecodingSettings, QuestionDataSettings
+from regard.outputs.base import device_of
+from regard.outputs.span.settings import AnswerDecodingSettings
 from regard.outputs.text.search import in_groups
 
 LOWEST = -1e30  # below is what cannot be chosen
-
-
-class Ask(NamedTuple):
-    """What a reader is asked."""
-
-    question: str
-    document: str
 
 
 class Span(NamedTuple):
@@ -58,57 +49,31 @@ class Found:
         """By how much *no answer* beats the best span."""
         return self.none - self.spans[0].score if self.spans else -LOWEST
 
-    def text(self, span: Span) -> str:
-        start, end = self.chars(span)
-        return self.document.text[start:end]
+    def text(self, chars: tuple[int, int]) -> str:
+        return self.document.text[slice(*chars)]
 
     def chars(self, span: Span) -> tuple[int, int]:
         return int(self.document.chars[span.first, 0]), int(self.document.chars[span.last, 1])
 
 
-class Texts:
-    """Texts as tokens, by one tokenizer; the same document is cut only once."""
-
-    def __init__(self, tokenizer: Tokenizer, data: QuestionDataSettings) -> None:
-        self.tokenizer, self.data = tokenizer, data
-        self.document = lru_cache(maxsize=256)(lambda text: encode_document(tokenizer, text))
-
-    def question(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text)[: self.data.max_question]
-
-    @property
-    def pad(self) -> int:
-        pad = self.tokenizer.specials.pad
-        return 0 if pad is None else pad
-
-    def windows(self, question: Sequence[int], document: Encoded) -> list[tuple[int, int]]:
-        return windows(len(document), self.data.max_length - FRAME - len(question), self.data.overlap)
-
-
 @torch.inference_mode()
-def find(model: Reader, texts: Texts, asks: Sequence[Ask], how: AnswerDecodingSettings) -> list[Found]:
+def find(model: Reader, input: QuestionInput, inputs: Sequence[Any], how: AnswerDecodingSettings) -> list[Found]:
     """The spans of each, in the order asked. What has no tokens has no spans."""
-    device = next(model.parameters()).device
-    pieces: list[tuple[int, list[int], int, int]] = []  # which one, its question's ids, the window
-    documents = [texts.document(ask.document) for ask in asks]
-    for number, (ask, document) in enumerate(zip(asks, documents, strict=True)):
-        question = texts.question(ask.question)
-        if question and len(document):
-            pieces += [(number, question, *window) for window in texts.windows(question, document)]
+    device = device_of(model)
+    pieces = [(number, item) for number, one in enumerate(inputs) for item in input.in_windows(one)]
+    lengths = [input.length(item) for _, item in pieces]
 
     def read(group: list[int]) -> list["_Window"]:
-        some = [pieces[place] for place in group]
-        question = padded([np.array(ids) for _, ids, _, _ in some], texts.pad).to(device)
-        document = padded([documents[n].ids[start:stop] for n, _, start, stop in some], texts.pad).to(device)
-        return _best(model.point(question, document), how.max_length, how.n_best)
+        pair = input.collate([pieces[place][1] for place in group]).to(device)
+        return _best(model.point(pair.question, pair.document), how.max_length, how.n_best)
 
-    lengths = [len(question) + stop - start + FRAME for _, question, start, stop in pieces]
-    found: list[list[_Window]] = [[] for _ in asks]
-    for place, window in in_groups(range(len(pieces)), lengths, how.batch_tokens, read):
-        number, _, start, _ = pieces[place]
-        moved = [Span(span.first + start, span.last + start, span.score) for span in window.spans]
+    found: list[list[_Window]] = [[] for _ in inputs]
+    filled = [place for place, length in enumerate(lengths) if length]
+    for place, window in in_groups(filled, lengths, how.batch_tokens, read):
+        number, item = pieces[place]
+        moved = [Span(span.first + item.start, span.last + item.start, span.score) for span in window.spans]
         found[number].append(window._replace(spans=moved))
-    return [_merged(document, several, how.n_best) for document, several in zip(documents, found, strict=True)]
+    return [_merged(input.document(one), several, how.n_best) for one, several in zip(inputs, found, strict=True)]
 
 
 class _Window(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from regard.data.tables import Role
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError
 from regard.inputs.image.batches import Pixels, Sight

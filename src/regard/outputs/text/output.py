@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import pad_sentences, padded
 from regard.data.examples import Example, Examples
-from regard.data.kinds import END, PAD, START
-from regard.data.tokens import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoders.decoder import Decoder
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.decoding.protocol import Hypothesis
@@ -34,6 +33,7 @@ from regard.outputs.text.attended import GROUP, Attended, attended
 from regard.outputs.text.search import Ids, grouped, in_groups, search
 from regard.parts import text_decoder
 from regard.settings.model import RecurrentSettings
+from regard.special_tokens import END, PAD, START
 
 TARGET = "tokenizer.target.json"  # of a run whose input has a tokenizer of its own
 

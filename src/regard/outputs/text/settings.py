@@ -26,6 +26,11 @@ class DecodingSettings(Settings):
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
     replace_unknown: bool = Field(False, description="put the source word most attended to where the model says <unk>")
 
+    @property
+    def random(self) -> bool:
+        """Whether outputs are drawn rather than searched for."""
+        return self.sample
+
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.n_best > self.beam and not self.sample:
             yield "n_best", f"is more than beam={self.beam}"

@@ -1,13 +1,15 @@
 """What was said and when: a prediction with times, as text, WebVTT or TextGrid."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from regard.errors import CallError, nearest
-from regard.old_job import Prediction
+from regard.outputs.result import Candidate, Prediction
 
+SILENT = "silent: there is nothing to hear"
+CLIPPED = "clipped: recorded too loud, so parts of the sound are lost"
 PAUSE, WIDEST = 0.6, 42  # a subtitle ends at so long a pause (seconds) or so many characters
 
 
@@ -44,6 +46,21 @@ class Transcript(Prediction):
         if form not in forms:
             raise CallError(f"format {form!r} is not known for transcripts{nearest(form, forms)}")
         return forms[form](self)
+
+
+def joined(windows: Sequence[Transcript]) -> Transcript:
+    """Of a whole recording, from those of its windows; there is no one list of alternatives for many of them."""
+    first, end = windows[0], sum(one.seconds for one in windows)
+    words = in_order([word for one in windows for word in one.words], end)
+    tokens = in_order([token for one in windows for token in one.tokens], end)
+    if len(windows) == 1:
+        return replace(first, words=words, tokens=tokens)
+    best = [one.n_best[0] for one in windows]
+    text = " ".join(filter(None, (one.text.strip() for one in best)))
+    whole = Candidate(text, sum(one.score for one in best), sum(one.log_probability for one in best))
+    notes = {one.note for one in windows}
+    note = SILENT if notes == {SILENT} else CLIPPED if CLIPPED in notes else ""
+    return Transcript(first.input, [whole], seconds=end, words=words, tokens=tokens, note=note)
 
 
 def in_order(heard: Sequence[Heard], end: float) -> tuple[Heard, ...]:

@@ -9,8 +9,7 @@ import torch
 
 from regard.corpora import PREFIX, load
 from regard.data.examples import Example
-from regard.data.kinds import SPECIALS, UNK
-from regard.data.tokens import Span
+from regard.data.tokenizer import Span
 from regard.decoding.protocol import Hypothesis
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
@@ -24,6 +23,7 @@ from regard.outputs.text.attended import Attended, attended
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.text_scores import text_scores
 from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 #: How links are read off weights; a decoder may look at a word's source one step late (`shifted`).
 READINGS: dict[str, tuple[Any, bool]] = {
@@ -57,7 +57,7 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         spans = self.input.tokenizer.spans(item.text)
         words = _words(spans)
         whole = [item.text[spans[words[span.word][0]].start : spans[words[span.word][1] - 1].end] for span in spans]
-        marked = [SPECIALS[UNK] if token == UNK else "" for token in tokens]
+        marked = [SPECIAL_TOKENS[UNK] if token == UNK else "" for token in tokens]
         found = replace_unknown(marked, torch.from_numpy(seen.mean), whole)
         return [word for word, token in zip(found, tokens, strict=True) if token == UNK]
 

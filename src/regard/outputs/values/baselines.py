@@ -10,16 +10,22 @@ last value taken away and given back, one map for all targets. Where other colum
 each target has a map of its own. Of several penalties, the one with the least error on the validation part is taken.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard.inputs.series.windows import Layout, SeriesBatch, Windows
+from regard.errors import RegardError
+from regard.files import atomic
+from regard.inputs.series.windows import Layout, Scaler, SeriesBatch, Windows
+
+BASELINES = "baselines.safetensors"  # in the folder of a run
 
 PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)
 MOST_FEATURES = 2048  # numbers that the linear map reads; of longer windows, the last steps
@@ -58,13 +64,59 @@ class Linear:
             said = said.view(-1, lay.horizon, lay.targets)
         return said + _level(batch, lay)
 
-    def save(self, file: Path) -> None:
-        save_file({"weight": self.weight.contiguous(), "own": torch.tensor(self.own)}, file)
+
+@dataclass(frozen=True)
+class Baselines:
+    """What the training part decided: the linear map, and the unit of MASE of each series and target."""
+
+    linear: Linear
+    season: int
+    naive: dict[str, list[float]]  # series → mean |x_t − x_{t−season}| of each target, scaled
 
     @classmethod
-    def load(cls, file: Path) -> "Linear":
-        tensors = load_file(file)
-        return cls(tensors["weight"], bool(tensors["own"]))
+    def fit(cls, train: Windows, valid: Windows, scaler: Scaler, season: int) -> "Baselines":
+        return cls(Linear.fit(train, valid), season, naive_errors(train, scaler, season))
+
+    def naive_of(self, series: str, targets: int) -> list[float]:
+        """One that training has not seen gets the mean of all."""
+        known = list(self.naive.values()) or [[1.0] * targets]
+        return self.naive.get(series) or np.mean(known, axis=0).tolist()
+
+    def said(self, batch: SeriesBatch, lay: Layout) -> Iterator[tuple[str, Float[Tensor, "B T M"]]]:
+        """Each baseline's name, and what it says for a batch."""
+        yield "linear", self.linear.predict(batch, lay)
+        if lay.convert:
+            yield "mean", torch.zeros_like(batch.target)
+            return
+        own = batch.past[..., : lay.targets]
+        yield "last", own[:, -1:].expand(-1, lay.horizon, -1)
+        if 1 < self.season <= own.shape[1]:
+            ahead = torch.arange(lay.horizon) % self.season
+            yield "seasonal", own[:, own.shape[1] - self.season + ahead]
+
+    def save(self, folder: Path) -> None:
+        about = {"own": self.linear.own, "season": self.season, "naive": self.naive}
+        atomic.write_tensors(folder / BASELINES, {"weight": self.linear.weight}, {"about": json.dumps(about)})
+
+    @classmethod
+    def load(cls, folder: Path) -> "Baselines":
+        try:
+            with safe_open(folder / BASELINES, "pt") as file:
+                about, weight = json.loads(file.metadata()["about"]), file.get_tensor("weight")
+            return cls(Linear(weight, about["own"]), about["season"], about["naive"])
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise RegardError(f"{folder}: the run has lost its baselines ({error})") from None
+
+
+def naive_errors(train: Windows, scaler: Scaler, season: int) -> dict[str, list[float]]:
+    """The mean error of saying what was there a season ago, over the steps that training windows read or say."""
+    sums: dict[str, list[np.ndarray]] = {}
+    end = train.times[train.starts + train.layout.rows - 1].max()
+    for one in train.panel.series:
+        values = scaler.scaled(one.values)[one.times <= end, : train.layout.targets]
+        if len(values) > season:
+            sums.setdefault(one.name, []).append(np.abs(values[season:] - values[:-season]))
+    return {name: np.concatenate(parts).mean(axis=0).tolist() for name, parts in sums.items()}
 
 
 def _level(batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B 1 M"]:
@@ -90,18 +142,3 @@ def _features(batch: SeriesBatch, lay: Layout, own: bool) -> Float[Tensor, "R F"
 def _pair(batch: SeriesBatch, lay: Layout, own: bool) -> tuple[Tensor, Tensor]:
     y = (batch.target - _level(batch, lay)).double()
     return _features(batch, lay, own), y.transpose(1, 2).flatten(0, 1) if own else y.flatten(1)
-
-
-def baselines(
-    batch: SeriesBatch, lay: Layout, linear: Linear, season: int
-) -> Iterator[tuple[str, Float[Tensor, "B T M"]]]:
-    """Each baseline's name, and what it says for a batch."""
-    yield "linear", linear.predict(batch, lay)
-    if lay.convert:
-        yield "mean", torch.zeros_like(batch.target)
-        return
-    own = batch.past[..., : lay.targets]
-    yield "last", own[:, -1:].expand(-1, lay.horizon, -1)
-    if 1 < season <= own.shape[1]:
-        ahead = torch.arange(lay.horizon) % season
-        yield "seasonal", own[:, own.shape[1] - season + ahead]

@@ -1,7 +1,6 @@
 """Forecasts as pictures: the past, what was predicted with its intervals, and what did happen where that is known."""
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from regard.files import atomic
 from regard.outputs.values.result import SHOWN, SeriesForecast
 
 MOST = 12  # panels of one picture
@@ -58,9 +58,7 @@ def _panel(axes, one: SeriesForecast, m: int, *, legend: bool) -> None:
 
 def write(figure: Figure, path: Path) -> None:
     """Whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    figure.savefig(part, format=path.suffix[1:], dpi=150)
-    os.replace(part, path)
+    atomic.write_with(path, lambda part: figure.savefig(part, format=path.suffix[1:], dpi=150))
 
 
 def svg(figure: Figure) -> str:

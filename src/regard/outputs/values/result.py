@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.errors import CallError
 from regard.look.draw import SUFFIXES
-from regard.old_job import Prediction
+from regard.outputs.result import Prediction
 
 SHOWN = 2  # as many horizons of the past are drawn before what was predicted
 PICTURES = tuple(suffix for suffix in SUFFIXES if suffix in (".png", ".svg", ".pdf"))

@@ -12,12 +12,12 @@ import torch
 
 from regard.attention import Trace
 from regard.inputs.series.prepare import Fitted
-from regard.inputs.series.series import Panel
 from regard.inputs.series.windows import Windows
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster
-from regard.old_job import Scores
-from regard.outputs.values.baselines import Linear, baselines
+from regard.outputs.base import device_of
+from regard.outputs.result import Scores
+from regard.outputs.values.baselines import Baselines
 
 PERIODS = 5
 WATCHED = 256  # windows whose attention is held against a known lag
@@ -25,27 +25,26 @@ WATCHED = 256  # windows whose attention is held against a known lag
 
 @torch.inference_mode()
 def errors(
-    model: Forecaster, windows: Windows, panel: Panel, fitted: Fitted, linear: Linear | None, batch: int
+    model: Forecaster, windows: Windows, baselines: Baselines, batch: int, *, beside: bool = False
 ) -> tuple[dict[str, Errors], np.ndarray]:
-    """The errors of the model and, with `linear`, of the baselines; and the period of every window."""
-    lay, device = windows.layout, next(model.parameters()).device
+    """The errors of the model (and, `beside`, of the baselines); and the period of every window."""
+    lay, device = windows.layout, device_of(model)
     period = _periods(windows)
-    naive = np.array([_naive(fitted, panel, place) for place in range(len(panel.series))])
+    naive = np.array([baselines.naive_of(one.name, lay.targets) for one in windows.panel.series])
     found: dict[str, Errors] = {}
     done = 0
     for some in windows.in_order(batch):
         rows = slice(done, done + len(some.past))
         done = rows.stop
-        unit, when = naive[windows.owner[windows.starts[rows]]], period[rows]
         there = some.to(device)
         bands = model.predict(there.past, there.known).float().cpu().numpy()
         said = {"": bands[..., model.middle]}
-        if linear is not None:
-            said |= {name: table.numpy() for name, table in baselines(some, lay, linear, fitted.season)}
+        if beside:
+            said |= {name: table.numpy() for name, table in baselines.said(some, lay)}
         true = some.target.numpy()
         for name, table in said.items():
             one = found.setdefault(name, Errors.empty(PERIODS, lay.horizon, lay.targets))
-            one.add(table.astype(np.float64), true.astype(np.float64), unit, when)
+            one.add(table.astype(np.float64), true.astype(np.float64), naive[windows.owner[rows]], period[rows])
         if len(model.quantiles):
             found[""].add_quantiles(bands.astype(np.float64), true, model.quantiles.cpu().double().numpy())
     return found, period
@@ -53,25 +52,15 @@ def errors(
 
 def _periods(windows: Windows) -> np.ndarray:
     """Equal stretches of time, by the first step that is said."""
-    times = windows.times[windows.starts + windows.layout.says_from]
-    order = np.argsort(np.argsort(times, kind="stable"), kind="stable")
+    order = np.argsort(np.argsort(windows.first_said, kind="stable"), kind="stable")
     return order * PERIODS // max(1, len(order))
 
 
-def _naive(fitted: Fitted, panel: Panel, place: int) -> list[float]:
-    """The unit of MASE of a series; one that training has not seen gets the mean of all."""
-    name = panel.series[place].name
-    if name in fitted.naive:
-        return fitted.naive[name]
-    known = list(fitted.naive.values()) or [[1.0] * len(fitted.roles.targets)]
-    return np.mean(known, axis=0).tolist()
-
-
 def scores(
-    model: Forecaster, windows: Windows, panel: Panel, fitted: Fitted, linear: Linear, batch: int, lag: int | None
+    model: Forecaster, windows: Windows, fitted: Fitted, baselines: Baselines, batch: int, lag: int | None
 ) -> Scores:
     """All that `regard evaluate` prints."""
-    found, period = errors(model, windows, panel, fitted, linear, batch)
+    found, period = errors(model, windows, baselines, batch, beside=True)
     lay, targets = windows.layout, fitted.roles.targets
     values = found[""].means()
     for name, one in found.items():
@@ -92,10 +81,10 @@ def scores(
         }
         for m, name in enumerate(targets)
     ]  # fmt: skip
-    first = windows.times[windows.starts + lay.says_from]
+    first = windows.first_said
     by_period = [
         {
-            "from": panel.labels(first[period == p].min(keepdims=True))[0], "windows": int((period == p).sum()),
+            "from": windows.panel.labels(first[period == p].min(keepdims=True))[0], "windows": int((period == p).sum()),
             **{name: float(one.mse_by_period()[p]) for name, one in titles.items()},
         }
         for p in range(PERIODS) if (period == p).any()
@@ -122,17 +111,17 @@ def attended_lags(model: Forecaster, windows: Windows, lag: int) -> list[dict[st
 
     The lag of a step is its own place less the place of the step that it attends to most.
     """
-    lay, device = windows.layout, next(model.parameters()).device
+    lay, device = windows.layout, device_of(model)
     some = windows.batch(np.linspace(0, len(windows) - 1, min(WATCHED, len(windows))).astype(np.int64)).to(device)
     with Trace(model) as seen:
         model.predict(some.past, some.known)
     try:
-        names = [name for name in seen.names if is_cross(name)]
+        names = [name for name in seen.names if seen.role(name).kind == "cross"]
     except RuntimeError:  # a model without attention
         return []
     rows: list[dict[str, Any]] = []
     for name in names:
-        weights = seen[name]
+        weights = seen[name] if seen[name].ndim == 4 else seen[name].unsqueeze(1)  # of one head
         step = lay.says_from + torch.arange(lay.horizon, device=device)
         reachable = (step >= lag) & (step - lag < lay.look_back)
         lags = (step - weights.argmax(-1))[..., reachable]
@@ -147,8 +136,3 @@ def attended_lags(model: Forecaster, windows: Windows, lag: int) -> list[dict[st
                 }
             )  # fmt: skip
     return rows
-
-
-def is_cross(name: str) -> bool:
-    """Whether a traced module is attention of the decoder over the past."""
-    return name.startswith("decoder.") and (name.endswith(".cross") or name == "decoder.reader.attention")

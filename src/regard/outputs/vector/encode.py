@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Examples
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from regard.data.examples import Example
-from regard.data.tokens import Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.image.examples import PictureExamples
 from regard.inputs.image.input import ImageInput, PictureItem
@@ -124,9 +124,8 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         return normalize(by_template.mean(0), dim=-1)
 
     def _prediction(self, one: Any, labels: Sequence[str], chances: Float[Tensor, " N"]) -> Matched:
-        found = chances.sort(descending=True, stable=True)
-        order = found.indices.tolist()
-        said = dict(zip((labels[number] for number in order), found.values.tolist(), strict=True))
+        order: list[int] = chances.argsort(descending=True, stable=True).tolist()
+        said = {labels[number]: float(chances[number]) for number in order}
         best = list(said.items())[: self.recipe.decoding.n_best]
         outputs = [Candidate(label, chance, float(np.log(max(chance, 1e-45)))) for label, chance in best]
         probabilities = said if self.recipe.decoding.labels else {}

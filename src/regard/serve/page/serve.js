@@ -23,7 +23,7 @@ async function ask(path, body) {
 }
 
 const chosenModel = () => models.find(({ name }) => name === fields.model.value);
-const takesFile = () => (chosenModel()?.takes ?? "text") !== "text";
+const takesFile = () => ["image", "sound"].includes(chosenModel()?.takes);
 
 /** The models, once; with a key to enter first, the first run asks again. */
 async function fillModels() {

@@ -1,0 +1,90 @@
+"""Which ids of a vocabulary are no text: padding, the unknown, begin and end, the mask.
+
+Ours are the first four of every vocabulary. A tokenizer.json of another tool has its own, and says so in three places:
+the list of added tokens (which are special), the model (which one is unknown), and the template that frames a text,
+such as `[CLS] $A [SEP]`. What the template does not say, the usual names tell.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from regard.special_tokens import END, PAD, SPECIAL_TOKENS, START, UNK
+
+USUAL = {
+    "pad": ("[PAD]", "<pad>", "<|pad|>"),
+    "unk": ("[UNK]", "<unk>"),
+    "start": ("[CLS]", "<s>", "<|im_start|>", "<|begin_of_text|>", "<|endoftext|>"),
+    "end": ("[SEP]", "</s>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """Ids; None for what a vocabulary does not have. BERT's [CLS] is `start`, its [SEP] is `end`."""
+
+    pad: int | None
+    unk: int | None
+    start: int | None
+    end: int | None
+    mask: int | None = None
+    names: Mapping[int | None, str] = field(default_factory=dict)  # of all special tokens, also of those with no role
+
+    @property
+    def cls(self) -> int | None:
+        return self.start
+
+    @property
+    def sep(self) -> int | None:
+        return self.end
+
+
+OURS = SpecialIds(PAD, UNK, START, END, names=dict(enumerate(SPECIAL_TOKENS)))
+
+
+def special_ids_of(inner: Tokenizer) -> SpecialIds:
+    if [inner.id_to_token(index) for index in range(len(SPECIAL_TOKENS))] == SPECIAL_TOKENS:
+        return OURS
+    spec = json.loads(inner.to_str())
+    names = {token["id"]: token["content"] for token in spec["added_tokens"] if token["special"]}
+    start, end = _frame(spec.get("post_processor"))
+
+    def named(role: str, told: str | None = None) -> int | None:
+        known = (inner.token_to_id(name) for name in ((told,) if told else USUAL[role]))
+        return next((index for index in known if index is not None), None)
+
+    found = {
+        "pad": named("pad"),
+        "unk": named("unk", _unknown(spec["model"])),
+        "start": named("start", start),
+        "end": named("end", end),
+        "mask": named("mask"),
+    }
+    names |= {index: str(inner.id_to_token(index)) for index in found.values() if index is not None}
+    return SpecialIds(**found, names=names)
+
+
+def _unknown(model: Mapping[str, Any]) -> str | None:
+    if model.get("unk_id") is not None:  # unigram
+        return model["vocab"][model["unk_id"]][0]
+    return model.get("unk_token")
+
+
+def _frame(processor: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+    """The tokens that stand before and after a single text."""
+    if processor is None:
+        return None, None
+    if processor["type"] == "Sequence":
+        frames = [_frame(part) for part in processor["processors"]]
+        return next((frame for frame in frames if frame != (None, None)), (None, None))
+    if processor["type"] in ("BertProcessing", "RobertaProcessing"):
+        return processor["cls"][0], processor["sep"][0]
+    if processor["type"] != "TemplateProcessing":
+        return None, None
+    single = processor["single"]
+    before, after = (single[place].get("SpecialToken", {}).get("id") for place in (0, -1))
+    return before, after

@@ -1,0 +1,121 @@
+"""Files that are there as a whole or not at all.
+
+    write to NAME.part → fsync → rename to NAME → fsync the folder
+
+A rename is atomic: whoever reads NAME finds the old content or the new one, also after a crash or a full disk. One
+process at a time writes a file; what a killed one left in NAME.part is overwritten by the next. A link is followed, and
+what is no ordinary file (/dev/null, a pipe) is written to as it is.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.errors import CallError, RegardError
+
+if TYPE_CHECKING:  # the command line imports this, and answers before torch is loaded
+    from torch import Tensor
+
+PART = ".part"
+LONGEST_NAME = 255  # bytes, on nearly every file system
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    return write_with(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def write_bytes(path: str | Path, content: bytes) -> Path:
+    return write_with(path, lambda part: part.write_bytes(content))
+
+
+def write_with(path: str | Path, write: Callable[[Path], object]) -> Path:
+    """`write` gets the file to write to, which becomes `path` if nothing goes wrong."""
+    path = Path(path)
+    with _explained(path):
+        place = path.resolve()
+        if place.exists() and not place.is_file():
+            write(place)
+            return path
+        part = _part(place)
+        try:
+            write(part)
+            flush(part)
+            os.replace(part, place)
+            flush(place.parent)
+        finally:
+            part.unlink(missing_ok=True)
+    return path
+
+
+def write_tensors(path: str | Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> Path:
+    """As safetensors. That format wants every tensor dense; a view of another one is copied."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    dense = {
+        name: value.contiguous() if value.untyped_storage().nbytes() == value.nbytes else value.clone()
+        for name, value in ((name, value.detach()) for name, value in tensors.items())
+    }
+
+    def write(part: Path) -> None:
+        try:
+            save_file(dense, part, metadata)
+        except SafetensorError as error:  # its own error, also for a full disk
+            raise OSError(str(error)) from error
+
+    return write_with(path, write)
+
+
+def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
+    """The same for a folder; `fill` gets the one to fill. What was there before is replaced."""
+    with _explained(folder):
+        part, old = _part(folder), _part(folder.with_name(folder.name + ".old"))
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        try:
+            fill(part)
+            for file in part.iterdir():
+                flush(file)
+            flush(part)
+            if folder.exists():  # a folder with files in it cannot be renamed over
+                shutil.rmtree(old, ignore_errors=True)
+                folder.rename(old)
+            part.rename(folder)
+            flush(folder.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _part(path: Path) -> Path:
+    """NAME.part, shortened if the file system would not take it."""
+    name = os.fsencode(path.name)
+    if len(name) + len(PART) <= LONGEST_NAME:
+        return path.with_name(path.name + PART)
+    return path.with_name(name[: LONGEST_NAME - len(PART)].decode(errors="ignore") + PART)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # the reader of a pipe has gone, which is no fault
+        raise
+    except OSError as error:
+        if not path.absolute().parent.is_dir():
+            raise CallError(f"{path} cannot be written: there is no folder {path.absolute().parent}") from None
+        raise RegardError(
+            f"{path} cannot be written ({error.strerror or error}); what was there before is as it was"
+        ) from error

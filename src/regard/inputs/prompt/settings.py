@@ -1,0 +1,47 @@
+"""Settings of plain text: where it is, and how it is cut into tokens."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from regard.settings.base import Settings
+
+
+class TextTokenizerSettings(Settings):
+    """How text is cut into tokens. All kinds give back every character, line ends and spaces included."""
+
+    kind: Literal["character", "byte", "bpe"] = Field(
+        "bpe", description="character, byte, or bpe: pairs of bytes merged as in GPT-2, which know every text"
+    )
+    size: int = Field(8000, ge=8, description="most entries in the vocabulary, the four special tokens included")
+    min_frequency: int = Field(1, ge=1, description="how often a character or merged pair must occur to be kept")
+    learn_from: int = Field(50_000_000, ge=1, description="bytes to learn it from, about, taken evenly from all")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.kind == "bpe" and self.size < 260:
+            yield "size", "is too small for bpe: the 256 bytes and four special tokens are always there"
+
+
+class TextDataSettings(Settings):
+    """Plain text. Each of train, valid and test is FILE, a glob such as 'a/*.txt', a folder, or several with commas.
+    corpus:NAME stands for the sentences of a corpus that comes with regard.
+
+    UTF-8; also .gz and .zst. Tokens are kept in memory-mapped files that are made once, so data may be of any size.
+    """
+
+    train: str = Field(
+        description="training text: FILE, 'GLOB', a folder, several of these with commas, or corpus:NAME"
+    )
+    valid: str | None = Field(None, description="validation text; by default the last part of the training text")
+    test: str | None = Field(None, description="test text, for `regard evaluate`; by default the validation text")
+    documents: Literal["file", "line", "paragraph"] = Field(
+        "file", description="what stands between begin and end tokens: a file, a line, or what blank lines part"
+    )
+    tokenizer: TextTokenizerSettings = Field(
+        TextTokenizerSettings.model_validate({}), description="how text is cut into tokens"
+    )
+    max_bad: float = Field(0.01, ge=0, le=1, description="the share of lines that are not UTF-8 that is tolerated")
+    valid_share: float = Field(0.1, gt=0, lt=1, description="the last part of the text, if valid is not given")
+    valid_most: int = Field(4_000_000, ge=1, description="most bytes to hold out for validation")
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")

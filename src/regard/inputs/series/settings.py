@@ -1,0 +1,159 @@
+"""Settings of series that come in: the table, windows that are cut from it, series with a label, and who reads them."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from regard.settings.base import Settings
+from regard.settings.model import ScoreName
+
+Calendar = Literal["hour", "weekday", "monthday", "yearday"]
+
+
+def names(value: Any) -> Any:
+    """`a,b` on a command line is the list [a, b]."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(names)]
+
+
+# ---------------------------------------------------------------------------------------------------------------- data
+class TableSettings(Settings):
+    """How a table of times and numbers is read: CSV, TSV, Parquet (also .gz, .zst for text), or corpus:NAME."""
+
+    train: str = Field(description="the table: FILE.csv, FILE.tsv, FILE.parquet or corpus:NAME")
+    valid: str | None = Field(None, description="validation data, if it is another file")
+    test: str | None = Field(None, description="test data, if it is another file, for `regard evaluate`")
+    time: str | None = Field(None, description="column of times; by default 'time', 'date', 'timestamp' or the first")
+    time_format: str | None = Field(
+        None, description="of the times, as strptime has it (%d.%m.%Y); by default ISO dates, or numbers"
+    )
+    id: str | None = Field(None, description="column that says which series a line belongs to; by default there is one")
+    gaps: Literal["refuse", "fill", "split", "ignore"] = Field(
+        "refuse",
+        description="missing and irregular times, empty cells: refuse; fill with the last value; split the series "
+        "there; ignore the clock and take line after line",
+    )
+    max_bad: float = Field(0.01, ge=0, le=1, description="the share of unreadable lines that is tolerated")
+    scale: Literal["standard", "none"] = Field(
+        "standard", description="standard: mean 0 and deviation 1 over the training part, column by column"
+    )
+
+
+class WindowSettings(TableSettings):
+    """A table with a column of times, in windows of what is read and what is to be said.
+
+    One file is divided by time into a training part, then a validation part, then a test part, or each part has a file.
+    """
+
+    split: Annotated[list[float], BeforeValidator(names), Field(min_length=3, max_length=3)] = Field(
+        [0.7, 0.1, 0.2], description="training, validation and test part: shares of the time steps, or how many of them"
+    )
+    targets: Names = Field([], description="columns to predict: a,b; by default all columns of numbers")
+    past: Names = Field([], description="columns that help, known only until now")
+    future: Names = Field([], description="columns that help and are known ahead, such as holidays or planned prices")
+    calendar: Annotated[list[Calendar], BeforeValidator(names)] = Field(
+        [], description="what to tell of the date: hour, weekday, monthday, yearday; known ahead"
+    )
+    mode: Literal["forecast", "convert"] = Field(
+        "forecast",
+        description="forecast the steps after the look-back, or convert: the targets over its last steps, from past",
+    )
+    look_back: int = Field(96, ge=1, description="steps that the model reads")
+    horizon: int = Field(24, ge=1, description="steps that it predicts")
+    season: int | None = Field(
+        None, ge=1, description="steps of a season, for baselines; by default a day, week or year, by the step"
+    )
+    lag: int | None = Field(
+        None, ge=0, description="a lag that is known to be there: `evaluate` holds attention against it"
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        columns = [*self.targets, *self.past, *self.future, *filter(None, (self.time, self.id))]
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        if twice:
+            yield "targets", f"and the other columns share {', '.join(twice)}; a column has one part to play"
+        if self.mode == "convert":
+            if not self.targets or not (self.past or self.future):
+                yield "mode", "needs targets=... (what is sought) and past=... or future=... (what it comes from)"
+            if self.horizon > self.look_back:
+                yield "horizon", f"is more than look_back={self.look_back}: the targets lie inside of what is read"
+        if any(part < 0 for part in self.split) or self.split[0] <= 0:
+            yield "split", "must be positive"
+        elif sum(self.split) > 1 + 1e-9 and any(part != int(part) for part in self.split):
+            yield "split", "must be three shares that add up to at most 1, or three whole numbers of steps"
+
+
+class LabeledSeriesSettings(TableSettings):
+    """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
+
+    kind: Literal["series"] = Field("series", description="series")
+    train: str = Field(description="training series: FILE, a folder with a sub-folder for each class, corpus:NAME")
+    valid: str | None = Field(None, description="validation series; by default a part of the training ones, held out")
+    test: str | None = Field(None, description="test series, for `regard evaluate`")
+    time: str | None = Field(
+        None, description="column of times; by default 'time', 'date' or 'timestamp'; without any, a line is a step"
+    )
+    id: str | None = Field("id", description="column that says which series a line belongs to; a folder needs none")
+    label: str = Field("label", description="column of the label, the same in all lines of a series")
+    columns: Names = Field([], description="columns that are read: a,b; by default all columns of numbers")
+    valid_share: float = Field(
+        0.1, gt=0, lt=1, description="the share of training series held out for validation if valid is not given"
+    )
+    valid_most: int = Field(2000, ge=1, description="most training series, about, to hold out for validation")
+
+
+# ------------------------------------------------------------------------------------------------------------- readers
+class RecurrentSeriesSettings(Settings):
+    """GRU or LSTM over the steps of a series."""
+
+    kind: Literal["recurrent"] = Field("recurrent", description="recurrent, transformer or patch")
+    cell: Literal["gru", "lstm"] = Field("gru", description="recurrent cell of encoder and decoder")
+    width: int = Field(64, ge=1, description="width of states")
+    encoder_layers: int = Field(1, ge=1, description="depth of the encoder")
+    bidirectional: bool = Field(True, description="read the past in both directions")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        if self.width % 2:
+            yield "width", "must be even: positions are sines and cosines, and two directions have half of it each"
+
+
+class TransformerSeriesSettings(Settings):
+    """A Transformer encoder over the steps of a series."""
+
+    kind: Literal["transformer"] = Field("transformer", description="recurrent, transformer or patch")
+    width: int = Field(64, ge=1, description="width of the vectors between layers (d_model)")
+    heads: int = Field(4, ge=1, description="attention heads")
+    feed_forward: int = Field(128, ge=1, description="width inside the feed-forward layers")
+    encoder_layers: int = Field(2, ge=0, description="depth of the encoder")
+    score: ScoreName = Field("scaled_dot", description="how a query is held against a key")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        if self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+
+
+class PatchSettings(Settings):
+    """PatchTST: pieces of a series as words, each target on its own, with the same weights for all."""
+
+    kind: Literal["patch"] = Field("patch", description="recurrent, transformer or patch")
+    patch: int = Field(16, ge=1, description="steps in a patch")
+    stride: int = Field(8, ge=1, description="steps from patch to patch")
+    width: int = Field(16, ge=1, description="width of the vectors between layers (d_model)")
+    heads: int = Field(4, ge=1, description="attention heads")
+    feed_forward: int = Field(128, ge=1, description="width inside the feed-forward layers")
+    layers: int = Field(3, ge=1, description="depth")
+    dropout: float = Field(0.3, ge=0, lt=1, description="share of activations dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        if self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+        if self.stride > self.patch:
+            yield "stride", f"is more than patch={self.patch}: some steps would never be read"

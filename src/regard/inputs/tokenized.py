@@ -1,0 +1,92 @@
+"""What inputs of text have in common: a tokenizer, and an encoder, which another run may have trained."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.data.tokenizer import TOKENIZER, Tokenizer
+from regard.errors import CallError
+from regard.inputs.base import Input
+from regard.look.axis import Token
+from regard.parts import text_encoder
+from regard.pretrained import encoder as pretrained_encoder
+from regard.pretrained import keep_settings, kept_settings
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.recipe import Recipe
+
+
+class TokenizedInput(Input):
+    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
+        """`section`: the part of a recipe that has the sizes of the encoder."""
+        super().__init__(recipe)
+        self._section = section
+        self._tokenizer: Tokenizer | None = None
+        self._sizes: EncoderSettings | None = None  # of a pretrained encoder
+        self._weights: dict[str, Tensor] | None = None  # that training begins with
+
+    @property
+    def data(self) -> Any:
+        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
+
+    @property
+    def settings(self) -> Any:
+        """Of the encoder, as the recipe has them."""
+        return self._section(self.recipe)
+
+    @property
+    def sizes(self) -> Any:
+        """Of the encoder that is built: its own, where it was trained elsewhere."""
+        return self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            raise RuntimeError("there is no vocabulary yet: prepare or restore comes first")
+        return self._tokenizer
+
+    @property
+    def pad(self) -> int:
+        return self.tokenizer.specials.pad or 0
+
+    def begin_with_pretrained(self) -> None:
+        """Its tokenizer, sizes and weights, if the recipe names one; a run that goes on has them."""
+        settings = self.settings
+        if isinstance(settings, PretrainedSettings) and self._tokenizer is None:
+            found = pretrained_encoder(settings.path, dropout=settings.dropout)
+            self._sizes, self._tokenizer, self._weights = found.settings, found.tokenizer, found.weights
+            limit = found.settings.max_positions
+            if found.settings.positions == "learned" and self.data.max_length > limit:
+                raise CallError(
+                    f"data.max_length={self.data.max_length} is more than the {limit} positions that the encoder of "
+                    f"{settings.path} knows"
+                )
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+        if self._sizes is not None:
+            keep_settings(self._sizes, folder)
+
+    def restore(self, folder: Path) -> None:
+        self._tokenizer = Tokenizer.of_run(folder)
+        if isinstance(self.settings, PretrainedSettings):
+            self._sizes = kept_settings(folder)
+
+    def encoder(self, decoder: Any = None) -> nn.Module:
+        encoder = text_encoder(self.sizes, self.tokenizer.size, pad=self.pad)
+        if self._weights is not None and next(encoder.parameters()).device.type != "meta":  # there it is only counted
+            encoder.load_state_dict(self._weights)
+        return encoder
+
+    def vectors(self, encoder: nn.Module) -> nn.Module:
+        """The table of word vectors of whatever has an `embedding`."""
+        return encoder.embedding.table  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
+
+    def tokens(self, text: str, ids: Sequence[int], first: int = 0) -> list[Token]:
+        """Tokens of a text from number `first` on, with their places in it; what is not known, as it is written."""
+        unknown, spans = self.tokenizer.specials.unk, self.tokenizer.spans(text)[first:]
+        return [
+            Token(text[span.start : span.end] or label if index == unknown else label, span[:2], span.word)
+            for index, label, span in zip(ids, self.tokenizer.labels(ids), spans, strict=False)  # it may have been cut
+        ]

@@ -1,0 +1,56 @@
+"""A text while it is being written: tokens come in, certain text comes out.
+
+A token may be part of a character (bytes), and text may turn out to be the beginning of a stop text. What `news` gives
+is certain: it will not be taken back.
+"""
+
+from collections.abc import Sequence
+
+from regard.data.tokenizer import Tokenizer
+
+HALF = "\ufffd"  # what half a character is decoded to
+
+
+class GrowingText:
+    """What follows a prompt and a prefix; `total` is the log-probability of it."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: str, prefix: str = "", stop: Sequence[str] = ()) -> None:
+        self._tokenizer, self._stop = tokenizer, [text for text in stop if text]
+        self.begin = prompt + prefix
+        self._prompt = tokenizer.encode(self.begin)
+        self._before = len(tokenizer.decode(self._prompt))
+        self.ids: list[int] = []
+        self._told = 0  # characters that `news` gave
+        self.total = 0.0
+
+    def add(self, token: int, log_probability: float) -> None:
+        self.ids.append(token)
+        self.total += log_probability
+
+    @property
+    def text(self) -> str:
+        """All that was written, up to the first stop text."""
+        whole = self._whole()
+        return whole[: min((place for place in map(whole.find, self._stop) if place >= 0), default=len(whole))]
+
+    @property
+    def stopped(self) -> bool:
+        whole = self._whole() if self._stop else ""
+        return any(text in whole for text in self._stop)
+
+    def news(self, last: bool = False) -> str:
+        """The text since the last call that is certain; all of it, after the last token."""
+        text = self.text
+        certain = len(text)
+        if not last and not self.stopped:
+            certain = len(text.rstrip(HALF))
+            for stop in self._stop:  # the end of the text may be the beginning of a stop text
+                longest = min(len(stop) - 1, certain)
+                held = next((n for n in range(longest, 0, -1) if text[:certain].endswith(stop[:n])), 0)
+                certain = min(certain, len(text[:certain]) - held)
+        piece = text[self._told : certain]
+        self._told = max(self._told, certain)
+        return piece
+
+    def _whole(self) -> str:
+        return self._tokenizer.decode([*self._prompt, *self.ids])[self._before :]

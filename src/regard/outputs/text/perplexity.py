@@ -1,0 +1,79 @@
+"""How well a language model tells a text: loss a token, perplexity, bits per byte.
+
+    loss = −(1/n) Σ_t log p(y_t | y_{t−c} … y_{t−1})    perplexity = e^loss    bits per byte = n · loss / (ln 2 · bytes)
+
+Bits per byte can be compared between vocabularies: the text has as many bytes however it is cut.
+
+A model looks back at `context` tokens. Windows that lie side by side leave the first tokens of each with little to look
+back at; windows that overlap (they move by `stride` tokens, and only what is new is counted) give every token a past
+of at least context − stride tokens, for context/stride times the work. Press et al. 2020, section 3 (arXiv:2012.15832).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.inputs.prompt.store import TextStore
+from regard.layers.loss import fused_cross_entropy
+from regard.models.language_model import NO_TOKEN, LanguageModel
+
+
+@dataclass(frozen=True)
+class TextLoss:
+    """Sums over the tokens that were predicted: all but the very first."""
+
+    total: float
+    tokens: int
+    correct: int
+    bytes: int
+
+    def values(self) -> dict[str, float]:
+        loss = self.total / max(1, self.tokens)
+        return {
+            "loss": loss,
+            "accuracy": self.correct / max(1, self.tokens),
+            "perplexity": math.exp(min(loss, 700.0)),
+            "bits_per_byte": self.total / math.log(2) / max(1, self.bytes),
+        }
+
+
+@torch.inference_mode()
+def text_loss(model: LanguageModel, store: TextStore, *, context: int, stride: int, rows: int) -> TextLoss:
+    """The loss of a whole store, each token counted once."""
+    device = next(model.parameters()).device
+    total, tokens, correct = 0.0, 0, 0
+    for window, counted in sliding(store, context, stride, rows):
+        features = model.features(window[:, :-1].to(device))
+        chosen = counted.to(device)
+        found = fused_cross_entropy(
+            features[chosen], model.output.weight, None, window[:, 1:].to(device)[chosen], pad=NO_TOKEN
+        )
+        assert found.correct is not None
+        total, tokens, correct = total + float(found.total), tokens + found.count, correct + int(found.correct)
+    return TextLoss(total, tokens, correct, store.counts.bytes)
+
+
+def sliding(
+    store: TextStore, context: int, stride: int, rows: int
+) -> Iterator[tuple[Int[Tensor, "B T"], Bool[Tensor, "B t"]]]:
+    """Windows of context + 1 tokens, and which of the last `context` are counted; the last window may be shorter."""
+    predicted = len(store) - 1
+    width = min(context, predicted)
+    starts = np.arange(0, predicted - width + 1, min(stride, width))
+    groups = [starts[place : place + rows] for place in range(0, len(starts), rows)]
+    ends = int(starts[-1]) + width
+    if ends < predicted:  # one more, up to the very end
+        groups.append(np.array([predicted - width]))
+    done = 0  # tokens counted so far
+    for group in groups:
+        window = torch.from_numpy(store.ids[group[:, None] + np.arange(width + 1)].astype(np.int64))
+        last = np.minimum(group + width, predicted)
+        first = np.concatenate([[done], last[:-1]])
+        place = group[:, None] + np.arange(width)
+        yield window, torch.from_numpy((place >= first[:, None]) & (place < last[:, None]))
+        done = int(last[-1])

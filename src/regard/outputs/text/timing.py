@@ -1,0 +1,75 @@
+"""When each token of a text was written down, for any input whose axis has times: seconds of sound, days.
+
+attention     the moment before and after which a token has half of its weight over the input
+peak          when it has most of it
+expectation   Σ_k a_tk time_k
+ctc           the middle of the stretch that CTC gives it, in models that have CTC
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.data.tokenizer import Tokenizer
+from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
+from regard.outputs.text.attended import Attended
+from regard.outputs.text.search import Ids
+from regard.outputs.text.transcript import Heard
+
+READINGS = ("attention", "peak", "expectation", "ctc")  # of all heads together
+
+Edges = Float[np.ndarray, " K1"]  # when each vector of the memory begins, and when the last one ends: `Axis.edges`
+
+
+def readings(seen: Attended, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
+    """When each token was heard, by every way of reading it that the model has."""
+    found = {}
+    if seen.weights:
+        mean, middles = seen.mean[:tokens], (edges[:-1] + edges[1:]) / 2
+        found = {
+            "attention": median_times(mean, edges),
+            "peak": peak_times(mean, middles),
+            "expectation": expected_times(mean, middles),
+        }
+    if seen.ctc is not None:
+        found["ctc"] = _stretches(seen.ctc, edges).mean(axis=1)
+    return found
+
+
+def by_head(seen: Attended, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
+    return {
+        f"{name} head {head}": median_times(table[:tokens], edges)
+        for name, heads in seen.weights.items()
+        for head, table in enumerate(heads)
+    }
+
+
+def spans(seen: Attended, tokens: int, edges: Edges) -> Float[np.ndarray, "T 2"] | None:
+    """From when to when each token was heard: by CTC if the model has it, else by the middle of its attention."""
+    if seen.ctc is not None:
+        return _stretches(seen.ctc, edges)
+    return middle_spans(seen.mean[:tokens], edges) if seen.weights else None
+
+
+def _stretches(vectors: Sequence[tuple[int, int]], edges: Edges) -> Float[np.ndarray, "T 2"]:
+    """From the beginning of a first vector to the end of a last one."""
+    return edges[np.array(vectors, np.int64).reshape(-1, 2) + np.array([0, 1])]
+
+
+def words_heard(tokenizer: Tokenizer, ids: Ids, times: Sequence[tuple[float, float]]) -> list[Heard]:
+    """What spaces separate, each from the first to the last of its tokens."""
+    text, found, place = tokenizer.decode(ids), [], 0
+    placed = list(zip(tokenizer.decoded_spans(ids), times, strict=True))
+    for word in text.split():
+        start = text.index(word, place)
+        place = start + len(word)
+        own = [time for span, time in placed if span.start < place and span.end > start]
+        if own:
+            found.append(Heard(word, min(time[0] for time in own), max(time[1] for time in own)))
+    return found
+
+
+def pieces(tokenizer: Tokenizer, text: str, start: int, end: int) -> list[int]:
+    """The tokens of `text` that stand, in part at least, between two of its characters."""
+    return [place for place, span in enumerate(tokenizer.spans(text)) if span.start < end and span.end > start]

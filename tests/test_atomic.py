@@ -1,0 +1,147 @@
+"""Files that are there as a whole or not at all: interrupted, on a full disk, under any name."""
+
+import os
+import resource
+import stat
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard.errors import CallError, RegardError
+from regard.files import atomic
+
+ODD_NAMES = [
+    "a b", "-o", "ünïcode\u2028😀", "new\nline", "%s{}*?[x]", "'\"$HOME`", ".hidden", "x.part", "n" * 255, "é" * 127,
+]  # fmt: skip
+LIMIT = 1 << 20
+
+
+@contextmanager
+def disk_of(size: int):
+    """No file may grow beyond this: the system refuses the write itself, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+WRITERS = {
+    "text": lambda path, size: atomic.write_text(path, "x" * size),
+    "bytes": lambda path, size: atomic.write_bytes(path, b"x" * size),
+    "tensors": lambda path, size: atomic.write_tensors(path, {"x": torch.zeros(size, dtype=torch.uint8)}),
+    "with": lambda path, size: atomic.write_with(path, lambda part: part.write_bytes(bytes(size))),
+}
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
+def test_any_name(tmp_path, name):
+    for text in ("old", "new"):
+        assert atomic.write_text(tmp_path / name, text) == tmp_path / name
+        assert (tmp_path / name).read_text() == text
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_full_disk_leaves_the_old_file_and_is_a_sentence(tmp_path, writer):
+    file = tmp_path / "file"
+    WRITERS[writer](file, 1000)
+    old = file.read_bytes()
+    with disk_of(LIMIT), pytest.raises(RegardError, match=r"file cannot be written \(.*File too large.*as it was"):
+        WRITERS[writer](file, 2 * LIMIT)
+    assert file.read_bytes() == old
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, error):
+    def write(part: Path) -> None:
+        part.write_text("half")
+        raise error
+
+    atomic.write_text(tmp_path / "file", "old")
+    with pytest.raises(error):
+        atomic.write_with(tmp_path / "file", write)
+    assert (tmp_path / "file").read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_process_killed_at_any_moment_leaves_the_old_file(tmp_path, call):
+    file = tmp_path / "file"
+    file.write_text("old")
+    kill = f"import os, signal; os.{call} = lambda *a: os.kill(os.getpid(), signal.SIGKILL)"
+    code = f"{kill}\nfrom regard.files import atomic; atomic.write_text({str(file)!r}, 'new')"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode < 0
+    assert file.read_text() == "old"
+    atomic.write_text(file, "newer")  # and what is left of it is in nobody's way
+    assert file.read_text() == "newer"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_all_is_on_the_disk_before_the_name_and_the_name_after(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def name_of(handle):
+        return "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"
+
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(name_of(handle)), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("rename"), replace(*names)))
+    atomic.write_text(tmp_path / "file", "new")
+    assert done == ["file", "rename", "folder"]
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(CallError, match=rf"there is no folder {tmp_path}/nowhere"):
+        atomic.write_text(tmp_path / "nowhere" / "file", "")
+
+
+def test_links_are_followed_and_devices_stay_devices(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    atomic.write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+    (tmp_path / "null").symlink_to(os.devnull)
+    atomic.write_text(tmp_path / "null", "gone")
+    assert Path(os.devnull).is_char_device()
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.raises(RegardError, match="No space left on device"):
+        atomic.write_text(tmp_path / "full", "no")
+
+
+def test_tensors_come_back_also_views_of_others(tmp_path):
+    whole = torch.arange(12.0).view(3, 4)
+    learned = whole.clone().requires_grad_()
+    atomic.write_tensors(tmp_path / "file", {"turned": whole.T, "cut": whole[1], "grad": learned})
+    found = load_file(tmp_path / "file")
+    assert torch.equal(found["turned"], whole.T)
+    assert torch.equal(found["cut"], whole[1])
+    assert torch.equal(found["grad"], whole)
+
+
+# ------------------------------------------------------------------------------------------------------------- folders
+def test_a_folder_is_replaced_as_a_whole(tmp_path):
+    for name in ("one", "two"):
+        atomic.write_folder(tmp_path / "folder", lambda part, name=name: (part / name).write_text(name))
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(tmp_path / "folder") == ["two"]
+
+
+def test_a_folder_that_cannot_be_filled_leaves_the_old_one(tmp_path):
+    def fill(part: Path) -> None:
+        (part / "two").write_text("two")
+        (part / "large").write_bytes(bytes(2 * LIMIT))
+
+    atomic.write_folder(tmp_path / "folder", lambda part: (part / "one").write_text("one"))
+    with disk_of(LIMIT), pytest.raises(RegardError, match="folder cannot be written"):
+        atomic.write_folder(tmp_path / "folder", fill)
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(tmp_path / "folder") == ["one"]
