@@ -14,6 +14,8 @@ from regard import config, jobs
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
+from regard.data.label_writing import Writing
+from regard.data.labels import Labels
 from regard.data.pairs import Bad, Pair
 from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
@@ -32,9 +34,7 @@ from regard.metrics.classes import (
 )  # fmt: skip
 from regard.models.classifier import Classifier
 from regard.outputs.labels.classify_settings import TextSettings
-from regard.outputs.labels.labels import Labels
 from regard.outputs.labels.vocabulary import class_weights
-from regard.outputs.labels.writing import Writing
 from regard.settings.training import TrainingSettings
 from regard.training.optimizer import Optimizer
 

@@ -14,8 +14,8 @@ from regard.cli import cli
 from regard.corpora import load
 from regard.data.conll import read_conll
 from regard.data.examples import Batch
-from regard.data.pairs import Bad, Columns
-from regard.data.tokens import Tokenizer
+from regard.data.pairs import Bad, Columns, Pair
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.words import Pieces, WordsInput
 from regard.look.methods import METHODS
@@ -77,11 +77,14 @@ def test_a_word_a_line(tmp_path):
     file = tmp_path / "a.conll"
     file.write_text(CONLL)
     one, bad, last = read_conll(file, TAGS)
+    assert isinstance(one, Pair)
+    assert isinstance(last, Pair)
     assert (one.source, one.target, one.line) == ("EU rejects", "B-ORG O", 3)
     assert isinstance(bad, Bad)
     assert (bad.line, bad.lines, bad.kind) == (7, 2, "columns")
     assert (last.source, last.target) == ("Blackburn", "I-PER")
     first, *_ = read_conll(file, Columns(sides=("words", "tags"), conll=(0, 1)))
+    assert isinstance(first, Pair)
     assert first.target == "NNP VBZ"
 
 
@@ -90,6 +93,7 @@ def test_conllu_leaves_out_comments_and_joined_words(tmp_path):
     rows = ["# text = vámonos al mar", "1-2\tvámonos\t_\t_", "1\tvamos\tir\tVERB", "2\tnos\tnosotros\tPRON"]
     file.write_text("\n".join([*rows, "2.1\tx\tx\tX", "3\tmar\tmar\tNOUN"]) + "\n")
     (pair,) = read_conll(file, TAGS)
+    assert isinstance(pair, Pair)
     assert (pair.source, pair.target) == ("vamos nos mar", "VERB PRON NOUN")
 
 
@@ -304,5 +308,6 @@ def test_a_pretrained_encoder_is_tagged_on_first_pieces(run, tmp_path):
     }  # fmt: skip
     other = regard.train(config.build(tree), output=tmp_path / "run")
     assert other.evaluate().values["accuracy"] > 90
+    kept = other.model.get_submodule("encoder").state_dict()
     for name, value in run.model.encoder.state_dict().items():
-        assert torch.equal(value, other.model.encoder.state_dict()[name])
+        assert torch.equal(value, kept[name])

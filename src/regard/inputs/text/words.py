@@ -16,8 +16,8 @@ from regard.corpora.pair import words as words_of
 from regard.data.batches import padded
 from regard.data.examples import Example
 from regard.data.pairs import Pair
-from regard.data.specials import Specials
-from regard.data.tokens import Tokenizer
+from regard.data.special_ids import SpecialIds
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.text.examples import PairExamples
@@ -53,7 +53,7 @@ class Pieces:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self.specials: Specials = tokenizer.specials
+        self.specials: SpecialIds = tokenizer.specials
         self.size = 2 * tokenizer.size
 
     def cut(self, words: Sequence[str]) -> list[Piece]:

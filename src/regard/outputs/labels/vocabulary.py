@@ -15,13 +15,13 @@ from torch import Tensor
 
 from regard.data.check_report import CheckReport, Finding
 from regard.data.examples import Examples
+from regard.data.label_writing import Writing
+from regard.data.labels import FIRST, UNKNOWN, Labels
 from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.base import Vocabulary
 from regard.outputs.base import I, M, Output, R
-from regard.outputs.labels.labels import FIRST, UNKNOWN, Labels
-from regard.outputs.labels.writing import Writing
 
 LABELS = "labels.json"
 FEW = 10  # training examples of a class that are hardly enough

@@ -16,6 +16,8 @@ from torch import Tensor
 from regard.data.batches import padded
 from regard.data.check_report import CheckReport, Finding
 from regard.data.examples import Examples
+from regard.data.label_writing import Writing
+from regard.data.labels import UNKNOWN
 from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import CallError
@@ -29,9 +31,7 @@ from regard.metrics.spans import marks_spans, span_scores, spans, violations
 from regard.models.tagger import Tagger, Words
 from regard.outputs.base import QUICK, LookOptions, Told, device_of
 from regard.outputs.labels.classes import WIDEST
-from regard.outputs.labels.labels import UNKNOWN
 from regard.outputs.labels.vocabulary import ClassOutput
-from regard.outputs.labels.writing import Writing
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.tags.settings import RecurrentTaggerSettings, TagRecipe
 from regard.outputs.text.search import grouped
