@@ -9,7 +9,6 @@ into batches by the same code as pairs of texts.
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -35,7 +34,7 @@ class Labels:
         self._index = {name: number for number, name in enumerate(self.names)}
 
     @classmethod
-    def learned(cls, labels: Iterable[str], writing: Writing) -> Self:
+    def learned(cls, labels: Iterable[str], writing: Writing) -> "Labels":
         """From the label texts of the training data. Numbers are put in the order of their values."""
         found = {label for text in labels for label in writing.labels(text)}
         return cls(sorted(found, key=lambda label: (int(label) if label.isdecimal() else float("inf"), label)), writing)
@@ -86,12 +85,12 @@ class Labels:
         atomic.write_text(path, self.to_json())
 
     @classmethod
-    def from_json(cls, written: str) -> Self:
+    def from_json(cls, written: str) -> "Labels":
         about = json.loads(written)
         return cls(about["names"], Writing(about["separator"], tuple(about["called"].items())))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> "Labels":
         try:
             return cls.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError) as problem:
