@@ -237,6 +237,7 @@ def test_targets_are_what_the_vocabulary_of_the_output_says(calls, tmp_path):
     """Nothing in the input knows that they are texts: a classifier has labels, and no decoder."""
 
     class Labels:
+        learns_from_all = True
         key, size, specials = "labels", 10, OURS
 
         def learn(self, texts):

@@ -104,8 +104,8 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     ("where", "damage", "said"),
     [
         ("train-*/source.ids", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source.ids has changed"),
-        ("vocabulary-*/source.json", lambda file: file.write_text("{"), "source.json has changed"),
-        ("vocabulary-*/source.json", lambda file: file.unlink(), "source.json is missing"),
+        ("vocabulary-*/vocabulary.json", lambda file: file.write_text("{"), "vocabulary.json has changed"),
+        ("vocabulary-*/vocabulary.json", lambda file: file.unlink(), "vocabulary.json is missing"),
         ("count-*/B2SUMS", lambda file: file.unlink(), "B2SUMS is missing"),
         ("count-*/B2SUMS", lambda file: file.write_bytes(b"\xff"), "it cannot be read"),
         ("count-*/count.json", lambda file: file.with_name("more").write_text(""), "more is none of its files"),

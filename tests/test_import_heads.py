@@ -69,7 +69,7 @@ def test_a_reader(tmp_path):
     first, last = divmod(int(table.argmax()), 6)
     words = ["a", "dog", "s", "was", "tired", "sleep"]
     said = " ".join(words[first : last + 1]).replace("dog s", "dogs")
-    found = run.predict(run.job.inputs(["who tired ?\ta dogs was tired sleep"]))[0].text
+    found = run.predict(run.job.input.parse(["who tired ?\ta dogs was tired sleep"]))[0].text
     assert found == said
 
 
