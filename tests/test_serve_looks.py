@@ -13,7 +13,7 @@ from PIL import Image
 
 from regard import api, look
 from regard.errors import CallError
-from regard.outputs.result import Prediction
+from regard.outputs.result import Candidate, Prediction
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 
 from regard.serve.limits import Limits  # isort: skip
