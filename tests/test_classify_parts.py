@@ -14,10 +14,13 @@ from regard import config, jobs
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
+from regard.data.label_writing import Writing
+from regard.data.labels import Labels
 from regard.data.pairs import Bad, Pair
 from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
 from regard.inputs.text.splits import pair_source
+from regard.layers.class_loss import class_loss
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.layers.word_dropout import WordDropout
 from regard.metrics.classes import (
@@ -29,11 +32,9 @@ from regard.metrics.classes import (
     one_hot,
     reliability,
 )  # fmt: skip
-from regard.models.classifier import Classifier, class_loss
+from regard.models.classifier import Classifier
 from regard.outputs.labels.classify_settings import TextSettings
-from regard.outputs.labels.labels import Labels
 from regard.outputs.labels.vocabulary import class_weights
-from regard.outputs.labels.writing import Writing
 from regard.settings.training import TrainingSettings
 from regard.training.optimizer import Optimizer
 
@@ -237,14 +238,14 @@ def test_loss_of_several_labels_by_hand():
 def test_balanced_weights_have_mean_one_and_make_classes_equal():
     labels = Labels(["a", "b", "c"], Writing())
     counts = np.array([6, 3, 1])
-    weights = class_weights("balanced", labels, counts, 10)
+    weights = class_weights("balanced", labels, counts, 10, several=False)
     assert weights is not None
     assert (weights * torch.from_numpy(counts)).tolist() == pytest.approx([10 / 3] * 3)
-    given = class_weights({"b": 3.0}, labels, counts, 10)
+    given = class_weights({"b": 3.0}, labels, counts, 10, several=False)
     assert given is not None
     assert float((given * torch.from_numpy(counts)).sum()) == pytest.approx(10)
     assert float(given[1] / given[0]) == pytest.approx(3)
-    several = class_weights("balanced", Labels(["a", "b", "c"], Writing("|")), counts, 10)
+    several = class_weights("balanced", Labels(["a", "b", "c"], Writing("|")), counts, 10, several=True)
     assert several is not None
     assert several.tolist() == pytest.approx([4 / 6, 7 / 3, 9])
 

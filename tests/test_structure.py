@@ -98,6 +98,7 @@ def test_nothing_outside_the_folders_names_a_job():
         tree = ast.parse(file.read_text(encoding="utf-8"))
         said = {f'"{node.value}"' for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         said |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        said -= {'"tag"'} if str(place) == "config.py" else set()  # what pydantic calls the kind of a section
         assert not said & names, f"{place} names {sorted(said & names)}"
 
 

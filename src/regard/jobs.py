@@ -20,6 +20,7 @@ from regard.catalog import load_object
 from regard.outputs.labels.classify_settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
+from regard.outputs.tags.settings import TagRecipe
 from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
@@ -55,6 +56,7 @@ JOBS: dict[str, Row] = {
     "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
     "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
+    "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),
     "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }

@@ -25,6 +25,12 @@ def _pocket(split: str) -> list[Pair]:
     return pocket(split)
 
 
+def _pocket_phrases(split: str) -> list[Pair]:
+    from regard.corpora.pocket import phrases
+
+    return phrases(split)
+
+
 def _spelling(split: str) -> list[Pair]:
     from regard.corpora.spelling import pairs
 
@@ -34,6 +40,7 @@ def _spelling(split: str) -> list[Pair]:
 _LOADERS: dict[str, Callable[[str], list[Pair]]] = {
     "languages": _languages,
     "pocket": _pocket,
+    "pocket-phrases": _pocket_phrases,
     "spelling": _spelling,
 }
 NAMES = tuple(_LOADERS)

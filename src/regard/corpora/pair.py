@@ -24,9 +24,11 @@ class Pair:
     `alignment` holds the sure links. `possible` holds those that an aligner may make or leave out, for words that
     only the grammar of one language asks for ("does" in a question, the "a" before a Spanish person). The two are
     disjoint (Och and Ney 2003, section 4, where S ⊆ P: their P is our `alignment` + `possible`).
+    `phrases` are the noun phrases of the source, where the grammar knows them: a tag for each word, B-PER I-PER O.
     """
 
     source: str
     target: str
     alignment: tuple[tuple[int, int], ...] = ()
     possible: tuple[tuple[int, int], ...] = ()
+    phrases: tuple[str, ...] = ()

@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data.label_writing import Writing
+from regard.data.labels import Labels
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.outputs.labels.labels import Labels
-from regard.outputs.labels.writing import Writing
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported
 from regard.pretrained.tokenizer_files import wordpiece

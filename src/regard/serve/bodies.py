@@ -140,6 +140,13 @@ class AlignmentOut(BaseModel):
     weights: dict[str, list[list[list[float]]]] = Field(description="by module: heads × rows × columns")
 
 
+class SpanOut(BaseModel):
+    label: str
+    start: int = Field(description="its first word, from 0")
+    end: int = Field(description="the word after its last one")
+    text: str
+
+
 class PredictionOut(BaseModel):
     input: str
     text: str
@@ -148,6 +155,9 @@ class PredictionOut(BaseModel):
     alignment: AlignmentOut | None = None
     labels: list[str] | None = Field(None, description="of a classifier: the labels given")
     probabilities: dict[str, float] | None = Field(None, description="of a classifier: of every class")
+    words: list[str] | None = Field(None, description="of a tagger: the words of the text")
+    tags: list[str] | None = Field(None, description="of a tagger: the tag of each word")
+    spans: list[SpanOut] | None = Field(None, description="of a tagger whose tags begin and go on: what they mark")
     vector: list[float] | None = Field(None, description="of an encoder: the text as a vector")
     png: list[str] | None = Field(None, description="of a drawer: the pictures, best first, as PNG in base64")
     unknown: list[str] | None = Field(None, description="of a drawer: words that it does not know")

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.corpora.pair import Pair
+from regard.corpora.pair import Pair, words
 from regard.corpora.pocket.choices import Draw
 from regard.corpora.pocket.examples import EXAMPLES
 from regard.corpora.pocket.sentences import sentence
@@ -54,6 +54,15 @@ def pocket(split: str, size: int | None = None, seed: int = 0) -> list[Pair]:
     if wanted < 0:
         raise CallError(f"size={wanted} must not be negative")
     return [pair for pair, _ in zip(stream(split, seed), range(wanted), strict=False)]
+
+
+def phrases(split: str) -> list[Pair]:
+    """The English sentences cut into words, and for each word whether a noun phrase begins or goes on with it:
+    B-PER, I-PER of people, B-THING, I-THING of everything else, O. "them" may be either, by what was said before.
+    """
+    sizes = {"train": 6_000, "valid": 500, "test": 1_000}
+    pairs = pocket(split, sizes.get(split))
+    return [Pair(" ".join(words(pair.source)), " ".join(pair.phrases)) for pair in pairs]
 
 
 def write(folder: Path | str, sizes: dict[str, int] | None = None, seed: int = 0) -> None:

@@ -13,12 +13,16 @@ CONTRACTIONS = {("a", "el"): "al", ("de", "el"): "del"}
 
 
 class English:
-    """One English word in one sentence. Two words with the same text are still two words."""
+    """One English word in one sentence. Two words with the same text are still two words.
 
-    __slots__ = ("text",)
+    `phrase` is its place in a noun phrase: B-PER, I-PER, B-THING, I-THING, or O outside of any.
+    """
+
+    __slots__ = ("phrase", "text")
 
     def __init__(self, text: str):
         self.text = text
+        self.phrase = "O"
 
 
 class Spanish:
@@ -59,6 +63,12 @@ def idiom(english: str, spanish: str, links: str) -> Phrase:
     return Phrase(left, right)
 
 
+def marked(english: Sequence[English], human: bool) -> None:
+    """These words are a noun phrase, of a person or of a thing."""
+    for place, one in enumerate(english):
+        one.phrase = f"{'I' if place else 'B'}-{'PER' if human else 'THING'}"
+
+
 def chain(*phrases: Phrase) -> Phrase:
     """One after the other, in the same order in both languages."""
     return Phrase([w for p in phrases for w in p.english], [w for p in phrases for w in p.spanish])
@@ -75,7 +85,7 @@ def render(sentence: Phrase, mark: str = ".") -> Pair:
     sure = {(position[id(w)], j) for j, s in enumerate(spanish) for w in s.sure}
     possible = {(position[id(w)], j) for j, s in enumerate(spanish) for w in s.possible} - sure
     source, target = _text(_articles(w.text for w in english)), _text(s.text for s in spanish)
-    return Pair(source, target, tuple(sorted(sure)), tuple(sorted(possible)))
+    return Pair(source, target, tuple(sorted(sure)), tuple(sorted(possible)), tuple(w.phrase for w in english))
 
 
 def _contracted(spanish: list[Spanish]) -> list[Spanish]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from regard.corpora.pocket.both import English, Phrase, Spanish, chain, word
+from regard.corpora.pocket.both import English, Phrase, Spanish, chain, marked, word
 from regard.corpora.pocket.lexicon import ESTAR, IR, PODER, TENER, WANT, Adjective, Verb
 from regard.corpora.pocket.noun_phrases import FIRST_SINGULAR, THIRD_SINGULAR, NounPhrase, Pronoun
 from regard.corpora.pocket.spanish import Conjugation, Gender
@@ -149,12 +149,14 @@ def with_object(clause: Clause, thing: NounPhrase) -> Clause:
 def with_pronoun(clause: Clause, which: Pronoun) -> Clause:
     """A direct object that is a pronoun stands before the verb in Spanish: "sees him", "lo ve"."""
     english = English(which.object)
+    marked([english], True)
     return _clitic(clause, [english], Spanish(which.direct, english))
 
 
 def with_it(clause: Clause, gender: Gender, *, plural: bool = False) -> Clause:
     """ "it" and "them", for things: lo, la, los, las, by the gender of what was named before."""
     english = English("them" if plural else "it")
+    marked([english], False)
     text = ("lo" if gender == "m" else "la") + ("s" if plural else "")
     return _clitic(clause, [english], Spanish(text, english))
 
@@ -166,6 +168,7 @@ def with_receiver(clause: Clause, receiver: NounPhrase | Pronoun) -> Clause:
         both = Phrase([to, *receiver.english], [Spanish("a", to), *receiver.spanish])
         return replace(clause, objects=chain(clause.objects, both))
     english = English(receiver.object)
+    marked([english], True)
     text = "se" if clause.clitics and receiver.receiver in ("le", "les") else receiver.receiver
     return _clitic(clause, [to, english], Spanish(text, to, english))
 
@@ -221,6 +224,8 @@ def like(subject: NounPhrase | Pronoun, thing: NounPhrase, *, negative: bool = F
     """
     is_pronoun = isinstance(subject, Pronoun)
     who = [English(subject.subject)] if is_pronoun else subject.english
+    if is_pronoun:
+        marked(who, True)
     third = subject.person == THIRD_SINGULAR
     clitic_text = subject.receiver if is_pronoun else "les" if subject.plural else "le"
     main = English("likes" if third and not negative else "like")

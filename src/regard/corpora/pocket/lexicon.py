@@ -69,6 +69,7 @@ mother madre f
 son hijo m
 daughter hija f
 """)
+HUMANS = frozenset([*PEOPLE.values(), *FAMILY.values()])
 ANIMALS = _nouns("""
 dog perro m
 cat gato m

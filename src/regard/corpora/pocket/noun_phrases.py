@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from regard.corpora.pocket.both import English, Phrase, Spanish, chain, word
-from regard.corpora.pocket.lexicon import DAYS, MONTHS, OCCASION, Adjective, Noun
+from regard.corpora.pocket.both import English, Phrase, Spanish, chain, marked, word
+from regard.corpora.pocket.lexicon import DAYS, HUMANS, MONTHS, OCCASION, YEAR, Adjective, Noun
 from regard.corpora.pocket.spanish import UNITS, Gender, cardinal
 
 FIRST_SINGULAR, SECOND_SINGULAR, THIRD_SINGULAR, FIRST_PLURAL, THIRD_PLURAL = range(5)
@@ -129,6 +129,8 @@ def noun_phrase(
         moved += both.spanish
     _extend(out, head)
     out.spanish += moved
+    if noun not in (OCCASION, YEAR):  # "three times", "nine years old": nobody, and nothing
+        marked(out.english, noun in HUMANS)
     return out
 
 
@@ -142,7 +144,9 @@ def _extend(phrase: Phrase, more: Phrase) -> None:
 
 
 def name(text: str, gender: Gender) -> NounPhrase:
-    return NounPhrase(*_parts(word(text, text)), gender=gender, human=True)
+    out = NounPhrase(*_parts(word(text, text)), gender=gender, human=True)
+    marked(out.english, True)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,7 @@ PRONOUNS = (I, YOU, HE, SHE, WE, THEY)
 def pronoun(which: Pronoun, *, stressed: bool = False) -> NounPhrase:
     """A subject pronoun. Spanish drops it, unless it is stressed by a contrast ("I ..., but she ...")."""
     english = English(which.subject)
+    marked([english], True)
     if stressed:
         return NounPhrase([english], [Spanish(which.stressed, english)], which.person, which.gender, True)
     return NounPhrase([english], [], which.person, which.gender, True, dropped=[english])

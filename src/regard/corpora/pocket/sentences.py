@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from regard.corpora.pair import Pair
 from regard.corpora.pocket import lexicon as lex
-from regard.corpora.pocket.both import Phrase, chain, idiom, render, word
+from regard.corpora.pocket.both import Phrase, chain, idiom, marked, render, word
 from regard.corpora.pocket.choices import Draw, food, other_pronoun, person, subject, thing, when
 from regard.corpora.pocket.clauses import (
     Tense,
@@ -166,6 +166,7 @@ def question(draw: Draw) -> Phrase:
         return asking(idiom(*asked), act(who, verb, Tense.PAST if draw.chance(0.5) else Tense.FUTURE, question=True))
     verb, nouns = draw.pick(ACTIONS[:5])
     how_many = noun_phrase(counted(2), draw.pick(nouns), plural=True)
+    marked(how_many.english[1:], False)  # "how many" takes the place of the number
     text = "cuántas" if how_many.gender == "f" else "cuántos"
     asked = chain(word("how many", text), Phrase(how_many.english[1:], how_many.spanish[1:]))
     return asking(asked, act(who, verb, tense, question=True))

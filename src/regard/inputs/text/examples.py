@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Pair
@@ -32,7 +31,7 @@ class PairExamples(Examples):
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return self.store.lengths()
 
-    def source(self, rows: NDArray[np.int64], epoch: int) -> Tensor:
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
         return self._frame.padded([self.store[int(row)][0] for row in rows])
 
     def target(self, row: int) -> NDArray[Any]:

@@ -69,6 +69,9 @@ class TextInput(Input):
     def keep(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
+    def writer(self) -> Vocabulary:
+        return self.tokenizer
+
     def learn(self, sources: Iterable[str], targets: Iterable[str]) -> Tokenizer:
         """The vocabulary of inputs; with `joint`, that of inputs and outputs."""
         how = self.data.tokenizer
@@ -163,7 +166,7 @@ class TextInput(Input):
     def parts(self, item: TextItem) -> list[int]:
         return list(range(self.frame.before, self.frame.before + len(item.ids)))
 
-    def without(self, item: TextItem, parts: Collection[int]) -> TextItem:
+    def without(self, item: TextItem, parts: Collection[int]) -> Any:
         return item._replace(ids=[index for place, index in enumerate(item.ids) if place not in parts])
 
     def vectors(self, encoder: nn.Module) -> nn.Module:

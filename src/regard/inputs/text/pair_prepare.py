@@ -44,6 +44,10 @@ class Sources(Protocol):
 
     def keep(self, tokenizer: Tokenizer) -> None: ...
 
+    def writer(self) -> Vocabulary:
+        """What writes inputs as the ids of a store: the tokenizer that was kept, or more than it."""
+        ...
+
 
 def prepare(
     settings: Any,
@@ -68,7 +72,7 @@ def prepare(
     source, target = _vocabularies(cache, settings, splits["train"], count.pairs, sources, targets, tell)
     stores: dict[Role, PairStore] = {}
     for role, split in splits.items():
-        stores[role] = store_split(cache, settings, role, split, source, target, tell)
+        stores[role] = store_split(cache, settings, role, split, sources.writer(), target, tell)
         refuse_if_useless(stores[role], role, split, settings, strict)
     return PreparedPairs(source, target, splits, stores)
 

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from regard.data.labels import UNKNOWN, Labels
+from regard.layers.class_loss import class_loss
 from regard.look.svg import heat_map
 from regard.metrics.classes import (
     Bin,
@@ -17,8 +19,6 @@ from regard.metrics.classes import (
     one_hot,
     reliability,
 )  # fmt: skip
-from regard.models.classifier import class_loss
-from regard.outputs.labels.labels import UNKNOWN, Labels
 from regard.outputs.result import Picture, Scores
 
 Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Examples
+from regard.data.labels import UNKNOWN
 from regard.encoders.class_token import by_class_token
 from regard.errors import CallError
 from regard.inputs.base import Input
@@ -30,7 +31,6 @@ from regard.models.classifier import Classifier
 from regard.outputs.base import QUICK, LookOptions, Told, device_of
 from regard.outputs.labels import classes
 from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings
-from regard.outputs.labels.labels import UNKNOWN
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.text.search import grouped

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
 from regard.data.settings import Column, FileFormat
-from regard.outputs.labels.writing import Writing
 from regard.settings.base import Settings
 
 

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from regard.data.check_report import CheckReport, Finding
 from regard.data.examples import Examples
+from regard.data.label_writing import Writing
+from regard.data.labels import FIRST, UNKNOWN, Labels
 from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.base import Vocabulary
 from regard.outputs.base import I, M, Output, R
-from regard.outputs.labels.labels import FIRST, UNKNOWN, Labels
-from regard.outputs.labels.writing import Writing
 
 LABELS = "labels.json"
 FEW = 10  # training examples of a class that are hardly enough
@@ -91,8 +91,13 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
         """Of training; what a run's folder has needs none."""
         if self._counts is None:
             return None
-        total = self._examples if self.labels.several else int(self._counts.sum())
-        return class_weights(self.recipe.model.class_weights, self.labels, self._counts, total)
+        total = self._examples if self.several else int(self._counts.sum())
+        return class_weights(self.recipe.model.class_weights, self.labels, self._counts, total, several=self.several)
+
+    @property
+    def several(self) -> bool:
+        """Whether what has a class may have more than one."""
+        return self.labels.several
 
     # ---------------------------------------------------------------------------------------------------------- check
     def check(self, splits: dict[Role, Any]) -> CheckReport:
@@ -144,7 +149,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
             advice = "bring more of them, or join classes"
             yield Finding("warning", "train", what + ", ".join(few[:8]), len(few), train.name, [], advice)
         largest, smallest = int(counts.max()), int(counts.min())
-        if largest > UNEVEN * max(1, smallest) and not labels.several:
+        if largest > UNEVEN * max(1, smallest) and not self.several:
             most, least = labels.names[int(counts.argmax())], labels.names[int(counts.argmin())]
             what = f"{most!r} has {largest:,} {noun}s, {least!r} has {smallest:,}"
             advice = "watch macro_f1 beside accuracy; model.class_weights=balanced makes rare classes count more"
@@ -158,7 +163,7 @@ def class_counts(examples: Examples, classes: int) -> NDArray[np.int64]:
 
 
 def class_weights(
-    wish: str | dict[str, float], labels: Labels, counts: NDArray[np.int64], total: int
+    wish: str | dict[str, float], labels: Labels, counts: NDArray[np.int64], total: int, *, several: bool
 ) -> Float[Tensor, " N"] | None:
     """Weights whose mean over the training examples is one (of several labels: what a yes weighs beside a no).
 
@@ -171,8 +176,8 @@ def class_weights(
     if isinstance(wish, dict):
         given = {labels.require(name): value for name, value in wish.items()}
         found = torch.tensor([given.get(number, 1.0) for number in range(len(labels))])
-        return found if labels.several else found * total / (found * count).sum()
-    return (total - count).clamp(min=1) / count if labels.several else total / (len(labels) * count)
+        return found if several else found * total / (found * count).sum()
+    return (total - count).clamp(min=1) / count if several else total / (len(labels) * count)
 
 
 def _count(count: int, noun: str) -> str:

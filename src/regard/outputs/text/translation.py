@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from regard.corpora import PREFIX, load
+from regard.corpora.pair import WORD
 from regard.data.examples import Example
 from regard.data.tokenizer import Span
 from regard.decoding.protocol import Hypothesis
@@ -67,7 +68,7 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         sources, references = [one.input for one in examples], [one.texts[0] for one in examples]
         scores = text_scores(sources, said, references)
         if alignments or self._has_gold():
-            rows = self._alignment_errors(model, examples, self._gold(len(examples)))
+            rows = self._alignment_errors(model, examples, self._gold(examples))
             scores.values.update(best(rows))
             if alignments:
                 scores.details["alignment error by layer and head"] = rows
@@ -110,7 +111,7 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         data = self.recipe.data
         return data.alignments is not None or (data.test or data.train) == f"{PREFIX}pocket"
 
-    def _gold(self, pairs: int) -> list[Gold]:
+    def _gold(self, examples: Sequence[Example]) -> list[Gold]:
         """The gold alignments of the test pairs, from data.alignments or from the corpus itself."""
         data = self.recipe.data
         if data.alignments is None:
@@ -120,10 +121,8 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         file = Path(data.alignments)
         if not file.is_file():
             raise CallError(f"data.alignments={file}: there is no such file")
-        found = read_naacl(file, pairs) if _is_naacl(file) else read_pharaoh(file)
-        if len(found) != pairs:
-            raise CallError(f"data.alignments={file} has {len(found)} sentences, but there are {pairs} test pairs")
-        return found
+        lengths = [(len(WORD.findall(one.input)), len(WORD.findall(one.texts[0]))) for one in examples]
+        return read_naacl(file, len(examples), lengths) if _is_naacl(file) else read_pharaoh(file, lengths)
 
 
 def best(rows: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from regard.data.label_writing import Writing
 from regard.data.special_ids import OURS, SpecialIds
 from regard.errors import CallError, RegardError, nearest
 from regard.files import atomic
-from regard.outputs.labels.writing import Writing
 from regard.special_tokens import END, SPECIAL_TOKENS, UNK
 
 FIRST = len(SPECIAL_TOKENS)  # the token of class 0

@@ -1,0 +1,88 @@
+"""The recipe of tagging: words in, a tag for each of them out."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.data.pairs import Columns
+from regard.data.settings import WORDS, FileFormat, OneTextTokenizer
+from regard.inputs.text.body_settings import (
+    PretrainedReaderSettings,
+    RecurrentReaderSettings,
+    TransformerReaderSettings,
+)
+from regard.outputs.labels.settings import HeadSettings
+from regard.settings.base import Settings
+from regard.settings.recipe import Recipe
+
+
+class TagDataSettings(Settings):
+    """Sentences that are cut into words, with a tag for each word.
+
+    Each of train, valid and test is a file with a word and its tags a line and a blank line between sentences (.conll,
+    .iob, .bio, .conllu), a table of sentences and tags, both separated by spaces (.tsv, .csv, .jsonl, .parquet), or
+    corpus:NAME.
+    """
+
+    train: str = Field(description="training sentences: FILE or corpus:NAME")
+    valid: str | None = Field(None, description="validation sentences; by default a part of the training ones")
+    test: str | None = Field(None, description="test sentences, for `regard evaluate`")
+    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
+    word: int = Field(0, description="a word a line: its column, from 0, or from the end: -1 is the last")
+    column: int = Field(-1, description="a word a line: the column of its tag, from 0, or from the end: -1 is the last")
+    tokenizer: OneTextTokenizer = Field(
+        WORDS, description="how words are cut into tokens; a pretrained encoder brings its own"
+    )
+    max_length: int = Field(256, ge=2, description="most tokens of a sentence, the end token included")
+    overlong: Literal["skip", "cut"] = Field("skip", description="what happens to longer sentences in training")
+    max_bad: float = Field(
+        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
+    )
+    valid_share: float = Field(
+        0.1, gt=0, lt=1, description="the share of training sentences held out for validation if valid is not given"
+    )
+    valid_most: int = Field(2000, ge=1, description="most training sentences, about, to hold out for validation")
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(sides=("words", "tags"), one_to_one=True, conll=(self.word, self.column))
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from self.tokenizer.problems_of_one_text()
+        if self.word == self.column:
+            yield "column", f"is {self.column}, the same as word"
+
+
+class RecurrentTaggerSettings(RecurrentReaderSettings, HeadSettings):
+    """Embedding, LSTM or GRU, attention over its states if that is asked for, softmax."""
+
+
+class TransformerTaggerSettings(TransformerReaderSettings, HeadSettings):
+    """A Transformer encoder, from scratch."""
+
+
+class PretrainedTaggerSettings(PretrainedReaderSettings, HeadSettings):
+    """The encoder of another run, such as one that `regard import` made, under a new head."""
+
+
+class TaggingSettings(Settings):
+    """How a trained tagger is asked."""
+
+    cut: Literal["words", "spaces"] = Field(
+        "words",
+        description="of a plain text: words (marks stand alone), or what spaces separate (it is cut already)",
+    )
+    batch_tokens: int = Field(4096, ge=1, description="tokens of inputs tagged together")
+
+
+class TagRecipe(Recipe):
+    """A tag for each word of a text."""
+
+    job: Literal["tag"] = Field("tag", description="the job: a tag for each word")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: TagDataSettings = Field(description="the user's files and how they are read")
+    model: Annotated[
+        RecurrentTaggerSettings | TransformerTaggerSettings | PretrainedTaggerSettings, Field(discriminator="kind")
+    ] = Field(description="the model and its sizes")
+    decoding: TaggingSettings = Field(TaggingSettings.model_validate({}), description="how the model is asked")
