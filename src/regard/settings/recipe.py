@@ -1,4 +1,4 @@
-"""What every recipe is: a job and its sections. Each job adds its own in a file of its name beside this one."""
+"""What every recipe is: a job and its sections. Each job adds its own, in its output's folder."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
