@@ -5,8 +5,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
@@ -170,9 +168,6 @@ class TextInput(Input):
         embedding = encoder.embedding
         assert isinstance(embedding, Embedding)
         return embedding.table
-
-    def gather(self, item: TextItem, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
-        return products[0].sum(-1)[:, self.parts(item)]
 
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
