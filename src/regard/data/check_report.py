@@ -1,9 +1,11 @@
 """What a look over the data found: figures of each split, and what is wrong with it. What `regard check` prints."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from regard.data.examples import Examples
 from regard.data.tables import Role
 from regard.errors import RegardError
 
@@ -76,6 +78,19 @@ class SideCounts(Protocol):
 def side_figures(side: SideCounts) -> SideFigures:
     lengths = {percent: percentile(side.lengths, percent) for percent in PERCENTILES}
     return SideFigures(side.tokens, side.unknown / max(1, side.tokens), lengths)
+
+
+def figures_of(splits: Mapping[Role, Examples], vocabulary: int) -> CheckReport:
+    """Nothing but figures: how many examples each split has, and how long their inputs and targets are."""
+    figures: dict[Role, SplitFigures] = {}
+    for role, split in splits.items():
+        sides = [Counter(lengths.tolist()) for lengths in split.lengths()]
+        source, target = (
+            SideFigures(sum(side.elements()), 0.0, {percent: percentile(side, percent) for percent in PERCENTILES})
+            for side in sides
+        )
+        figures[role] = SplitFigures(split.name, len(split), split.counts.bad, source, target, ("input", "target"))
+    return CheckReport(figures, {"target": vocabulary}, [])
 
 
 def percentile(lengths: Counter[int], percent: float | int) -> int:

@@ -17,7 +17,9 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
-from regard.data.check_report import CheckReport
+from regard.data.check_report import CheckReport, figures_of
+from regard.data.examples import Example
+from regard.data.listed import ListedExamples
 from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
@@ -83,9 +85,15 @@ class Input(ABC):
         `strict` refuses data with more bad lines than `data.max_bad`; without it they are counted, for `check`.
         """
 
-    @abstractmethod
+    def listed(self, name: str, examples: Sequence[Example], vocabulary: Vocabulary) -> ListedExamples:
+        """Examples of `prepare` that stay in memory: `name` is where they are from, the first text is the target."""
+        items = [self.read(example.input) for example in examples]
+        targets = vocabulary.encode_batch([example.texts[0] for example in examples])
+        return ListedExamples(name, examples, items, targets, self.length, self.collate)
+
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
-        """What is wrong with data that was prepared with `strict=False`."""
+        """What is wrong with data that was prepared with `strict=False`: by default, figures and no finding."""
+        return figures_of(splits, vocabulary.size)
 
     @abstractmethod
     def test(self) -> tuple[Any, str]:
@@ -173,10 +181,11 @@ class Input(ABC):
     def without(self, item: Any, parts: Collection[int]) -> Any:
         """The item without some of its parts, numbered from 0 in the order of `parts`."""
 
-    @abstractmethod
     def vectors(self, encoder: nn.Module) -> nn.Module | None:
-        """The module whose output are the vectors that the encoder is given, for gradients by them."""
+        """The module whose output are the vectors that the encoder is given, for gradients by them; None: there is
+        no such module."""
+        return None
 
-    @abstractmethod
     def gather(self, item: Any, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
-        """What `vectors` gave, times its gradient, summed over each part."""
+        """What `vectors` gave, times its gradient, summed over each part: by default, a part is one vector."""
+        return products[0].sum(-1)[:, self.parts(item)]

@@ -72,8 +72,8 @@ def _by_method(case: Case, method: str) -> list[Attention]:
     }
     with evaluating(case.model):
         found = [_turned(case, one) for one in ways[method]()]
-    own = [one.weights.any() for one in found if one.rows == case.rows]
-    if method == "gradient" and own and not any(own):
+    shown = [one for one in found if one.rows == case.rows] or found  # a reader's rows are words, not its one step
+    if method == "gradient" and not any(one.weights.any() for one in shown):
         raise CallError(NOTHING_FOR)
     return found
 

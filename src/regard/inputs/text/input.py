@@ -5,8 +5,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
@@ -118,7 +116,7 @@ class TextInput(Input):
         if not isinstance(one, str):
             raise CallError(f"an input is a text, not {type(one).__name__}")
         ids = self.tokenizer.encode(one)
-        return TextItem(one, ids[: self.data.max_length - 1] if self._alone else ids)
+        return TextItem(one, ids[: self.data.max_length - 1] if self._cuts else ids)
 
     def length(self, item: TextItem) -> int:
         return len(item.ids)
@@ -174,9 +172,6 @@ class TextInput(Input):
         assert isinstance(embedding, Embedding)
         return embedding.table
 
-    def gather(self, item: TextItem, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
-        return products[0].sum(-1)[:, self.parts(item)]
-
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
     def data(self) -> Any:
@@ -208,10 +203,10 @@ class TextInput(Input):
         return "pair" if (one, other) == ("source", "target") else f"{one} with its {other}"
 
     @property
-    def _alone(self) -> bool:
-        """Encoders that stand alone say one thing of a text, however long it is: of a longer one they read the
-        beginning. What writes a text over a memory needs all of it."""
-        return not isinstance(self.settings, RecurrentSettings | TransformerSettings)
+    def _cuts(self) -> bool:
+        """Whether of a long text the beginning is read, as training did. What writes a text over a memory needs all."""
+        alone = not isinstance(self.settings, RecurrentSettings | TransformerSettings)
+        return alone and "overlong" in type(self.data).model_fields and self.data.overlong == "cut"
 
     @property
     def _joint(self) -> bool:

@@ -224,6 +224,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         def ask(without: Sequence[Parts]) -> Tensor:
             items = [input.without(item, parts) if parts else item for parts in without]
             at_once = max(1, GROUP // (max(input.length(item), len(told.target)) + 1))
+            at_once = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
             return torch.cat([
                 model.score(input.collate(some).to(device), target.expand(len(some), -1))
                 for some in (items[start : start + at_once] for start in range(0, len(items), at_once))
