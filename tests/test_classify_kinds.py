@@ -1,4 +1,4 @@
-"""Classification of recordings and of series: the user's files, predictions, scores, looks, a stopped run, the service."""
+"""Classification of recordings and of series: files, predictions, scores, looks, a stopped run, the service."""
 
 import tarfile
 
@@ -12,7 +12,7 @@ import regard
 from regard import config
 from regard.cli import cli
 from regard.corpora import one_key
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.inputs.sound.recording import Sound
 from regard.look.methods import METHODS
 
@@ -119,7 +119,7 @@ def test_looks_are_along_time(run, one, method):
     length = len(run.job.input.axis(run.job.input.read(one)))
     assert matrix.weights.shape == (1, length)
     assert matrix.columns.signal is not None
-    if method == "leave-one-out":  # nothing else tells the classes apart
+    if method == "leave-one-out" and run.recipe.model.kind.endswith("recurrent"):  # a tiny Transformer mixes all steps
         assert matrix.weights[0, length // 2 - 1 :].sum() > 0.8
     assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
 
@@ -150,8 +150,10 @@ def test_the_service_knows_what_it_takes(run, one):
     sound = run.recipe.data.kind == "sound"
     with serving({"mine": run}, Limits()) as client:
         assert client.get("/api/models").json()["models"][0]["takes"] == ("sound" if sound else "table")
-        text = one.read_text() if not sound else client.post("/api/upload", content=one.read_bytes()).json()["name"]
-        assert client.post("/api/predict", json={"text": text}).json()["predictions"][0]["output"] == "high"
+        text = client.post("/api/upload", content=one.read_bytes()).json()["name"] if sound else one.read_text()
+        (found,) = client.post("/api/predict", json={"inputs": [text]}).json()["predictions"]
+        assert found["text"] == "high"
+        assert client.post("/api/look", json={"text": text}).json()["output"] == "high"
 
 
 # ------------------------------------------------------------------------------------------------------- files of sound
@@ -182,7 +184,7 @@ def test_lists_tars_and_names_of_files_say_the_label_too(tmp_path):
         file = recipe(tmp_path, "sound_recurrent", {"train": place, "valid": place, **how})
         assert labels_of(file, tmp_path) == wanted, where
     flat = str(sounds / "low")
-    with pytest.raises(RegardError, match="in no sub-folder"):
+    with pytest.raises(CallError, match="a sub-folder for each class"):
         labels_of(recipe(tmp_path, "sound_recurrent", {"train": flat, "valid": flat}), tmp_path)
 
 
@@ -196,9 +198,9 @@ def test_silence_is_answered_but_not_looked_at(run):
 
 
 def test_a_model_of_another_kind_is_refused_with_those_that_fit():
-    with pytest.raises(CallError, match="data.kind=sound; sound_recurrent, sound_transformer would"):
+    with pytest.raises(CallError, match=r"data\.kind=sound; sound_recurrent, sound_transformer would"):
         config.read("tones-classify", ["model.kind=transformer"])
-    with pytest.raises(CallError, match="data.kind=series; series_recurrent, series_transformer would"):
+    with pytest.raises(CallError, match=r"data\.kind=series; series_recurrent, series_transformer would"):
         config.read("series-classify", ["model.kind=sound_recurrent"])
 
 

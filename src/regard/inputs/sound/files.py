@@ -155,6 +155,9 @@ def _list(where: str, role: Role, settings: RecordingSettings) -> Iterator[Recor
 
 
 def _folder(folder: Path, settings: RecordingSettings) -> Iterator[Recording | Bad]:
+    by_class = settings.columns.folders and settings.name_text is None
+    if by_class and all(path.parent == folder for path in sound_files(folder)):
+        raise CallError(f"{folder}: a folder needs a sub-folder for each class, with recordings in it")
     for row, path in enumerate(sound_files(folder), start=1):
         name, beside = path.relative_to(folder).as_posix(), path.with_suffix(".txt")
         told = beside.read_bytes() if beside.is_file() else None
