@@ -237,7 +237,7 @@ def test_targets_are_what_the_vocabulary_of_the_output_says(calls, tmp_path):
     """Nothing in the input knows that they are texts: a classifier has labels, and no decoder."""
 
     class Labels:
-        key, size, specials = "labels", 10, OURS
+        key, size, specials, learns_from_all = "labels", 10, OURS, True
 
         def learn(self, texts):
             self.names = sorted({text[0] for text in texts})

@@ -29,7 +29,7 @@ class SeriesRecipe(Recipe):
 class Classes:
     """What an output of labels gives: classes as tokens after the special ones."""
 
-    key, specials = None, OURS
+    key, specials, learns_from_all = None, OURS, True
 
     def learn(self, texts):
         self.names = sorted(set(texts))
