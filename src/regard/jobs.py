@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
+SERIES = "regard.inputs.series.input:SeriesInput"
 QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
@@ -50,7 +51,11 @@ class Row(NamedTuple):
 JOBS: dict[str, Row] = {
     "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
-    "classify": Row(ClassifyRecipe, {"text": TEXT, "image": IMAGE}, "regard.outputs.labels.output:LabelsOutput"),
+    "classify": Row(
+        ClassifyRecipe,
+        {"text": TEXT, "image": IMAGE, "sound": SOUND, "series": SERIES},
+        "regard.outputs.labels.output:LabelsOutput",
+    ),
     "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),

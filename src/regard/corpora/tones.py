@@ -66,11 +66,11 @@ def call(split: str, number: int) -> Call:
     place = round(chance.uniform(0.05, 0.4) * RATE)
     parts, segments = [np.zeros(place)], []
     for key in keys:
-        tone = level * _tone(key, chance)
-        segments.append(Segment(key, place / RATE, (place + len(tone)) / RATE))
+        heard = level * tone(key, chance)
+        segments.append(Segment(key, place / RATE, (place + len(heard)) / RATE))
         pause = round(chance.uniform(0.04, 0.25) * RATE)
-        parts += [tone, np.zeros(pause)]
-        place += len(tone) + pause
+        parts += [heard, np.zeros(pause)]
+        place += len(heard) + pause
     parts.append(np.zeros(round(chance.uniform(0.0, 0.3) * RATE)))
     sound = np.concatenate(parts)
     noise = level * 10 ** (-chance.uniform(3, 30) / 20)
@@ -78,7 +78,7 @@ def call(split: str, number: int) -> Call:
     return Call(sound.clip(-1, 1).astype(np.float32), "".join(keys), tuple(segments))
 
 
-def _tone(key: str, chance: np.random.Generator) -> Float[np.ndarray, " N"]:
+def tone(key: str, chance: np.random.Generator) -> Float[np.ndarray, " N"]:
     time = np.arange(round(chance.uniform(0.05, 0.25) * RATE)) / RATE
     twist = 10 ** (chance.uniform(-4, 4) / 20)
     low, high = (np.sin(2 * np.pi * (frequency * time + chance.uniform())) for frequency in FREQUENCIES[key])

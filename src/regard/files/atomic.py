@@ -51,7 +51,13 @@ def write_with(path: str | Path, write: Callable[[Path], object]) -> Path:
 
 
 def write_tensors(path: str | Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> Path:
-    """As safetensors. That format wants every tensor dense; a view of another one is copied."""
+    """As safetensors."""
+    return write_with(path, lambda part: save_tensors(part, tensors, metadata))
+
+
+def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> None:
+    """The same in one go, for a file of a folder that is written as a whole. Safetensors wants every tensor dense; a
+    view of another one is copied."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -60,13 +66,10 @@ def write_tensors(path: str | Path, tensors: "Mapping[str, Tensor]", metadata: d
         for name, value in ((name, value.detach()) for name, value in tensors.items())
     }
 
-    def write(part: Path) -> None:
-        try:
-            save_file(dense, part, metadata)
-        except SafetensorError as error:  # its own error, also for a full disk
-            raise OSError(str(error)) from error
-
-    return write_with(path, write)
+    try:
+        save_file(dense, path, metadata)
+    except SafetensorError as error:  # its own error, also for a full disk
+        raise OSError(str(error)) from error
 
 
 def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:

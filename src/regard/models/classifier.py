@@ -3,13 +3,13 @@
     one label        p(c | x) = softmax(W pool(encoder(x)) + b)_c          L = −w_y log p(y | x)
     several labels   p(c | x) = σ(W pool(encoder(x)) + b)_c                L = −Σ_c w_c y_c log p_c + (1−y_c) log(1−p_c)
 
-The encoder is recurrent, a Transformer, a pretrained one, or one of pictures: whatever makes a `Memory`. The recurrent
-one with attention is that of the lectures (embedding, LSTM, attention over its states, pooling, sigmoid).
+The encoder is recurrent, a Transformer, a pretrained one, one of pictures, sound or series: whatever makes a `Memory`.
+The recurrent one with attention is that of the lectures (embedding, LSTM, attention over its states, pooling, sigmoid).
 
 The loss, with weights of classes w and smoothed labels: `layers/class_loss.py`.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ class Labeled(Protocol):
     """What a classifier is trained on: any batch with these two. See `class_loss` for the target."""
 
     @property
-    def source(self) -> Tensor: ...
+    def source(self) -> Any: ...
     @property
     def target(self) -> Tensor: ...
 
@@ -79,7 +79,7 @@ class Classifier(nn.Module):
             source, target = mixed(source, target, self.output.out_features, self.mixup)
         return loss(self.logits(source), target, weights=self.class_weights, smoothing=self.label_smoothing)
 
-    def logits(self, inputs: Tensor) -> Float[Tensor, "B N"]:
+    def logits(self, inputs: Any) -> Float[Tensor, "B N"]:
         return self.output(self.dropout(self.pooling(self.encoder(self.noise(inputs)))))
 
     def train(self, mode: bool = True) -> "Classifier":

@@ -53,7 +53,7 @@ class Checkpoints:
         flat = {f"{kind}/{name}": value for kind, named in checkpoint.tensors.items() for name, value in named.items()}
 
         def fill(part: Path) -> None:
-            atomic.write_tensors(part / TENSORS, flat)
+            atomic.save_tensors(part / TENSORS, flat)
             (part / RUN).write_text(json.dumps(checkpoint.run, ensure_ascii=False), encoding="utf-8")
             sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
             (part / SUMS).write_text(sums, encoding="utf-8")

@@ -31,6 +31,7 @@ from regard.inputs.series.settings import LabeledSeriesSettings
 from regard.inputs.series.times import labels
 from regard.inputs.series.windows import Scaler, SeriesItem
 from regard.look.axis import Axis, axis
+from regard.parts import build_pooling
 from regard.settings.recipe import Recipe
 
 
@@ -149,6 +150,9 @@ class SeriesInput(Input):
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
         return build_encoder(self.settings, len(self.fitted.roles.columns))
+
+    def pooling(self, width: int) -> nn.Module:
+        return build_pooling(self.settings.pooling, self.settings.score, width)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: SeriesItem, column: int | None = None) -> Axis:

@@ -89,7 +89,6 @@ class WindowSettings(TableSettings):
 class LabeledSeriesSettings(TableSettings):
     """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
 
-    kind: Literal["series"] = Field("series", description="series")
     train: str = Field(description="training series: FILE, a folder with a sub-folder for each class, corpus:NAME")
     valid: str | None = Field(None, description="validation series; by default a part of the training ones, held out")
     test: str | None = Field(None, description="test series, for `regard evaluate`")

@@ -9,7 +9,7 @@ from regard.data.check_report import CheckReport, Finding, Severity, SplitFigure
 from regard.data.read_report import FIRST
 from regard.data.tables import Role
 from regard.inputs.sound.features import frame_count
-from regard.inputs.sound.settings import SoundDataSettings
+from regard.inputs.sound.settings import RecordingSettings
 from regard.inputs.sound.store import SpeechStore
 
 ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
@@ -27,7 +27,7 @@ _ADVICE = {
 
 
 def check_speech(
-    settings: SoundDataSettings, stores: dict[Role, SpeechStore], vocabulary: int, reduction: int
+    settings: RecordingSettings, stores: dict[Role, SpeechStore], vocabulary: int, reduction: int
 ) -> CheckReport:
     """`vocabulary`: its size; `reduction`: frames for each vector of the model's memory."""
     findings: list[Finding] = []
@@ -42,14 +42,14 @@ def check_speech(
         skipped = counts.read.bad + counts.read.pairs - len(store)
         splits[role] = SplitFigures(
             store.name, len(store), skipped, side_figures(counts.source), side_figures(counts.target),
-            ("frames", "text"),
+            ("frames", settings.columns.sides[1]),
         )  # fmt: skip
         hours[f"sound in {role}"] = _duration(store.counted.seconds)
     findings.sort(key=lambda finding: ("error", "warning", "note").index(finding.severity))
-    return CheckReport(splits, {"text": vocabulary}, findings, hours)
+    return CheckReport(splits, {settings.columns.sides[1]: vocabulary}, findings, hours)
 
 
-def _lost(settings: SoundDataSettings, role: Role, store: SpeechStore) -> Iterator[Finding]:
+def _lost(settings: RecordingSettings, role: Role, store: SpeechStore) -> Iterator[Finding]:
     read = store.counted.counts.read
     too_many = read.share > settings.max_bad
     for kind, bads in read.first.items():
@@ -62,12 +62,11 @@ def _lost(settings: SoundDataSettings, role: Role, store: SpeechStore) -> Iterat
         yield Finding(severity, role, what, count, bads[0].file, [bad.line for bad in bads], advice)
 
 
-def _suspicious(settings: SoundDataSettings, role: Role, store: SpeechStore, reduction: int) -> Iterator[Finding]:
+def _suspicious(settings: RecordingSettings, role: Role, store: SpeechStore, reduction: int) -> Iterator[Finding]:
     counted, counts = store.counted, store.counted.counts
     if counts.overlong:
-        limits = f"data.max_seconds={settings.max_seconds:g} or data.max_length={settings.max_length} tokens"
         advice = "they are skipped; raise the limit if memory allows"
-        what = f"{_recordings(counts.overlong)} longer than {limits}"
+        what = f"{_recordings(counts.overlong)} longer than {settings.limits}"
         yield Finding("warning", role, what, counts.overlong, store.name, counts.overlong_first, advice)
     if counted.clipped:
         what = f"{_recordings(counted.clipped)} clipped: recorded too loud"

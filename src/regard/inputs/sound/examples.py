@@ -5,7 +5,7 @@
 What is drawn for a row comes from (seed, epoch, row) alone, so a stopped run goes on with the very same batches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -106,6 +106,10 @@ class SpeechExamples(Examples):
 
     def digest(self) -> str:
         return self.store.digest()
+
+    def targets_read(self) -> Iterator[tuple[str, int]]:
+        for row in range(len(self.store)):
+            yield self.store[row].text, int(self.store.lines[row])
 
     def examples(self, most: int) -> list[Example]:
         some = (self._rows[row] for row in range(min(most, len(self))))

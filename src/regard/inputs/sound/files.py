@@ -2,6 +2,7 @@
 
     data.train=list.tsv     a path and a text a line          data.train=calls/        x.wav, and x.txt beside it
     data.train=calls.tar    the same, packed                  data.train=corpus:tones
+    of classes: a path and a label a line                     data.train=sounds/       dog/1.wav, cat/1.wav, ...
 
 Sound is not read before it is asked for. What is no recording with a text becomes a `Bad` with its file and line.
 """
@@ -13,17 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from regard.corpora.tones import Segment, tones
+from regard.corpora.one_key import one_key
+from regard.corpora.tones import Call, Segment, tones
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Columns
+from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version
 from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError, nearest
 from regard.inputs.sound.recording import ENDINGS, Sound, read_sound, sound_files
-from regard.inputs.sound.settings import SoundDataSettings
+from regard.inputs.sound.settings import RecordingSettings
 
-CORPORA = ("tones",)
-SIDES = ("path", "text")
+CORPORA: dict[str, Callable[[str], Iterator[Call]]] = {"tones": tones, "one-key": one_key}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class SpeechSplit:
 
     where: str
     role: Role
-    settings: SoundDataSettings
+    settings: RecordingSettings
     part: Literal["all", "kept", "held out"] = "all"
     share: float = 0.0
 
@@ -75,8 +76,8 @@ class SpeechSplit:
     def inputs(self) -> list[Any]:
         """What the recordings depend on, for the cache."""
         s = self.settings
-        how = [self.where, self.role, self.part, self.share, s.format, s.path, s.text, s.header]
-        how += [s.name_text, s.spoken, s.valid_names, s.test_names]
+        how = [self.where, self.role, self.part, self.share, s.format, repr(s.columns)]
+        how += [s.name_text, s.valid_names, s.test_names]
         if self.where.startswith("corpus:"):
             return [*how, corpora_version()]
         place = Path(self.where).expanduser()
@@ -93,7 +94,7 @@ class SpeechSplit:
         return self.where if self.part == "all" else f"{self.where} ({self.part})"
 
 
-def speech_split(settings: SoundDataSettings, role: Role) -> SpeechSplit | None:
+def speech_split(settings: RecordingSettings, role: Role) -> SpeechSplit | None:
     """Where the settings say that recordings of a role come from. A corpus brings all three."""
     wheres = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     names = {"train": None, "valid": settings.valid_names, "test": settings.test_names}
@@ -103,7 +104,7 @@ def speech_split(settings: SoundDataSettings, role: Role) -> SpeechSplit | None:
     return None if where is None else SpeechSplit(where, role, settings)
 
 
-def speech_splits(settings: SoundDataSettings) -> dict[Role, SpeechSplit]:
+def speech_splits(settings: RecordingSettings) -> dict[Role, SpeechSplit]:
     """The splits there are. Without validation data, a part of the training data is held out."""
     train, valid, test = (speech_split(settings, role) for role in ("train", "valid", "test"))
     assert train is not None
@@ -116,7 +117,7 @@ def speech_splits(settings: SoundDataSettings) -> dict[Role, SpeechSplit]:
     return found if test is None else {**found, "test": test}
 
 
-def _read(where: str, role: Role, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
+def _read(where: str, role: Role, settings: RecordingSettings) -> Iterator[Recording | Bad]:
     if where.startswith("corpus:"):
         return _corpus(where, role)
     place = Path(where).expanduser()
@@ -135,25 +136,28 @@ def _corpus(where: str, role: Role) -> Iterator[Recording]:
     name = where.removeprefix("corpus:")
     if name not in CORPORA:
         raise CallError(f"there is no corpus of recordings {name!r}{nearest(name, CORPORA)}")
-    for row, call in enumerate(tones(role), start=1):
+    for row, call in enumerate(CORPORA[name](role), start=1):
         sound = Sound(call.samples, call.rate)
         yield Recording(f"{role} {row}", call.text, where, row, lambda sound=sound: sound, call.segments)
 
 
-def _list(where: str, role: Role, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
+def _list(where: str, role: Role, settings: RecordingSettings) -> Iterator[Recording | Bad]:
     """Paths are taken from the folder that the list is in."""
-    columns = Columns(settings.path, settings.text, settings.header, sides=SIDES)
     base = Path(where).expanduser().parent
-    for item in PairSource(where, role, settings.format, columns).read():
+    for item in PairSource(where, role, settings.format, settings.columns).read():
         if isinstance(item, Bad):
             yield item
         else:
             path = base / Path(item.source).expanduser()
-            text = settings.spoken.get(item.target, item.target)
-            yield Recording(item.source, text, item.file, item.line, lambda path=path: read_sound(path), path=path)
+            yield Recording(
+                item.source, item.target, item.file, item.line, lambda path=path: read_sound(path), path=path
+            )
 
 
-def _folder(folder: Path, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
+def _folder(folder: Path, settings: RecordingSettings) -> Iterator[Recording | Bad]:
+    by_class = settings.columns.folders and settings.name_text is None
+    if by_class and all(path.parent == folder for path in sound_files(folder)):
+        raise CallError(f"{folder}: a folder needs a sub-folder for each class, with recordings in it")
     for row, path in enumerate(sound_files(folder), start=1):
         name, beside = path.relative_to(folder).as_posix(), path.with_suffix(".txt")
         told = beside.read_bytes() if beside.is_file() else None
@@ -163,7 +167,7 @@ def _folder(folder: Path, settings: SoundDataSettings) -> Iterator[Recording | B
         )
 
 
-def _tar(file: Path, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
+def _tar(file: Path, settings: RecordingSettings) -> Iterator[Recording | Bad]:
     try:
         with tarfile.open(file) as packed:
             members = {member.name: member for member in packed.getmembers() if member.isfile()}
@@ -187,13 +191,18 @@ def _tar(file: Path, settings: SoundDataSettings) -> Iterator[Recording | Bad]:
         raise RegardError(f"{file}: cannot be unpacked ({problem}); copy or download it again") from None
 
 
-def _text(settings: SoundDataSettings, name: str, told: bytes | None, file: str, row: int) -> str | Bad:
-    """The text of a recording in a folder or tar: in its name, or in the file beside it."""
+def _text(settings: RecordingSettings, name: str, told: bytes | None, file: str, row: int) -> str | Bad:
+    """The text of a recording in a folder or tar: in its name, or in the file beside it; its class: the sub-folder."""
+    columns = settings.columns
     if settings.name_text is not None:
         match = re.search(settings.name_text, name)
         if match is None:
             return Bad(file, row, "columns", f"data.name_text={settings.name_text!r} finds no text in its name")
         text = match["text"]
+    elif columns.folders:
+        if len(PurePosixPath(name).parts) < 2:
+            return Bad(file, row, "columns", "is in no sub-folder; there has to be one for each class")
+        text = PurePosixPath(name).parts[0]
     elif told is None:
         return Bad(file, row, "empty", "there is no text beside it: give it a .txt of the same name")
     else:
@@ -203,4 +212,4 @@ def _text(settings: SoundDataSettings, name: str, told: bytes | None, file: str,
             return Bad(file, row, "encoding", f"byte {problem.start + 1} of its .txt is not UTF-8")
     if not text.strip():
         return Bad(file, row, "empty", "its text is empty")
-    return settings.spoken.get(text, text)
+    return text if columns.target_text is None else str(columns.target_text(text))

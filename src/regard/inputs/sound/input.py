@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention import Sinusoidal
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.tables import Role
@@ -23,13 +24,15 @@ from regard.inputs.sound.examples import Frames, SpeechExamples, collate
 from regard.inputs.sound.features import log_mel
 from regard.inputs.sound.files import speech_split, speech_splits
 from regard.inputs.sound.prepare import learned, stored
+from regard.inputs.sound.reader_settings import SoundTransformerSettings
 from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent, sound_files
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import ConvolutionSettings
 from regard.inputs.sound.store import SpeechStore, Utterance
 from regard.inputs.sound.windows import Window, windows
+from regard.layers.transformer import Block
 from regard.look.axis import Axis, axis
-from regard.parts import added_positions, final_norm, transformer_blocks
+from regard.parts import added_positions, build_pooling, final_norm, transformer_blocks
 from regard.settings.recipe import Recipe
 
 SEEDS: dict[Role, int] = {"valid": 1, "test": 2}  # of sequences that are joined for measuring
@@ -68,7 +71,7 @@ class SoundInput(Input):
         }
 
     def _examples(self, role: Role, store: SpeechStore, vocabulary: Vocabulary | None) -> SpeechExamples:
-        join, train = self.data.join, role == "train"
+        join, train = self.data.joined, role == "train"
         sequences = {} if join is None else {"train": join.train, "valid": join.valid, "test": join.test}
         return SpeechExamples(
             store, vocabulary,
@@ -158,11 +161,17 @@ class SoundInput(Input):
                 bands, s.channels, transformer_blocks(s, s.encoder_layers, decoder=False),
                 positions=added_positions(s), dropout=s.dropout, final_norm=final_norm(s),
             )  # fmt: skip
+        if isinstance(s, SoundTransformerSettings):
+            blocks = [Block(s.width, s.heads, s.feed_forward, dropout=s.dropout) for _ in range(s.encoder_layers)]
+            return ConvolutionEncoder(bands, s.channels, blocks, positions=Sinusoidal(s.width), dropout=s.dropout)
         return PyramidEncoder(
             bands, s.width,
             cell=s.cell, depth=s.encoder_layers, pyramid=s.pyramid, stack=s.stack,
             positions=s.positions, dropout=s.dropout,
         )  # fmt: skip
+
+    def pooling(self, width: int) -> nn.Module:
+        return build_pooling(self.settings.pooling, self.settings.score, width)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: SoundItem) -> Axis:

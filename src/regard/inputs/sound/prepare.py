@@ -8,31 +8,31 @@ from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.base import Targets, Vocabulary
 from regard.inputs.sound.files import Recording, SpeechSplit
-from regard.inputs.sound.settings import SoundDataSettings
+from regard.inputs.sound.settings import RecordingSettings
 from regard.inputs.sound.store import VERSION, SpeechStore, write_speech
 
 
-def learned(cache: Path, settings: SoundDataSettings, train: SpeechSplit, targets: Targets) -> Vocabulary:
+def learned(cache: Path, settings: RecordingSettings, train: SpeechSplit, targets: Targets) -> Vocabulary:
     """The vocabulary of what is written beside the training recordings."""
 
     def texts() -> Iterator[str]:
         for item in train.read():
             if isinstance(item, Recording):
                 # Joined recordings have spaces between them, which a vocabulary of characters has to know.
-                yield item.text if settings.join is None else f"{item.text} {item.text}"
+                yield item.text if settings.joined is None else f"{item.text} {item.text}"
 
     def build(folder: Path) -> None:
         (folder / "vocabulary.json").write_text(targets.learn(texts()).to_json(), encoding="utf-8")
 
     if targets.key is None:
         return targets.learn(())
-    folder = built_once(cache, "vocabulary", [train.inputs(), targets.key, settings.join is None], build)
+    folder = built_once(cache, "vocabulary", [train.inputs(), targets.key, settings.joined is None], build)
     return targets.load((folder / "vocabulary.json").read_text(encoding="utf-8"))
 
 
 def stored(
     cache: Path,
-    settings: SoundDataSettings,
+    settings: RecordingSettings,
     role: Role,
     split: SpeechSplit,
     vocabulary: Vocabulary | None,
@@ -45,18 +45,15 @@ def stored(
     if strict or not read.pairs:
         read.refuse_if(name, settings.max_bad)
     if not len(store):
-        raise RegardError(
-            f"{name}: all {read.pairs:,} recordings are longer than data.max_seconds={settings.max_seconds:g} "
-            f"or their texts than data.max_length={settings.max_length}; raise these"
-        )
+        raise RegardError(f"{name}: all {read.pairs:,} recordings are longer than {settings.limits}: raise this")
     return store
 
 
 def _store(
-    cache: Path, settings: SoundDataSettings, role: Role, split: SpeechSplit, vocabulary: Vocabulary | None
+    cache: Path, settings: RecordingSettings, role: Role, split: SpeechSplit, vocabulary: Vocabulary | None
 ) -> SpeechStore:
     # What is measured on is never left out for its length: a score is of all the data.
-    limits = (settings.max_seconds, settings.max_length) if role == "train" else (float("inf"), 1 << 30)
+    limits = (settings.max_seconds, settings.most_tokens) if role == "train" else (float("inf"), 1 << 30)
 
     def build(folder: Path) -> None:
         write_speech(

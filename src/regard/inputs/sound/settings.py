@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from regard.data.pairs import Columns
 from regard.data.settings import Column, FileFormat
 from regard.settings.base import Settings
 from regard.settings.model import RecurrentSettings, TransformerSettings
@@ -61,12 +63,18 @@ class JoinSettings(Settings):
             yield "gap", f"ends at {self.gap[1]:g}, before it begins"
 
 
-class SoundDataSettings(Settings):
-    """Recordings, and what is written beside each: what is said in it, or what it is.
+@dataclass(frozen=True)
+class Spoken:
+    """Texts that stand for others: (as the file has it, what is said)."""
 
-    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl: a path and a text a line; paths are taken from the
-    folder of the list), a folder (x.wav with x.txt beside it), FILE.tar (the same, packed), or corpus:NAME.
-    """
+    texts: tuple[tuple[str, str], ...]
+
+    def __call__(self, value: object) -> object:
+        return dict(self.texts).get(value, value) if isinstance(value, str) else value
+
+
+class RecordingSettings(Settings):
+    """Recordings, and what is written beside each: what is said in it, or what it is."""
 
     train: str = Field(description="training data: a list, a folder, FILE.tar or corpus:NAME")
     valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
@@ -75,9 +83,6 @@ class SoundDataSettings(Settings):
     path: Column | None = Field(
         None, description="column of the path: a name, or a number from 0; by default 'path', or the first column"
     )
-    text: Column | None = Field(
-        None, description="column of the text: a name, or a number from 0; by default 'text', or the second column"
-    )
     header: bool | None = Field(
         None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
     )
@@ -85,7 +90,6 @@ class SoundDataSettings(Settings):
         None,
         description="folders and tars: a regular expression that finds the text in a file's name, as (?P<text>...)",
     )
-    spoken: dict[str, str] = Field({}, description="texts that stand for others: {'7': seven}")
     valid_names: str | None = Field(
         None, description="a regular expression: files whose name it finds are for validation, not for training"
     )
@@ -94,9 +98,7 @@ class SoundDataSettings(Settings):
     )
     sound: SoundSettings = Field(SoundSettings.model_validate({}), description="how sound becomes features")
     augment: AugmentSettings = Field(AugmentSettings.model_validate({}), description="changes for training")
-    join: JoinSettings | None = Field(None, description="make sequences of short recordings; null is as they are")
     max_seconds: float = Field(30.0, gt=0, description="longer recordings are left out of training")
-    max_length: int = Field(400, ge=2, description="texts of more tokens are left out of training")
     max_bad: float = Field(
         0.01,
         ge=0,
@@ -109,6 +111,26 @@ class SoundDataSettings(Settings):
     valid_most: int = Field(500, ge=1, description="most training recordings, about, to hold out for validation")
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
+    @property
+    def columns(self) -> Columns:
+        """Those of lists. `folders`: in folders and tars, the sub-folders name the classes."""
+        raise NotImplementedError
+
+    @property
+    def joined(self) -> JoinSettings | None:
+        """How longer recordings are made of short ones; None: not at all."""
+        return None
+
+    @property
+    def most_tokens(self) -> int:
+        """Of what is written beside a recording of training."""
+        return 1 << 30
+
+    @property
+    def limits(self) -> str:
+        """What training leaves out is longer than this."""
+        return f"data.max_seconds={self.max_seconds:g}"
+
     def problems(self) -> Iterator[tuple[str, str]]:
         patterns = {"name_text": self.name_text, "valid_names": self.valid_names, "test_names": self.test_names}
         for name, pattern in patterns.items():
@@ -119,6 +141,37 @@ class SoundDataSettings(Settings):
             else:
                 if name == "name_text" and pattern is not None and "text" not in groups:
                     yield name, "must have a group (?P<text>...): that is the text"
+
+
+class SoundDataSettings(RecordingSettings):
+    """Recordings, and what is said in each.
+
+    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl: a path and a text a line; paths are taken from the
+    folder of the list), a folder (x.wav with x.txt beside it), FILE.tar (the same, packed), or corpus:NAME.
+    """
+
+    text: Column | None = Field(
+        None, description="column of the text: a name, or a number from 0; by default 'text', or the second column"
+    )
+    spoken: dict[str, str] = Field({}, description="texts that stand for others: {'7': seven}")
+    join: JoinSettings | None = Field(None, description="make sequences of short recordings; null is as they are")
+    max_length: int = Field(400, ge=2, description="texts of more tokens are left out of training")
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(self.path, self.text, self.header, ("path", "text"), Spoken(tuple(sorted(self.spoken.items()))))
+
+    @property
+    def joined(self) -> JoinSettings | None:
+        return self.join
+
+    @property
+    def most_tokens(self) -> int:
+        return self.max_length
+
+    @property
+    def limits(self) -> str:
+        return f"{super().limits} or data.max_length={self.max_length} tokens"
 
 
 class PyramidSettings(RecurrentSettings):

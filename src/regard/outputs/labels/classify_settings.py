@@ -18,9 +18,14 @@ from regard.inputs.image.settings import (
     VisionTransformerSettings,
     fits,
 )
+from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeriesSettings, TransformerSeriesSettings
+from regard.inputs.sound.reader_settings import SoundRecurrentSettings, SoundTransformerSettings
+from regard.inputs.sound.settings import RecordingSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.outputs.labels.settings import HeadSettings, LabelSettings
+from regard.outputs.labels.writing import Writing
 from regard.settings.base import Settings
+from regard.settings.pooling import PoolingSettings
 from regard.settings.recipe import Recipe
 
 
@@ -28,7 +33,7 @@ from regard.settings.recipe import Recipe
 class TextSettings(LabelSettings):
     """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
 
-    kind: Literal["text"] = Field("text", description="text or image")
+    kind: Literal["text"] = Field("text", description="text, image, sound or series")
     text: Column | None = Field(
         None, description="column of the text: a name, or a number from 0; by default 'text', or the first column"
     )
@@ -42,6 +47,10 @@ class TextSettings(LabelSettings):
     def columns(self) -> Columns:
         return self.columns_with("text", self.text)
 
+    @property
+    def counted(self) -> str:
+        return "text"
+
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.column_problems("text", self.text)
         yield from self.tokenizer.problems_of_one_text()
@@ -50,14 +59,50 @@ class TextSettings(LabelSettings):
 class ImageSettings(PictureSettings, LabelSettings):
     """Labeled pictures: a folder with a sub-folder for each class, a list of files and labels, arrays in a .npz."""
 
-    kind: Literal["image"] = Field("image", description="text or image")
+    kind: Literal["image"] = Field("image", description="text, image, sound or series")
 
     @property
     def columns(self) -> Columns:
         return self.columns_with("image", self.image)
 
+    @property
+    def counted(self) -> str:
+        return "image"
+
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.column_problems("image", self.image)
+
+
+class LabeledSoundSettings(RecordingSettings, LabelSettings):
+    """Labeled recordings: a folder or a tar with a sub-folder for each class, or a list of paths and labels."""
+
+    kind: Literal["sound"] = Field("sound", description="text, image, sound or series")
+
+    @property
+    def columns(self) -> Columns:
+        return self.columns_with("path", self.path)
+
+    @property
+    def counted(self) -> str:
+        return "recording"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from self.column_problems("path", self.path)
+
+
+class SeriesSettings(LabeledSeriesSettings):
+    """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
+
+    kind: Literal["series"] = Field("series", description="text, image, sound or series")
+
+    @property
+    def writing(self) -> Writing:
+        return Writing()
+
+    @property
+    def counted(self) -> str:
+        return "series"
 
 
 # ------------------------------------------------------------------------------------------------------------- models
@@ -89,6 +134,26 @@ class EfficientNetClassifierSettings(EfficientNetSettings, HeadSettings):
     """EfficientNet-Lite0 with its ImageNet weights, under a new head."""
 
 
+class SoundRecurrentClassifierSettings(SoundRecurrentSettings, HeadSettings):
+    """A pyramid of LSTMs or GRUs over the frames of a recording, pooling, softmax."""
+
+
+class SoundTransformerClassifierSettings(SoundTransformerSettings, HeadSettings):
+    """Convolutions and a Transformer encoder over the frames of a recording, pooling, softmax."""
+
+
+class SeriesRecurrentClassifierSettings(RecurrentSeriesSettings, PoolingSettings, HeadSettings):
+    """LSTM or GRU over the steps of a series, pooling, softmax."""
+
+    kind: Literal["series_recurrent"] = Field("series_recurrent", description="or series_transformer")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class SeriesTransformerClassifierSettings(TransformerSeriesSettings, PoolingSettings, HeadSettings):
+    """A Transformer encoder over the steps of a series, pooling, softmax."""
+
+    kind: Literal["series_transformer"] = Field("series_transformer", description="or series_recurrent")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 # ------------------------------------------------------------------------------------------------------------- recipe
 class AnswerSettings(Settings):
     """How a trained classifier is asked."""
@@ -102,23 +167,29 @@ class AnswerSettings(Settings):
 MODELS: dict[str, tuple[type[Settings], ...]] = {
     "text": (RecurrentClassifierSettings, TransformerClassifierSettings, PretrainedClassifierSettings),
     "image": (ConvNetClassifierSettings, VisionTransformerClassifierSettings, EfficientNetClassifierSettings),
+    "sound": (SoundRecurrentClassifierSettings, SoundTransformerClassifierSettings),
+    "series": (SeriesRecurrentClassifierSettings, SeriesTransformerClassifierSettings),
 }
 
 
 class ClassifyRecipe(Recipe):
-    """A label, or several, for a text or a picture."""
+    """A label, or several, for a text, a picture, a recording or a series."""
 
     job: Literal["classify"] = Field("classify", description="the job: a label for each input")  # pyright: ignore[reportIncompatibleVariableOverride]
-    data: Annotated[TextSettings | ImageSettings, Field(discriminator="kind")] = Field(
-        description="the user's files and how they are read"
-    )
+    data: Annotated[
+        TextSettings | ImageSettings | LabeledSoundSettings | SeriesSettings, Field(discriminator="kind")
+    ] = Field(description="the user's files and how they are read")
     model: Annotated[
         RecurrentClassifierSettings
         | TransformerClassifierSettings
         | PretrainedClassifierSettings
         | ConvNetClassifierSettings
         | VisionTransformerClassifierSettings
-        | EfficientNetClassifierSettings,
+        | EfficientNetClassifierSettings
+        | SoundRecurrentClassifierSettings
+        | SoundTransformerClassifierSettings
+        | SeriesRecurrentClassifierSettings
+        | SeriesTransformerClassifierSettings,
         Field(discriminator="kind"),
     ] = Field(description="the model and its sizes")
     decoding: AnswerSettings = Field(AnswerSettings.model_validate({}), description="how the model is asked")
@@ -139,5 +210,8 @@ class ClassifyRecipe(Recipe):
         paced = isinstance(self.model, PretrainedClassifierSettings) and self.model.layer_decay < 1
         if paced and self.training.optimizer == "muon":
             yield "model.layer_decay", "sets rates of its own, which training.optimizer=muon does not know"
-        if self.data.separator is not None and self.decoding.n_best > 1:
-            yield "decoding.n_best", "has no meaning where a text has several labels: their probabilities are all given"
+        if self.data.writing.separator is not None and self.decoding.n_best > 1:
+            yield (
+                "decoding.n_best",
+                "has no meaning with several labels: their probabilities are all given",
+            )

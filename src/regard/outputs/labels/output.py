@@ -32,6 +32,7 @@ from regard.outputs.base import QUICK, LookOptions, Told, device_of
 from regard.outputs.labels import classes
 from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
+from regard.outputs.labels.writing import Writing
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.text.search import grouped
 
@@ -50,6 +51,14 @@ class Classified(Prediction):
 
 
 class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
+    @property
+    def writing(self) -> Writing:
+        return self.recipe.data.writing
+
+    @property
+    def counted(self) -> str:
+        return self.recipe.data.counted
+
     @property
     def fewest(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return 2 if self.writing.separator is None else 1

@@ -12,7 +12,7 @@ from regard.settings.base import Settings
 
 
 class LabelSettings(Settings):
-    """Where examples and their labels come from; shared by texts and pictures."""
+    """Where examples and their labels come from; shared by texts, pictures and recordings."""
 
     train: str = Field(description="training examples: FILE, a folder with a sub-folder for each class, corpus:NAME")
     valid: str | None = Field(None, description="validation examples; by default a part of the training ones, held out")
@@ -39,8 +39,12 @@ class LabelSettings(Settings):
 
     def columns_with(self, side: str, column: Column | None) -> Columns:
         """Those of the examples, which are called `side`, and of their labels."""
-        writing = Writing(self.separator, tuple(sorted(self.names.items())))
-        return Columns(column, self.label, self.header, (side, "label"), writing, folders=True)
+        return Columns(column, self.label, self.header, (side, "label"), self.writing, folders=True)
+
+    @property
+    def writing(self) -> Writing:
+        """How labels are written in the files."""
+        return Writing(self.separator, tuple(sorted(self.names.items())))
 
     def column_problems(self, side: str, column: Column | None) -> Iterator[tuple[str, str]]:
         if isinstance(column, str) != isinstance(self.label, str) and None not in (column, self.label):

@@ -115,7 +115,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
         sizes = dict(list(report.vocabulary.items())[:-1]) if len(report.vocabulary) > 1 else {}
         return replace(
             report, findings=findings, vocabulary=sizes | {"classes": len(self.labels)},
-            tables=report.tables | {f"{noun}s of each class": balance},
+            tables=report.tables | {f"{plural(noun)} of each class": balance},
         )  # fmt: skip
 
     @property
@@ -145,13 +145,13 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
         labels, noun = self.labels, self.counted
         few = [f"{name!r} ({count})" for name, count in zip(labels.names, counts, strict=True) if count < FEW]
         if few:
-            what = f"{len(few)} class{'es' if len(few) != 1 else ''} with fewer than {FEW} {noun}s: "
+            what = f"{len(few)} class{'es' if len(few) != 1 else ''} with fewer than {FEW} {plural(noun)}: "
             advice = "bring more of them, or join classes"
             yield Finding("warning", "train", what + ", ".join(few[:8]), len(few), train.name, [], advice)
         largest, smallest = int(counts.max()), int(counts.min())
         if largest > UNEVEN * max(1, smallest) and not self.several:
             most, least = labels.names[int(counts.argmax())], labels.names[int(counts.argmin())]
-            what = f"{most!r} has {largest:,} {noun}s, {least!r} has {smallest:,}"
+            what = f"{most!r} has {largest:,} {plural(noun)}, {least!r} has {smallest:,}"
             advice = "watch macro_f1 beside accuracy; model.class_weights=balanced makes rare classes count more"
             yield Finding("note", "train", what, largest, train.name, [], advice)
 
@@ -181,4 +181,9 @@ def class_weights(
 
 
 def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"
+    return f"{count:,} {noun if count == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Series are several as they are."""
+    return noun if noun.endswith("s") else f"{noun}s"
