@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
 from regard.data.settings import WORDS, Column, OneTextTokenizer
 from regard.inputs.image.settings import (
@@ -23,7 +24,6 @@ from regard.inputs.sound.reader_settings import SoundRecurrentSettings, SoundTra
 from regard.inputs.sound.settings import RecordingSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.outputs.labels.settings import HeadSettings, LabelSettings
-from regard.outputs.labels.writing import Writing
 from regard.settings.base import Settings
 from regard.settings.pooling import PoolingSettings
 from regard.settings.recipe import Recipe

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Examples
+from regard.data.label_writing import Writing
 from regard.data.labels import UNKNOWN
 from regard.encoders.class_token import by_class_token
 from regard.errors import CallError
@@ -32,7 +33,6 @@ from regard.outputs.base import QUICK, LookOptions, Told, device_of
 from regard.outputs.labels import classes
 from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
-from regard.outputs.labels.writing import Writing
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.text.search import grouped
 
