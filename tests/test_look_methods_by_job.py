@@ -58,7 +58,7 @@ HAS: dict[str, Callable[[Trained], bool]] = {
 
 def column(made: Trained) -> str:
     job, kind = made.run.recipe.job, getattr(made.run.recipe.data, "kind", "")
-    return job if (("raw", job)) in TABLE else f"{job} {kind}"
+    return job if ("raw", job) in TABLE else f"{job} {kind}"
 
 
 def looked_at(made: Trained, method: str, **options: Any) -> None:
@@ -77,6 +77,8 @@ def looked_at(made: Trained, method: str, **options: Any) -> None:
     assert np.isfinite(record.scores).all()
     assert not run.model.training
     assert run.predict([made.input])[0].as_dict() == before
+    if run.job.output.writes_text and not run.recipe.decoding.random:  # a look is at what is most probable
+        assert record.output == before["text"]
 
 
 def test_every_method_and_every_job_are_in_the_table():
