@@ -1,0 +1,129 @@
+"""Every packaged recipe whose data comes with regard, trained for a few steps on the first few examples of its corpus.
+
+A run is trained once, whichever test asks for it first: `trained("shapes-draw")`.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pytest
+
+import regard
+from regard import config, corpora, jobs
+from regard.api import Run
+from regard.corpora import one_shape, pictures, shapes, stories, tones
+from regard.corpora.series import load_series
+from regard.errors import CallError
+
+FEW = 30  # examples of a split
+STEPS = 6
+SHORT = 8  # tokens of an output
+_FOLDER = TemporaryDirectory(prefix="regard-recipes-")
+
+
+class Trained(NamedTuple):
+    """`input`: the first of its own validation data."""
+
+    run: Run
+    input: Any
+
+
+def recipes() -> list[str]:
+    """The names of those that need no file."""
+    return [name for name in config.packaged() if str(_train_of(name)).startswith("corpus:")]
+
+
+def _train_of(name: str) -> Any:
+    return config.load_recipe(config.find(name)).get("data", {}).get("train")
+
+
+@cache
+def trained(name: str) -> Trained:
+    folder = Path(_FOLDER.name) / name
+    with _small_corpora():
+        try:
+            run = regard.train(name, output=folder, training={"max_steps": STEPS}, **_short(name))
+        except CallError as missing:
+            if "pip install" not in str(missing):
+                raise
+            pytest.skip(str(missing))
+        job = jobs.make(run.recipe)
+        job.restore(folder)
+        job.prepare(folder / "cache")
+        (example,) = job.output.some(job.splits["valid"], 1)
+    return Trained(run, example.input)
+
+
+def _short(name: str) -> dict[str, Any]:
+    """What an untrained model writes has no end of its own."""
+    how = getattr(config.read(name), "decoding", None)
+    return {"decoding": {"max_length": SHORT}} if hasattr(how, "max_length") else {}
+
+
+@cache
+def _few(load: Any) -> Any:
+    """The same splits, with examples from all over each."""
+
+    @cache
+    def some(split: str) -> list[Any]:
+        found = list(load(split))
+        return found[:: max(1, len(found) // FEW)]
+
+    return some
+
+
+@contextmanager
+def _small_corpora() -> Iterator[None]:
+    """All corpora are still themselves, and short."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        for loaders in (corpora._LOADERS, pictures._LOADERS):
+            for name in set(loaders) & {"languages", "pocket", "spelling", "digits"}:
+                patch.setitem(loaders, name, _few(loaders[name]))
+        for sizes, split, size in (
+            *((sizes, split, FEW) for sizes in (shapes.SIZES, tones.SIZES) for split in ("train", "valid")),
+            *((one_shape.EACH, split, 1) for split in one_shape.EACH),
+        ):
+            patch.setitem(sizes, split, size)
+        patch.setattr(stories, "STORIES", 200)
+        stories._all.cache_clear()
+        yield
+    stories._all.cache_clear()
+
+
+# -------------------------------------------------------------------------------------------------------- the service
+def sent(client: Any, made: Trained) -> str:
+    """What stands for the input in a request: a text, or the name of an upload."""
+    kind, one = made.run.job.input.kind, made.input
+    if kind == "text":
+        return one if isinstance(one, str) else "\n".join(one)  # a question and its document
+    if kind == "table":
+        return as_csv(load_series(made.run.recipe.data.train))
+    content = _png(one.pixels) if kind == "image" else _wav(one.load(), made.run.recipe.data.sound.rate)
+    return client.post("/api/upload", content=content).json()["name"]
+
+
+def as_csv(columns: Any) -> str:
+    rows = zip(*columns.values(), strict=True)
+    return "\n".join(",".join(map(str, row)) for row in (columns, *list(rows)[-200:]))
+
+
+def _png(pixels: Any) -> bytes:
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.fromarray(pixels.squeeze()).save(written, "PNG")
+    return written.getvalue()
+
+
+def _wav(samples: Any, rate: int) -> bytes:
+    import soundfile
+
+    written = io.BytesIO()
+    soundfile.write(written, samples, rate, format="WAV")
+    return written.getvalue()

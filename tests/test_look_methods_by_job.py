@@ -1,0 +1,104 @@
+"""Every method of looking, at a model of every job: a record that fits, or a sentence that says why not.
+
+Which of the two is what docs/look.md promises. A word there that is not `yes` is what a model has to have.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recipe_runs import Trained, recipes, trained
+from regard.errors import CallError
+from regard.look.methods import METHODS
+
+PROMISED = """
+| method | translate | caption | transcribe | generate | classify text | classify image | answer | forecast | encode | match | draw |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+| raw | yes | yes | yes | yes | yes | yes | yes | yes | yes | yes | yes |
+| rollout | Transformer | Transformer | Transformer | yes | self-attention | ViT | Transformer | Transformer | yes | self-attention | yes |
+| norm | yes | yes | yes | yes | yes | yes | yes | yes | yes | yes | yes |
+| gradient | yes | yes | yes | yes | yes | yes | yes | yes | second text | yes | yes |
+| input-gradient | yes | yes | yes | yes | yes | yes | yes | yes | second text | yes | yes |
+| leave-one-out | yes | yes | yes | yes | yes | yes | yes | yes | second text | yes | yes |
+"""  # noqa: E501
+
+
+def table(text: str) -> dict[tuple[str, str], str]:
+    """(method, job) → the word."""
+    lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    head = next(line for line in lines if line[0] == "method")
+    rows = [line for line in lines if line[0] in METHODS and len(line) == len(head)]
+    return {(row[0], job): word for row in rows for job, word in zip(head[1:], row[1:], strict=True)}
+
+
+TABLE = table(PROMISED)
+
+
+def _transformer(made: Trained) -> bool:
+    return made.run.recipe.model.kind in ("transformer", "patch")
+
+
+def _self_attention(made: Trained) -> bool:
+    model = made.run.recipe.model
+    if made.run.recipe.job == "match":
+        return bool(model.image.layers) or model.text.kind == "transformer"
+    return model.kind in ("transformer", "vit") or model.self_attention
+
+
+HAS: dict[str, Callable[[Trained], bool]] = {
+    "yes": lambda made: True,
+    "Transformer": _transformer,
+    "self-attention": _self_attention,
+    "ViT": lambda made: made.run.recipe.model.kind == "vit",
+    "second text": lambda made: False,  # see the test below, which gives one
+}
+
+
+def column(made: Trained) -> str:
+    job, kind = made.run.recipe.job, getattr(made.run.recipe.data, "kind", "")
+    return job if ("raw", job) in TABLE else f"{job} {kind}"
+
+
+def looked_at(made: Trained, method: str, **options: Any) -> None:
+    """A record whose tables fit, and a model that looking did not change."""
+    run = made.run
+    before = run.predict([made.input])[0].as_dict()
+    record = run.look(made.input, method=method, **options)
+    assert record.method.startswith(method)
+    for one in record.attentions:
+        assert one.weights.shape[1:] == (len(record.axes[one.rows]), len(record.axes[one.columns]))
+        assert np.isfinite(one.weights).all()
+        assert one.weights.min() >= 0
+        turned = one.kind == "cross" and (run.recipe.job == "draw" or one.name == "to_question")
+        assert one.weights.sum(-2 if turned else -1).max() < 1 + 1e-4
+    assert any(one.weights.any() for one in record.attentions)
+    assert np.isfinite(record.scores).all()
+    assert not run.model.training
+    assert run.predict([made.input])[0].as_dict() == before
+    if run.job.output.writes_text and not run.recipe.decoding.random:  # a look is at what is most probable
+        assert record.output == before["text"]
+
+
+def test_every_method_and_every_job_are_in_the_table():
+    assert {method for method, _ in TABLE} == set(METHODS)
+    assert {column(trained(name)) for name in recipes()} == {job for _, job in TABLE}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", recipes())
+def test_a_record_that_fits_or_a_sentence(name, method):
+    made = trained(name)
+    if HAS[TABLE[method, column(made)]](made):
+        looked_at(made, method)
+    else:
+        with pytest.raises(CallError) as refused:
+            made.run.look(made.input, method=method)
+        assert "\n" not in str(refused.value)
+        assert len(str(refused.value)) > 40
+
+
+@pytest.mark.parametrize("method", [method for (method, _), word in TABLE.items() if word == "second text"])
+def test_with_a_second_text_it_works(method):
+    looked_at(trained("encode-transformer"), method, output="Luis sells a chair.")

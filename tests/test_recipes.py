@@ -1,0 +1,43 @@
+"""Every recipe that needs no file of anybody's trains, predicts, is looked at and is served."""
+
+import pytest
+
+from recipe_runs import recipes, sent, trained
+from regard import config
+from regard.jobs import JOBS
+
+
+def test_every_job_has_a_recipe_that_needs_no_file():
+    assert {config.read(name).job for name in recipes()} == set(JOBS)
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_does_all_that_it_says(name):
+    run, one = trained(name)
+    assert run.summary()["step"] > 0
+    (found,) = run.predict([one])
+    assert found.n_best
+    record = run.look(one)
+    assert record.attentions
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_is_served(name):
+    pytest.importorskip("httpx", reason="tests of the service need httpx")
+    testing = pytest.importorskip("fastapi.testclient", reason="the service needs the web extra")
+    from regard.serve.app import create_app
+    from regard.serve.limits import Limits
+
+    made = trained(name)
+    with testing.TestClient(
+        create_app({name: made.run}, Limits(max_length=50_000)), base_url="http://127.0.0.1"
+    ) as client:
+        (about,) = client.get("/api/models").json()["models"]
+        assert (about["job"], about["takes"]) == (made.run.recipe.job, made.run.job.input.kind)
+        text = sent(client, made)
+        answer = client.post("/api/predict", json={"inputs": [text]})
+        assert answer.status_code == 200, answer.text
+        (told,) = answer.json()["predictions"]
+        assert told["input"] == text
+        looked = client.post("/api/look", json={"text": text})
+        assert looked.status_code == 200, looked.text
