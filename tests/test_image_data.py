@@ -13,11 +13,11 @@ import pytest
 import torch
 from PIL import Image
 
+from regard.data.examples import made_ahead as ahead
 from regard.data.pairs import Bad, Columns
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker
 from regard.inputs.image.augment import OPERATIONS, augmented, chance_of
-from regard.inputs.image.batches import ahead
 from regard.inputs.image.decode import BadPictureError, Form, decode, from_array
 from regard.inputs.image.prepare import sources_of
 from regard.inputs.image.settings import PictureAugmentSettings, PictureSettings
