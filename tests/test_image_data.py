@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.examples import made_ahead as ahead
+from regard.data.examples import made_ahead
 from regard.data.pairs import Bad, Columns
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker
@@ -290,15 +290,15 @@ def test_single_changes_by_hand():
 
 
 def test_items_made_ahead_are_the_same_and_errors_come_through():
-    assert list(ahead(iter(range(50)))) == list(range(50))
+    assert list(made_ahead(iter(range(50)))) == list(range(50))
 
     def broken():
         yield 1
         raise ValueError("here")
 
     with pytest.raises(ValueError, match="here"):
-        list(ahead(broken()))
-    stream = ahead(iter(range(10**9)))
+        list(made_ahead(broken()))
+    stream = made_ahead(iter(range(10**9)))
     assert next(stream) == 0
     stream.close()  # its thread ends
 
@@ -307,5 +307,5 @@ def test_the_prefetching_thread_leaves_torch_its_random_numbers():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    list(ahead(chance_of(0, 0, row).random() for row in range(5)))
+    list(made_ahead(chance_of(0, 0, row).random() for row in range(5)))
     assert torch.equal(torch.rand(3), expected)
