@@ -102,6 +102,8 @@ def sent(client: Any, made: Trained) -> str:
     kind, one = made.run.job.input.kind, made.input
     if kind == "text":
         return one if isinstance(one, str) else "\n".join(one)  # a question and its document
+    if made.run.recipe.job == "classify" and kind == "table":  # a series of the corpus
+        return f"{made.run.recipe.data.train}#7"
     if kind == "table":
         return as_csv(load_series(made.run.recipe.data.train))
     content = _png(one.pixels) if kind == "image" else _wav(one.load(), made.run.recipe.data.sound.rate)

@@ -202,7 +202,7 @@ def test_files_are_deleted_when_they_are_old_or_too_many_and_at_the_end(monkeypa
     path = uploads.path(first, "image")
     assert path.read_bytes() == png()
     with pytest.raises(CallError, match="takes a recording"):
-        uploads.path(first, "audio")
+        uploads.path(first, "sound")
     monkeypatch.setattr("regard.serve.uploads.MOST", 2)
     names = [uploads.add(png(), "image") for _ in range(2)]
     assert not path.exists()
