@@ -6,11 +6,12 @@
 | text           | translate  | classify | tag             |        |          | encode, match | draw    |
 | two texts      |            |          |                 | answer |          |               |         |
 | image          | caption    | classify |                 |        |          | match         |         |
-| image + text   | ask        |          |                 |        |          |               |         |
+| image + text   | (ask)      |          |                 |        |          |               |         |
 | sound          | transcribe | classify |                 |        |          |               |         |
 | series         |            | classify |                 |        | forecast |               |         |
 
-A new job is a row here. Nothing is imported until a job is made: recipes have to be read at once.
+A new job is a row here; one in brackets is not built yet. Nothing is imported until a job is made: recipes have to be
+read at once.
 """
 
 from collections.abc import Mapping
