@@ -14,12 +14,12 @@ from regard import config, jobs
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
+from regard.data.files import pair_sources
 from regard.data.label_writing import Writing
 from regard.data.labels import Labels
 from regard.data.pairs import Bad, Pair
 from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
-from regard.inputs.text.splits import pair_source
 from regard.layers.class_loss import class_loss
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
 from regard.layers.word_dropout import WordDropout
@@ -103,9 +103,7 @@ def job(**data: str) -> Any:
 
 
 def read(settings: TextSettings) -> list:
-    source = pair_source(settings, "train")
-    assert source is not None
-    return list(source.read())
+    return list(pair_sources(settings)["train"].read())
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "folder"])

@@ -4,18 +4,23 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batches import pad_sentences
+from regard.data.batches import pad_sentences, padded
+from regard.data.examples import Batch, ExampleBatches
+from regard.data.files import PairSource
 from regard.data.pairs import Pair
+from regard.data.splits import Split
+from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.inputs.text.pair_batches import PairBatch, TokenBatches
-from regard.inputs.text.pair_store import PairStore, write_store
+from regard.inputs.text.examples import PairExamples
+from regard.inputs.text.frame import Frame
+from regard.inputs.text.store import write_pairs
 
 BUDGET = 600
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory) -> PairStore:
+def examples(tmp_path_factory) -> PairExamples:
     """1,009 pairs with lengths like those of captions: source about 13 tokens, target within a few of it."""
     folder = tmp_path_factory.mktemp("store")
     chance = np.random.default_rng(5)
@@ -27,37 +32,47 @@ def store(tmp_path_factory) -> PairStore:
         Pair(" ".join(chance.choice(words, one)), " ".join(chance.choice(words, other)), "made", line)
         for line, (one, other) in enumerate(zip(source, target, strict=True), start=1)
     ]
-    write_store(folder, pairs, tokenizer, tokenizer, name="made", max_length=99, overlong="skip")
-    return PairStore(folder)
+    write_pairs(folder, pairs, tokenizer, tokenizer, name="made", max_length=99, overlong="skip")
+    return PairExamples(Store(folder), Split(PairSource("made.tsv")), Frame.of(tokenizer.specials, first=False))
 
 
-def rows_of(batches):
-    return [batch.rows.tolist() for batch in batches]
+def batches_of(examples, budget=BUDGET, seed=0) -> ExampleBatches:
+    return ExampleBatches(examples, lambda targets: padded(targets or [np.zeros(1)]), budget, seed=seed)
 
 
-def test_an_epoch_holds_every_pair_once_and_padded_right(store):
+def pairs_of(batches):
+    """The ids of each batch, source and target, without padding."""
+    return [
+        [
+            (one[one > 0].tolist(), other[other > 0].tolist())
+            for one, other in zip(batch.source, batch.target, strict=True)
+        ]
+        for batch in batches
+    ]
+
+
+def test_an_epoch_holds_every_pair_once_and_padded_right(examples):
     seen = []
-    for batch in TokenBatches(store, BUDGET).epoch(0):
+    for rows, batch in batches_of(examples).in_order():
         assert batch.source.numel() + batch.target.numel() <= BUDGET
         assert batch.source.dtype == batch.target.dtype == torch.int64
-        for row, source, target in zip(batch.rows.tolist(), batch.source, batch.target, strict=True):
+        for row, source, target in zip(rows.tolist(), batch.source, batch.target, strict=True):
             seen.append(row)
-            for ids, padded in zip(store[row], (source, target), strict=True):
-                assert padded.tolist() == ids.tolist() + [0] * (len(padded) - len(ids))
-                assert padded[len(ids) - 1] == 3
+            for side, padded_ids in (("source", source), ("target", target)):
+                ids = examples.store.row(side, row).tolist()
+                assert padded_ids.tolist() == ids + [0] * (len(padded_ids) - len(ids))
+                assert padded_ids[len(ids) - 1] == 3
     assert sorted(seen) == list(range(1009))
 
 
-def test_little_is_padding(store):
-    batches = TokenBatches(store, BUDGET)
-    assert batches.fill() > 0.9
-    padded = sum(batch.source.numel() + batch.target.numel() for batch in batches.epoch(0))
-    assert batches.fill() == pytest.approx(sum(lengths.sum() for lengths in store.lengths()) / padded)
+def test_little_is_padding(examples):
+    taken = sum(batch.source.numel() + batch.target.numel() for batch in batches_of(examples).epoch(0))
+    assert sum(lengths.sum() for lengths in examples.lengths()) > 0.9 * taken
 
 
-def test_order_follows_seed_and_epoch_and_nothing_else(store):
+def test_order_follows_seed_and_epoch_and_nothing_else(examples):
     def plan(seed, epoch):
-        return rows_of(TokenBatches(store, BUDGET, seed=seed).epoch(epoch))
+        return [rows.tolist() for rows in batches_of(examples, seed=seed).plan(epoch)]
 
     assert plan(1, 2) == plan(1, 2)
     assert plan(1, 2) != plan(1, 3)
@@ -68,47 +83,42 @@ def test_order_follows_seed_and_epoch_and_nothing_else(store):
     assert len(one & other) < 0.1 * len(one)
 
 
-def test_lengths_come_in_no_order(store):
-    first = [batch.target.shape[1] for batch in TokenBatches(store, BUDGET).epoch(0)]
+def test_lengths_come_in_no_order(examples):
+    first = [batch.target.shape[1] for batch in batches_of(examples).epoch(0)]
     half = len(first) // 2
     assert abs(np.mean(first[:half]) - np.mean(first[half:])) < 4
 
 
 @pytest.mark.parametrize("start", [0, 1, 7])
-def test_a_run_goes_on_where_it_stopped(store, start):
-    batches = TokenBatches(store, BUDGET, seed=3)
-    assert rows_of(batches.epoch(4, start=start)) == rows_of(batches.epoch(4))[start:]
-    assert rows_of(batches.epoch(4, start=len(batches.plan(4)))) == []
+def test_a_run_goes_on_where_it_stopped(examples, start):
+    batches = batches_of(examples, seed=3)
+    assert pairs_of(batches.epoch(4, start=start)) == pairs_of(batches.epoch(4))[start:]
+    assert list(batches.epoch(4, start=len(batches.plan(4)))) == []
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_processes_share_every_batch_evenly(store, world):
-    whole = rows_of(TokenBatches(store, BUDGET).epoch(1))
-    shares = [rows_of(TokenBatches(store, BUDGET).epoch(1, rank=rank, world=world)) for rank in range(world)]
+def test_processes_share_every_batch_evenly(examples, world):
+    whole = pairs_of(batches_of(examples).epoch(1))
+    shares = [pairs_of(batches_of(examples).epoch(1, rank=rank, world=world)) for rank in range(world)]
     for batch, *parts in zip(whole, *shares, strict=True):
-        assert sorted(batch) == sorted(row for part in parts for row in part)
+        assert sorted(batch) == sorted(pair for part in parts for pair in part)
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_a_process_without_a_share_gets_a_batch_that_counts_nothing(store):
-    batches = TokenBatches(store, BUDGET, max_sentences=2)
-    batch = next(batches.epoch(0, rank=2, world=3))
-    assert (batch.source.tolist(), batch.target.tolist(), batch.rows.tolist()) == ([[3]], [[0]], [])
+def test_a_process_without_a_share_gets_a_batch_that_counts_nothing(examples):
+    batches = batches_of(examples, 100)
+    (first,) = [number for number, rows in enumerate(batches.plan(0)) if len(rows) < 3][:1]
+    batch = next(batches.epoch(0, start=first, rank=2, world=3))
+    assert (len(batch.source), batch.target.tolist()) == (1, [[0]])
 
 
-def test_no_more_sentences_than_asked_for(store):
-    sizes = [len(rows) for rows in TokenBatches(store, 10_000, max_sentences=7).plan(0)]
-    assert max(sizes) == 7
-    assert sum(sizes) == 1009
-
-
-def test_a_budget_below_the_longest_pair_is_refused(store):
-    longest = int(np.add(*store.lengths()).max())
-    assert len(TokenBatches(store, longest).plan(0)) > 300
+def test_a_budget_below_the_longest_pair_is_refused(examples):
+    longest = int(np.add(*examples.lengths()).max())
+    assert len(batches_of(examples, longest).plan(0)) > 300
     with pytest.raises(CallError, match=f"batch of {longest - 1} tokens is too small for the longest pair"):
-        TokenBatches(store, longest - 1)
+        batches_of(examples, longest - 1)
     with pytest.raises(ValueError, match="rank=2 must be at least 0 and less than world=2"):
-        next(TokenBatches(store, BUDGET).epoch(0, rank=2, world=2))
+        batches_of(examples).epoch(0, rank=2, world=2)
 
 
 def test_sentences_for_prediction_look_like_those_of_training():
@@ -117,6 +127,5 @@ def test_sentences_for_prediction_look_like_those_of_training():
 
 
 def test_batches_move_to_a_device():
-    batch = PairBatch(torch.tensor([[4, 3]]), torch.tensor([[3]]), torch.tensor([0]))
-    moved = batch.to("meta")
-    assert {tensor.device.type for tensor in (moved.source, moved.target, moved.rows)} == {"meta"}
+    moved = Batch(torch.tensor([[4, 3]]), torch.tensor([[3]])).to("meta")
+    assert {tensor.device.type for tensor in (moved.source, moved.target)} == {"meta"}

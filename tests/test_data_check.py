@@ -9,7 +9,6 @@ from rich.console import Console
 from regard.data.check_report import CheckReport
 from regard.data.check_table import check_table
 from regard.errors import RegardError
-from regard.inputs.text.pair_check import check
 from regard.inputs.text.settings import PairDataSettings
 from translate_example import prepared as prepare
 
@@ -31,8 +30,7 @@ def checked(tmp_path, pairs, valid=None, **settings) -> CheckReport:
             **settings,
         }
     )
-    found = prepare(options, tmp_path / "cache", strict=False)
-    return check(options, found.stores, {"source": found.source.size, "target": found.target.size})
+    return prepare(options, tmp_path / "cache", strict=False).check()
 
 
 def found(report):
@@ -116,12 +114,12 @@ def test_bad_lines_are_warnings_until_they_are_too_many(tmp_path):
         ("warning", "train", 1, [6]),
         ("note", "train", 1, [4]),
     ]
-    assert "1 line is no pair: byte 1 (0xff) is not UTF-8" in report.findings[0].what
+    assert "1 pair cannot be used: byte 1 (0xff) is not UTF-8" in report.findings[0].what
     assert "iconv" in report.findings[0].advice
     strict = checked(tmp_path, (SOURCES, TARGETS), train=train)
     assert [finding.severity for finding in strict.errors] == ["error"] * 3
-    assert "60.0% of all lines are bad, data.max_bad allows 1.0%" in strict.errors[0].advice
-    with pytest.raises(RegardError, match=r"cannot be trained on:\n .*bad.tsv: 1 line is no pair"):
+    assert "60.0% of all are bad, data.max_bad allows 1.0%" in strict.errors[0].advice
+    with pytest.raises(RegardError, match=r"cannot be trained on:\n .*bad.tsv: 1 pair cannot be used"):
         strict.refuse_if_errors()
 
 

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 from regard.data.cache import built_once
+from regard.data.files import PairSource, pair_sources
 from regard.data.pairs import Bad, Pair
+from regard.data.prepare import Steps
 from regard.data.read_report import ReadReport
 from regard.data.settings import TokenizerSettings
+from regard.data.splits import Split
+from regard.data.store import Store
 from regard.data.text_hash import text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.settings import PairDataSettings
-from regard.inputs.text.splits import Split, find_splits
+from regard.inputs.text.store import write_pairs
 from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -43,35 +46,36 @@ def changed(settings: PairDataSettings, **fields) -> PairDataSettings:
     return PairDataSettings(**(settings.model_dump() | fields))
 
 
-def texts(prepared, role="train"):
-    store = prepared.stores[role]
-    return [(prepared.source.decode(one.tolist()), prepared.target.decode(other.tolist())) for one, other in store]
+def steps_of(cache) -> dict[str, int]:
+    """The steps that are in the cache, and when each was built."""
+    return {path.name: path.stat().st_mtime_ns for path in cache.iterdir()}
 
 
 def test_what_is_read_comes_back(made, tmp_path):
     prepared = prepare(made, tmp_path / "cache")
-    assert texts(prepared) == [(sentence(number), " ".join(str(number))) for number in range(300)]
-    assert texts(prepared, "valid")[-1] == ("three zero six", "3 0 6")
-    assert "test" not in prepared.stores
-    source, target = prepared.stores["train"][123]
+    assert prepared.texts() == [(sentence(number), " ".join(str(number))) for number in range(300)]
+    assert prepared.texts("valid")[-1] == ("three zero six", "3 0 6")
+    assert "test" not in prepared.splits
+    store = prepared.store()
+    source, target = store.row("source", 123), store.row("target", 123)
     assert (source[-1], target[-1], len(source), len(target)) == (3, 3, 4, 4)
     assert source.dtype == np.uint16
-    assert [array[123] for array in prepared.stores["train"].lengths()] == [4, 4]
-    assert prepared.stores["train"].lines[123] == 124
-    assert prepared.stores["train"].hashes[7].tolist() == [text_hash("seven"), text_hash("7")]
-    with pytest.raises(IndexError):
-        prepared.stores["train"][300]
+    assert [store.row_lengths(side)[123] for side in ("source", "target")] == [4, 4]
+    assert store.lines[123] == 124
+    assert store.hashes[7].tolist() == [text_hash("seven"), text_hash("7")]
 
 
 def test_nothing_is_built_twice_while_nothing_changes(made, tmp_path):
-    steps = []
-    prepare(made, tmp_path / "cache", tell=steps.append)
-    assert [step.split()[0] for step in steps] == ["counting", "learning", "learning", "tokenizing", "tokenizing"]
-    steps.clear()
-    prepare(made, tmp_path / "cache", tell=steps.append)
-    assert steps == []
-    prepare(changed(made, max_length=5), tmp_path / "cache", tell=steps.append)
-    assert [step.split()[0] for step in steps] == ["tokenizing", "tokenizing"]
+    cache = tmp_path / "cache"
+    prepare(made, cache)
+    steps = steps_of(cache)
+    assert {name.rpartition("-")[0] for name in steps} == {"count", "vocabulary", "targets", "train", "valid"}
+    prepare(made, cache)
+    assert steps_of(cache) == steps
+    prepare(changed(made, max_length=5), cache)
+    more = steps_of(cache)
+    assert more.items() > steps.items()
+    assert {name.rpartition("-")[0] for name in more.keys() - steps} == {"train", "valid"}
 
 
 @pytest.mark.parametrize("how", ["size", "time"])
@@ -84,26 +88,26 @@ def test_a_changed_file_is_read_again(made, tmp_path, how):
         before = valid.stat()
         valid.write_text(valid.read_text().replace("3 0 6", "6 0 3"))
         os.utime(valid, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000))
-    steps = []
-    prepared = prepare(made, tmp_path / "cache", tell=steps.append)
-    assert len(steps) == 1
-    assert texts(prepared, "valid")[-1] == (("nine", "9") if how == "size" else ("three zero six", "6 0 3"))
+    before = steps_of(tmp_path / "cache")
+    prepared = prepare(made, tmp_path / "cache")
+    assert len(steps_of(tmp_path / "cache").keys() - before) == 1
+    assert prepared.texts("valid")[-1] == (("nine", "9") if how == "size" else ("three zero six", "6 0 3"))
 
 
 def test_a_store_cut_short_is_built_again(made, tmp_path):
     prepare(made, tmp_path / "cache")
     (folder,) = (tmp_path / "cache").glob("train-*")
-    ids = folder / "source.ids"
+    ids = folder / "source"
     ids.write_bytes(ids.read_bytes()[:-2])
-    with pytest.raises(RegardError, match="no usable store of token ids"):
-        PairStore(folder)
-    assert len(texts(prepare(made, tmp_path / "cache"))) == 300
+    with pytest.raises(RegardError, match="no usable store of examples"):
+        Store(folder)
+    assert len(prepare(made, tmp_path / "cache").texts()) == 300
 
 
 @pytest.mark.parametrize(
     ("where", "damage", "said"),
     [
-        ("train-*/source.ids", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source.ids has changed"),
+        ("train-*/source", lambda file: file.write_bytes(file.read_bytes()[::-1]), "source has changed"),
         ("vocabulary-*/vocabulary.json", lambda file: file.write_text("{"), "vocabulary.json has changed"),
         ("vocabulary-*/vocabulary.json", lambda file: file.unlink(), "vocabulary.json is missing"),
         ("count-*/B2SUMS", lambda file: file.unlink(), "B2SUMS is missing"),
@@ -112,13 +116,14 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     ],
 )
 def test_a_damaged_step_is_told_and_built_again(made, tmp_path, capfd, where, damage, said):
-    whole = texts(prepare(made, tmp_path / "cache"))
+    whole = prepare(made, tmp_path / "cache").texts()
+    steps = steps_of(tmp_path / "cache")
     (file,) = (tmp_path / "cache").glob(where)
     before = {path.name: path.read_bytes() for path in file.parent.iterdir()}
     damage(file)
-    steps = []
-    assert texts(prepare(made, tmp_path / "cache", tell=steps.append)) == whole
-    assert len(steps) == 1, "only the damaged step is built again"
+    assert prepare(made, tmp_path / "cache").texts() == whole
+    built = dict(steps_of(tmp_path / "cache").items() - steps.items())
+    assert set(built) == {file.parent.name}, "only the damaged step is built again"
     assert f"{file.parent} is damaged ({said}" in capfd.readouterr().err
     assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
     assert not list((tmp_path / "cache").glob(".*"))
@@ -135,7 +140,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.inputs.text.pair_prepare.write_store", killed)
+    monkeypatch.setattr("regard.inputs.text.input.write_pairs", killed)
     with pytest.raises(KeyboardInterrupt):
         prepare(made, tmp_path / "cache")
     assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary", "targets"}
@@ -144,7 +149,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
 def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(made, tmp_path):
     results = []
     threads = [
-        threading.Thread(target=lambda: results.append(texts(prepare(made, tmp_path / "cache")))) for _ in range(4)
+        threading.Thread(target=lambda: results.append(prepare(made, tmp_path / "cache").texts())) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -165,7 +170,7 @@ def test_vocabularies_joint_separate_and_given(made, tmp_path):
     spelling = prepare(changed(made, tokenizer=mixed), tmp_path / "cache")
     assert (spelling.source.kind, spelling.target.kind) == ("character", "space")
     given = prepare(made, tmp_path / "cache", tokenizers=(joint.source, joint.target))
-    assert given.stores["train"][5][1].tolist() == joint.stores["train"][5][1].tolist()
+    assert given.ids()[5][1] == joint.ids()[5][1]
 
 
 def test_a_vocabulary_may_be_learned_from_an_even_choice(made, tmp_path):
@@ -177,17 +182,17 @@ def test_a_vocabulary_may_be_learned_from_an_even_choice(made, tmp_path):
 @pytest.mark.parametrize(("overlong", "pairs"), [("skip", 100), ("cut", 300)])
 def test_overlong_pairs_are_skipped_or_cut_and_counted(made, tmp_path, overlong, pairs):
     prepared = prepare(changed(made, max_length=3, overlong=overlong, valid=made.train), tmp_path / "cache")
-    assert len(prepared.stores["train"]) == pairs
-    assert prepared.stores["train"].counts.overlong == 200
-    assert prepared.stores["train"].counts.overlong_first == [101, 102, 103, 104, 105]
-    assert prepared.stores["train"].counts.source.lengths == {2: 10, 3: 90, 4: 200}  # before anything is cut
-    assert max(len(source) for source, _ in prepared.stores["train"]) == 3
-    assert {int(source[-1]) for source, _ in prepared.stores["train"]} == {3}
-    assert prepared.stores["train"].lines[99] == 100
+    store = prepared.store()
+    assert len(store) == pairs
+    assert (store.counts.odd["overlong"].count, store.counts.odd["overlong"].lines) == (200, [101, 102, 103, 104, 105])
+    assert store.counts.sides[0].lengths == {2: 10, 3: 90, 4: 200}  # before anything is cut
+    assert max(len(source) for source, _ in prepared.ids()) == 3
+    assert {source[-1] for source, _ in prepared.ids()} == {3}
+    assert store.lines[99] == 100
 
 
 def test_a_limit_that_leaves_nothing_is_an_error(made, tmp_path):
-    with pytest.raises(RegardError, match=r"data.valid=.*all 7 pairs are longer than data.max_length=3; raise it"):
+    with pytest.raises(RegardError, match=r"data.valid=.*all 7 are longer than data.max_length=3; raise it"):
         prepare(changed(made, max_length=3), tmp_path / "cache")
 
 
@@ -195,25 +200,29 @@ def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):
     train = tmp_path / "train.tsv"
     train.write_text(train.read_text() * 3)  # every source three times
     prepared = prepare(changed(made, valid=None, valid_share=0.2), tmp_path / "cache")
-    kept, held = set(texts(prepared)), set(texts(prepared, "valid"))
+    kept, held = set(prepared.texts()), set(prepared.texts("valid"))
     assert not kept & held
     assert len(kept | held) == 300
-    assert len(prepared.stores["train"]) + len(prepared.stores["valid"]) == 900
+    assert len(prepared.store()) + len(prepared.store("valid")) == 900
     assert 30 < len(held) < 90
-    few = find_splits(changed(made, valid=None, valid_share=0.2, valid_most=45), 900)
+    few = splits_of(changed(made, valid=None, valid_share=0.2, valid_most=45), tmp_path / "cache")
     assert few["valid"].share == 0.05
     with pytest.raises(RegardError, match=r"nothing was held out by data.valid_share=0.0001"):
         prepare(changed(made, valid=None, valid_share=0.0001), tmp_path / "cache")
 
 
-def test_corpora_bring_their_own_splits():
-    splits = find_splits(PairDataSettings(train="corpus:pocket"), 10)
-    assert [(role, split.pairs.role, split.part) for role, split in splits.items()] == [
+def splits_of(settings, cache) -> dict[str, Split]:
+    return Steps(settings, cache, strict=False).splits(pair_sources(settings))
+
+
+def test_corpora_bring_their_own_splits(made, tmp_path):
+    splits = splits_of(PairDataSettings(train="corpus:pocket"), tmp_path)
+    assert [(role, split.source.role, split.part) for role, split in splits.items()] == [
         ("train", "train", "all"),
         ("valid", "valid", "all"),
         ("test", "test", "all"),
     ]
-    assert "test" not in find_splits(PairDataSettings(train="mine.tsv"), 10)
+    assert "test" not in splits_of(changed(made, valid=None), tmp_path)
 
 
 def test_too_many_bad_lines_stop_and_the_first_are_listed(made, tmp_path):
@@ -224,13 +233,13 @@ def test_too_many_bad_lines_stop_and_the_first_are_listed(made, tmp_path):
     with pytest.raises(RegardError) as refused:
         prepare(made, tmp_path / "cache")
     message = str(refused.value)
-    assert "4 of 300 lines (1.3%) are no pairs, more than data.max_bad=0.01 allows" in message
+    assert "4 of 300 lines (1.3%) cannot be used, more than data.max_bad=0.01 allows" in message
     assert f"{train}:5: 1 column where the first line has 2: 'only one column'" in message
     assert f"{train}:8: the target is empty: 'two'" in message
-    tolerant = prepare(changed(made, max_bad=0.02), tmp_path / "cache").stores["train"].counts.read
+    tolerant = prepare(changed(made, max_bad=0.02), tmp_path / "cache").store().counts.read
     assert (tolerant.pairs, tolerant.bad) == (296, 4)
     assert tolerant.lost == {"columns": 2, "empty": 2, "blank": 2}
-    assert prepare(made, tmp_path / "cache", strict=False).stores["train"].counts.read == tolerant
+    assert prepare(made, tmp_path / "cache", strict=False).store().counts.read == tolerant
 
 
 def test_files_that_do_not_pair_up_stop_however_few_lines_it_are(tmp_path):
@@ -243,7 +252,7 @@ def test_files_that_do_not_pair_up_stop_however_few_lines_it_are(tmp_path):
 
 def test_files_without_any_pair_stop(tmp_path):
     (tmp_path / "empty.tsv").write_text("\n\n")
-    with pytest.raises(RegardError, match=r"empty.tsv: there are no pairs in it$"):
+    with pytest.raises(RegardError, match=r"empty.tsv: there is nothing in it that can be used$"):
         prepare(PairDataSettings(train=str(tmp_path / "empty.tsv")), tmp_path / "cache")
     (tmp_path / "bad.jsonl").write_text('{"en": "a", "de": "b"}\n')
     with pytest.raises(RegardError, match=r"no field 'source'; it has en, de \(set data.source\)"):
@@ -254,22 +263,21 @@ def test_large_vocabularies_take_wider_ids(tmp_path):
     words = [f"w{number}" for number in range(70_000)]
     tokenizer = Tokenizer.train([" ".join(words)], "space", size=100_000)
     pair = Pair("w69999 w3", "w5", "made", 1)
-    write_store(tmp_path, [pair], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
-    store = PairStore(tmp_path)
-    assert store.source_ids.dtype == np.uint32
-    assert tokenizer.decode(store[0][0].tolist()) == "w69999 w3"
+    write_pairs(tmp_path, [pair], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
+    ids = Store(tmp_path).row("source", 0)
+    assert ids.dtype == np.uint32
+    assert tokenizer.decode(ids.tolist()) == "w69999 w3"
 
 
 def test_an_empty_store_can_be_opened(tmp_path):
     tokenizer = Tokenizer.train(["a"], "word")
     bad = Bad("made", 1, "empty", "the source is empty")
-    write_store(tmp_path, [bad], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
-    assert len(PairStore(tmp_path)) == 0
-    assert PairStore(tmp_path).counts.read == ReadReport(0, Counter(empty=1), {"empty": [bad]})
-    assert [len(lengths) for lengths in PairStore(tmp_path).lengths()] == [0, 0]
+    write_pairs(tmp_path, [bad], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
+    assert len(Store(tmp_path)) == 0
+    assert Store(tmp_path).counts.read == ReadReport(0, Counter(empty=1), {"empty": [bad]})
+    assert [len(Store(tmp_path).row_lengths(side)) for side in ("source", "target")] == [0, 0]
 
 
-def test_splits_have_names(made):
-    splits = find_splits(changed(made, valid=None), 10)
-    assert str(splits["valid"]) == f"{made.train} (held out)"
-    assert isinstance(splits["train"], Split)
+def test_splits_have_names(made, tmp_path):
+    assert str(splits_of(changed(made, valid=None), tmp_path)["valid"]) == f"{made.train} (held out)"
+    assert str(Split(PairSource("a.tsv"))) == "a.tsv"

@@ -9,12 +9,13 @@ import regard
 from regard.data.examples import ExampleBatches
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
+from regard.data.splits import Split
+from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
-from regard.inputs.text.pair_store import PairStore, write_store
-from regard.inputs.text.splits import Split
+from regard.inputs.text.store import write_pairs
 from regard.outputs.vector.contrast_batches import ContrastBatches
 
 
@@ -23,9 +24,9 @@ def test_no_pair_is_left_alone_in_a_batch(tmp_path):
     pairs = [("a " * (1 + number % 7), "b " * (1 + number % 5)) for number in range(40)]
     tokenizer = Tokenizer.train(["a b"], "space")
     items = [Pair(a.strip(), b.strip(), "x.tsv", line) for line, (a, b) in enumerate(pairs, start=1)]
-    write_store(tmp_path, items, tokenizer, tokenizer, name="x", max_length=20, overlong="skip")
+    write_pairs(tmp_path, items, tokenizer, tokenizer, name="x", max_length=20, overlong="skip")
     split = Split(PairSource("x.tsv", "train"))
-    examples = PairExamples(PairStore(tmp_path), split, Frame.of(tokenizer.specials, first=True))
+    examples = PairExamples(Store(tmp_path), split, Frame.of(tokenizer.specials, first=True))
     collate = len  # nothing is made of a plan
     alone = [len(rows) for epoch in range(9) for rows in ExampleBatches(examples, collate, 24, seed=3).plan(epoch)]
     assert 1 in alone, "or this test would show nothing"

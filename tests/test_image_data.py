@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.examples import made_ahead
+from regard.data.batches import made_ahead
 from regard.data.pairs import Bad, Columns
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker

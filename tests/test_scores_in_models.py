@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard import catalog, config
+from regard.data.examples import Batch
 from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.errors import CallError
-from regard.inputs.text.pair_batches import PairBatch
 from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.parts import build_seq2seq, recurrent_decoder
 
@@ -72,7 +72,7 @@ def test_every_score_learns_and_decodes(recipe, name):
     kinds = {type(module) for module in model.modules()}
     assert catalog.find(catalog.SCORES, name) in kinds
     source = torch.randint(4, WORDS, (6, 4), generator=torch.Generator().manual_seed(8))  # to be written backwards
-    batch = PairBatch(source, torch.cat([source.flip(1), torch.full((6, 1), 3)], dim=1), rows=torch.arange(6))
+    batch = Batch(source, torch.cat([source.flip(1), torch.full((6, 1), 3)], dim=1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(200):
         loss = model(batch)

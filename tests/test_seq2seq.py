@@ -13,6 +13,7 @@ from regard.attention.memory import Memory
 from regard.attention.rotary import Rotary
 from regard.attention.sinusoidal import Sinusoidal
 from regard.attention.trace import Trace
+from regard.data.examples import Batch
 from regard.decoders.decoder import share
 from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -21,7 +22,6 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
-from regard.inputs.text.pair_batches import PairBatch
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
@@ -30,7 +30,7 @@ SOURCE_WORDS, TARGET_WORDS, EMBEDDED, WIDTH, MEMORY, HEADS = 13, 11, 9, 10, 14, 
 
 
 def pairs(source, target):
-    return PairBatch(source, target, rows=torch.arange(len(source)))
+    return Batch(source, target)
 
 
 def recurrent_decoder(context, cell="gru", depth=1, feeding=False, score=Additive):

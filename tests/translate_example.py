@@ -1,10 +1,13 @@
 """A translator that is not trained, and pairs that are prepared: what tests of text to text begin with."""
 
+from typing import NamedTuple
+
 import torch
 
 from regard import jobs
+from regard.data.check_report import CheckReport
+from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
-from regard.inputs.text.pair_prepare import PreparedPairs, prepare
 from regard.job import Job
 from regard.outputs.text.translate_settings import TranslateRecipe
 
@@ -24,10 +27,36 @@ def translator(settings, kind="bpe", **decoding) -> Job:
     return job.bound(job.output.build())
 
 
-def prepared(settings, cache, *, tokenizers=None, **how) -> PreparedPairs:
+class Prepared(NamedTuple):
+    job: Job
+    splits: dict
+
+    @property
+    def source(self) -> Tokenizer:
+        return self.job.input.tokenizer
+
+    @property
+    def target(self) -> Tokenizer:
+        return self.job.output.vocabulary
+
+    def store(self, role="train") -> Store:
+        return self.splits[role].store
+
+    def ids(self, role="train") -> list[tuple[list[int], list[int]]]:
+        store = self.store(role)
+        return [(store.row("source", row).tolist(), store.row("target", row).tolist()) for row in range(len(store))]
+
+    def texts(self, role="train") -> list[tuple[str, str]]:
+        return [(self.source.decode(one), self.target.decode(other)) for one, other in self.ids(role)]
+
+    def check(self) -> CheckReport:
+        return self.job.output.check(self.splits)
+
+
+def prepared(settings, cache, *, tokenizers=None, strict=True) -> Prepared:
     """The pairs of these settings, with vocabularies as a translator learns them."""
     job = jobs.make(
         TranslateRecipe.model_validate({"job": "translate", "data": settings, "model": {"kind": "recurrent"}})
     )
     job.input._tokenizer, job.output._tokenizer = tokenizers or (None, None)
-    return prepare(settings, cache, job.input, job.output, **how)
+    return Prepared(job, job.input.prepare(cache, job.output, strict=strict))

@@ -1,7 +1,7 @@
 """What a look over the data found: figures of each split, and what is wrong with it. What `regard check` prints."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -66,6 +66,16 @@ class CheckReport:
 
     def as_dict(self) -> dict[str, Any]:
         return {"ok": not self.errors, **asdict(self)}
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first."""
+    return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+def counted(count: int, noun: str) -> str:
+    """1 pair, 2,000 pairs; series are several as they are."""
+    return f"{count:,} {noun}" + ("" if count == 1 or noun.endswith("s") else "s")
 
 
 @runtime_checkable

@@ -7,8 +7,6 @@ labels. An input's folder brings the one, an output's vocabulary the other, and 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from queue import Full, Queue
-from threading import Event, Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,9 +17,7 @@ from torch import Tensor
 from regard.data.batches import PlannedBatches
 from regard.data.read_report import ReadReport
 
-T = TypeVar("T")
 S = TypeVar("S")
-AHEAD = 4  # batches that are ready before they are asked for
 
 
 class Example(NamedTuple):
@@ -94,15 +90,8 @@ class ExampleBatches(PlannedBatches[Batch[Any]]):
         seed: int = 0,
         ahead: bool = False,
     ) -> None:
-        """`ahead`: batches are made by a thread while the model works."""
-        self._examples, self._collate, self._ahead = examples, collate, ahead
-        super().__init__(*examples.lengths(), max_tokens, seed=seed)
-
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch[Any]]:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
-        batches = (self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
-        return made_ahead(batches) if self._ahead else batches
+        self._examples, self._collate = examples, collate
+        super().__init__(*examples.lengths(), max_tokens, seed=seed, ahead=ahead)
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         self.measure(*self._examples.in_epoch(epoch).lengths())
@@ -119,40 +108,3 @@ class ExampleBatches(PlannedBatches[Batch[Any]]):
         """Every row once, with its number: for scores."""
         for rows in self.plan(0):
             yield rows, self.batch(rows)
-
-
-def made_ahead(items: Iterator[T], most: int = AHEAD) -> Iterator[T]:
-    """The same items, made by a thread while the last one is in use. Numpy, Pillow and torch let it run beside them."""
-    queue: Queue[tuple[bool, Any]] = Queue(most)
-    stop = Event()
-
-    def put(item: tuple[bool, Any]) -> None:
-        while not stop.is_set():
-            try:
-                return queue.put(item, timeout=0.1)
-            except Full:
-                continue
-
-    def work() -> None:
-        try:
-            for item in items:
-                put((True, item))
-                if stop.is_set():
-                    return
-            put((False, None))
-        except BaseException as problem:  # raised again where the items are used
-            put((False, problem))
-
-    thread = Thread(target=work, daemon=True, name="regard-batches")
-    thread.start()
-    try:
-        while True:
-            more, item = queue.get()
-            if not more:
-                if item is not None:
-                    raise item
-                return
-            yield item
-    finally:
-        stop.set()
-        thread.join()

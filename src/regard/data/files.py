@@ -17,6 +17,7 @@ from regard.data.conll import read_conll
 from regard.data.formats import read_csv, read_pairs_jsonl, read_parallel, read_tsv
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.settings import FileFormat
+from regard.data.splits import places
 from regard.data.tables import Role, corpora_version, read_corpus, read_dataset, read_parquet
 from regard.errors import CallError
 
@@ -108,3 +109,10 @@ class PairSource:
                 f"{', '.join(_ENDINGS)} (also .gz, .zst), set data.format, or give two parallel files FILE,FILE"
             )
         return _ENDINGS[ending.lower()]
+
+
+def pair_sources(settings: Any) -> dict[Role, PairSource]:
+    """Where a data section says that the pairs of each role are."""
+    return {
+        role: PairSource(where, role, settings.format, settings.columns) for role, where in places(settings).items()
+    }

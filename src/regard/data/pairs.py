@@ -18,6 +18,10 @@ class Pair(NamedTuple):
     file: str
     line: int
 
+    @property
+    def key(self) -> str:
+        return self.source
+
 
 class Bad(NamedTuple):
     """What was no pair, and why; `lines` counts how many lines are lost with it."""

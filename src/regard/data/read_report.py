@@ -51,9 +51,9 @@ class ReadReport:
         shown = [str(bad) for kind, bads in self.first.items() if kind != "blank" for bad in bads[:3]]
         listing = "".join(f"\n  {line}" for line in shown)
         if not self.pairs:
-            raise RegardError(f"{name}: there are no pairs in it{':' if shown else ''}{listing}")
+            raise RegardError(f"{name}: there is nothing in it that can be used{':' if shown else ''}{listing}")
         raise RegardError(
-            f"{name}: {self.bad:,} of {self.pairs + self.bad:,} lines ({self.share:.1%}) are no pairs, more than "
+            f"{name}: {self.bad:,} of {self.pairs + self.bad:,} lines ({self.share:.1%}) cannot be used, more than "
             f"data.max_bad={max_bad:g} allows. The first of them:{listing}"
         )
 

@@ -1,11 +1,15 @@
 """What inputs of text have in common: a tokenizer, and an encoder, which another run may have trained."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
+from regard.data.check import unknown_advice
+from regard.data.prepare import Steps
+from regard.data.progress import watched
+from regard.data.settings import TokenizerSettings
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.inputs.base import Input
@@ -62,6 +66,27 @@ class TokenizedInput(Input):
                     f"data.max_length={self.data.max_length} is more than the {limit} positions that the encoder of "
                     f"{settings.path} knows"
                 )
+
+    def learn(self, steps: Steps, key: Any, texts: Callable[[], Iterable[str]], kind: Any = None) -> None:
+        """The tokenizer, from `texts`, which depend on `key`; it is there, if a run goes on or an encoder brings it."""
+        self.begin_with_pretrained()
+        if self._tokenizer is None:
+            how = self.data.tokenizer
+
+            def trained() -> Tokenizer:
+                lowercase = isinstance(how, TokenizerSettings) and how.lowercase
+                return Tokenizer.train(
+                    watched(texts(), "learning the vocabulary"), kind or how.kind,
+                    size=how.size, min_frequency=how.min_frequency, lowercase=lowercase,
+                )  # fmt: skip
+
+            self._tokenizer = steps.vocabulary("vocabulary", key, trained, Tokenizer.from_json)
+
+    def unknown_advice(self, size: int) -> str:
+        """What to do where a vocabulary of `size` entries does not know much of the text."""
+        if isinstance(self.settings, PretrainedSettings):
+            return f"the encoder of {self.settings.path} does not know them; take another one, or train from scratch"
+        return unknown_advice(self.data.tokenizer, size)
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Pair
+from regard.data.splits import Split
+from regard.data.store import Store
 from regard.inputs.text.frame import Frame
-from regard.inputs.text.pair_store import PairStore
-from regard.inputs.text.splits import Split
 
 
 class PairExamples(Examples):
     def __init__(
         self,
-        store: PairStore,
-        split: Split,
+        store: Store,
+        split: Split[Pair],
         frame: Frame,
         example: Callable[[Pair], Example] = lambda pair: Example(pair.source, (pair.target,)),
     ) -> None:
@@ -29,23 +29,22 @@ class PairExamples(Examples):
         return len(self.store)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return self.store.lengths()
+        return self.store.row_lengths("source"), self.store.row_lengths("target")
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
-        return self._frame.padded([self.store[int(row)][0] for row in rows])
+        return self._frame.padded([self.store.row("source", int(row)) for row in rows])
 
     def target(self, row: int) -> NDArray[Any]:
-        return self.store[row][1]
+        return self.store.row("target", row)
 
     def digest(self) -> str:
         return self.store.digest()
 
     def examples(self, most: int) -> list[Example]:
         """By length, so that those in the middle are of middling length."""
-        return [self._example(pair) for pair in sorted(islice(self._pairs(), most), key=lambda pair: len(pair.source))]
+        return [
+            self._example(pair) for pair in sorted(islice(self._split.good(), most), key=lambda pair: len(pair.source))
+        ]
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
-        return ((pair.target, pair.line) for pair in self._pairs())
-
-    def _pairs(self) -> Iterator[Pair]:
-        return (item for item in self._split.read() if isinstance(item, Pair))
+        return ((pair.target, pair.line) for pair in self._split.good())

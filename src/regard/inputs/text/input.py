@@ -1,36 +1,36 @@
 """Text comes in: token ids, an encoder of words, and words to look at."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from torch import Tensor, nn
 
+from regard.data.check import DataCheck
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.pairs import Pair
+from regard.data.files import PairSource, pair_sources
+from regard.data.pairs import Bad, Pair
+from regard.data.prepare import Steps
 from regard.data.settings import TokenizerSettings
+from regard.data.splits import Split
+from regard.data.store import Store
 from regard.data.tables import Role
-from regard.data.tokenizer import TOKENIZER, Tokenizer
+from regard.data.tokenizer import Tokenizer
+from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
-from regard.inputs.base import Input, Targets, Vocabulary
 from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
-from regard.inputs.text.pair_check import check
-from regard.inputs.text.pair_prepare import prepare
-from regard.inputs.text.pair_store import PairStore
-from regard.inputs.text.splits import Split, pair_source
-from regard.layers.embedding import Embedding
+from regard.inputs.text.store import write_pairs
+from regard.inputs.tokenized import TokenizedInput
 from regard.layers.word_dropout import WordDropout
 from regard.look.axis import Axis, Token
-from regard.parts import build_pooling, text_encoder
-from regard.pretrained import encoder as pretrained_encoder
-from regard.pretrained import keep_settings, kept_settings
+from regard.parts import build_pooling
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.model import RecurrentSettings, TransformerSettings
-from regard.settings.recipe import Recipe
 
 
 class TextItem(NamedTuple):
@@ -38,55 +38,81 @@ class TextItem(NamedTuple):
     ids: list[int]
 
 
-class TextInput(Input):
+class TextInput(TokenizedInput):
     kind: ClassVar[str] = "text"
-
-    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
-        """`section`: the part of a recipe that has the sizes of the encoder."""
-        super().__init__(recipe)
-        self._section = section
-        self._tokenizer: Tokenizer | None = None
-        self._sizes: EncoderSettings | None = None  # of a pretrained encoder
-        self._weights: dict[str, Tensor] | None = None  # that training begins with
 
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
-        prepared = prepare(self.data, cache, self, targets, strict=strict)
-        return {role: self.examples(store, prepared.splits[role]) for role, store in prepared.stores.items()}
+        steps, sources = Steps.of(self.data, cache, strict=strict), pair_sources(self.data)
+        splits = steps.splits(sources)
+        vocabulary = self._learn(steps, splits["train"], steps.count(sources["train"]).pairs, targets)
+        return {
+            role: self.examples(self._store(steps, role, split, vocabulary), split) for role, split in splits.items()
+        }
 
-    def examples(self, store: PairStore, split: Split) -> PairExamples:
+    def _learn(self, steps: Steps, train: Split[Pair], pairs: int, targets: Targets) -> Vocabulary:
+        """Both vocabularies, from training pairs only, and from an even choice of them if there are very many."""
+        how = self.data.tokenizer
+        key, every = [train.depends_on(), how.model_dump()], -(-pairs // how.learn_from)
+
+        def texts(side: str, every: int) -> Iterator[str]:
+            return (getattr(pair, side) for pair in islice(train.good(), 0, None, every))
+
+        def sources() -> Iterator[str]:
+            return chain(texts("source", every), texts("target", every)) if self._joint else texts("source", every)
+
+        self.learn(steps, key, sources)
+        return steps.targets(targets, key, lambda: texts("target", 1 if targets.learns_from_all else every))
+
+    def _store(self, steps: Steps, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
+        data, source = self.data, self.writer()
+
+        def write(folder: Path, items: Iterable[Pair | Bad]) -> None:
+            limits = {"max_length": data.max_length, "overlong": data.overlong}
+            write_pairs(folder, items, source, target, name=str(split), **limits)
+
+        key = [source.to_json(), target.to_json(), data.max_length, data.overlong]
+        limit = f"data.max_length={data.max_length}; raise it, or set data.overlong=cut"
+        return steps.store(Store, role, split, key, write, limit=limit)
+
+    def examples(self, store: Store, split: Split[Pair]) -> PairExamples:
         return PairExamples(store, split, self.frame, self.example)
 
-    @property
-    def known(self) -> Tokenizer | None:
-        """The vocabulary that is not learned: of a run that was restored, or of a pretrained encoder."""
-        self._begin_with_pretrained()
-        return self._tokenizer
-
-    def keep(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
     def writer(self) -> Vocabulary:
+        """What writes inputs as the ids of a store: the tokenizer, or more than it."""
         return self.tokenizer
 
-    def learn(self, sources: Iterable[str], targets: Iterable[str]) -> Tokenizer:
-        """The vocabulary of inputs; with `joint`, that of inputs and outputs."""
-        how = self.data.tokenizer
-        texts = chain(sources, targets) if self._joint else sources
-        return Tokenizer.train(texts, how.kind, size=how.size, min_frequency=how.min_frequency, lowercase=how.lowercase)
-
     def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        stores: dict[Role, PairStore] = {
-            role: one.store for role, one in splits.items() if isinstance(one, PairExamples)
-        }
-        sides = self.data.columns.sides
-        sizes = {sides[0]: self.tokenizer.size, sides[1]: vocabulary.size}
-        return check(self.data, stores, sizes, two_texts=isinstance(vocabulary, Tokenizer))
+        """A target that is a text like the source is held against it; else it is what is said of one, like a label."""
+        stores: dict[Role, Store] = {role: one.store for role, one in splits.items() if isinstance(one, PairExamples)}
+        data, sides, texts = self.data, self.data.columns.sides, isinstance(vocabulary, Tokenizer)
+        noun = "pair" if texts else sides[0]
+        found = DataCheck(stores, noun=noun, sides=sides, max_bad=data.max_bad, contradicts=not texts)
+        limit = f"data.max_length={data.max_length} tokens"
+        done = "skipped" if data.overlong == "skip" else "cut"
+        found.overlong(limit, done, ("data.max_length", data.max_length))
+        for side, one in enumerate((self.tokenizer, vocabulary)):
+            if isinstance(one, Tokenizer):
+                found.unknown(side, self.unknown_advice(one.size))
+        for role, store in stores.items():
+            source, target = store.row_lengths("source"), store.row_lengths("target")
+            advice = "remove them, or use data.tokenizer.kind=byte"
+            nothing = "in which the tokenizer finds nothing to read"
+            found.at("warning", role, np.flatnonzero(source <= 1), nothing, advice)
+            if texts:
+                advice = "look whether these are translations of each other"
+                found.unequal(role, source, target, "with one side more than 4 times longer than usual", advice)
+                same = np.flatnonzero(store.hashes[:, 0] == store.hashes[:, 1])
+                share = len(same) / len(store)
+                advice = "remove them if they were left untranslated: the model would learn to copy"
+                what = f"({share:.1%}) with a target equal to the source"
+                found.at("warning" if share > 0.01 else "note", role, same, what, advice)
+        return found.report({sides[0]: self.tokenizer.size, sides[1]: vocabulary.size})
 
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
-        source = pair_source(self.data, "test")
+        source: PairSource | None = pair_sources(self.data).get("test")
         if source is None:
             raise self.no_test_data()
         items = list(source.read())
@@ -100,16 +126,6 @@ class TextInput(Input):
     def example(self, pair: Pair) -> Example:
         """A pair of the files as a person would give it."""
         return Example(pair.source, (pair.target,))
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / TOKENIZER)
-        if self._sizes is not None:
-            keep_settings(self._sizes, folder)
-
-    def restore(self, folder: Path) -> None:
-        self._tokenizer = Tokenizer.of_run(folder)
-        if isinstance(self.settings, PretrainedSettings):
-            self._sizes = kept_settings(folder)
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def read(self, one: Any) -> TextItem:
@@ -125,13 +141,6 @@ class TextInput(Input):
         return self.frame.read([item.ids for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
-    def encoder(self, decoder: Any = None) -> nn.Module:
-        settings = self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
-        encoder = text_encoder(settings, self.tokenizer.size, pad=self.frame.pad)
-        if self._weights is not None and not next(encoder.parameters()).is_meta:  # its cost has no weights
-            encoder.load_state_dict(self._weights)
-        return encoder
-
     def pooling(self, width: int) -> nn.Module:
         s = self.settings
         own = isinstance(s, RecurrentTextSettings) and s.self_attention
@@ -152,14 +161,9 @@ class TextInput(Input):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: TextItem) -> Axis:
-        tokenizer, frame = self.tokenizer, self.frame
-        tokens = [] if frame.first is None else [Token(tokenizer.labels([frame.first])[0], special=True)]
-        labels, spans = tokenizer.labels(item.ids), tokenizer.spans(item.text)
-        for index, label, span in zip(item.ids, labels, spans, strict=False):  # a long text may have been cut
-            unknown = index == tokenizer.specials.unk
-            label = item.text[span.start : span.end] or label if unknown else label
-            tokens.append(Token(label, (span.start, span.end), span.word))
-        return Axis((*tokens, Token(tokenizer.labels([frame.end])[0], special=True)), item.text)
+        first = [] if self.frame.first is None else [self.frame.first]
+        *before, end = (Token(label, special=True) for label in self.tokenizer.labels([*first, self.frame.end]))
+        return Axis((*before, *self.tokens(item.text, item.ids), end), item.text)
 
     def parts(self, item: TextItem) -> list[int]:
         return list(range(self.frame.before, self.frame.before + len(item.ids)))
@@ -167,26 +171,7 @@ class TextInput(Input):
     def without(self, item: TextItem, parts: Collection[int]) -> Any:
         return item._replace(ids=[index for place, index in enumerate(item.ids) if place not in parts])
 
-    def vectors(self, encoder: nn.Module) -> nn.Module:
-        embedding = encoder.embedding
-        assert isinstance(embedding, Embedding)
-        return embedding.table
-
     # ----------------------------------------------------------------------------------------------------------- parts
-    @property
-    def data(self) -> Any:
-        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
-
-    @property
-    def settings(self) -> Any:
-        return self._section(self.recipe)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        if self._tokenizer is None:
-            raise RuntimeError("there is no vocabulary yet: prepare or restore comes first")
-        return self._tokenizer
-
     @property
     def shared_vocabulary(self) -> Tokenizer | None:
         return self._tokenizer if self._joint else None
@@ -212,15 +197,3 @@ class TextInput(Input):
     def _joint(self) -> bool:
         how = self.data.tokenizer
         return isinstance(how, TokenizerSettings) and how.joint
-
-    def _begin_with_pretrained(self) -> None:
-        settings = self.settings
-        if isinstance(settings, PretrainedSettings) and self._tokenizer is None:
-            found = pretrained_encoder(settings.path, dropout=settings.dropout)
-            self._sizes, self._tokenizer, self._weights = found.settings, found.tokenizer, found.weights
-            limit = found.settings.max_positions
-            if found.settings.positions == "learned" and self.data.max_length > limit:
-                raise CallError(
-                    f"data.max_length={self.data.max_length} is more than the {limit} positions that the encoder of "
-                    f"{settings.path} knows"
-                )

@@ -17,14 +17,14 @@ from regard.data.batches import padded
 from regard.data.examples import Example
 from regard.data.pairs import Pair
 from regard.data.special_ids import SpecialIds
+from regard.data.splits import Split
+from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
+from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError
-from regard.inputs.base import Vocabulary
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
 from regard.inputs.text.input import TextInput
-from regard.inputs.text.pair_store import PairStore
-from regard.inputs.text.splits import Split
 from regard.look.axis import Axis, Token
 from regard.models.tagger import Words
 
@@ -87,17 +87,17 @@ class Pieces:
 class WordsExamples(PairExamples):
     """Words and what is said of each: a target has as many ids as its source has words left, and its end."""
 
-    def __init__(self, store: PairStore, split: Split, frame: Frame, example: Any, size: int) -> None:
+    def __init__(self, store: Store, split: Split[Pair], frame: Frame, example: Any, size: int) -> None:
         super().__init__(store, split, frame, example)
         self._size = size  # of the tokenizer
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Words:
-        ids = [self.store[int(row)][0] for row in rows]
+        ids = [self.store.row("source", int(row)) for row in rows]
         places = [np.flatnonzero(one[:-1] < self._size) for one in ids]
         return framed(self._frame, [np.where(one < self._size, one, one - self._size) for one in ids], places)
 
     def target(self, row: int) -> NDArray[Any]:
-        source, target = self.store[row]
+        source, target = self.store.row("source", row), self.store.row("target", row)
         return target[: int((source[:-1] < self._size).sum())]
 
 
@@ -110,7 +110,7 @@ class WordsInput(TextInput):
     def writer(self) -> Vocabulary:
         return Pieces(self.tokenizer)
 
-    def examples(self, store: PairStore, split: Split) -> WordsExamples:
+    def examples(self, store: Store, split: Split[Pair]) -> WordsExamples:
         return WordsExamples(store, split, self.frame, self.example, self.tokenizer.size)
 
     def example(self, pair: Pair) -> Example:
@@ -170,9 +170,6 @@ class WordsInput(TextInput):
             piece._replace(id=unknown) if place in parts else piece for place, piece in enumerate(item.pieces)
         ]  # fmt: skip
         return item._replace(pieces=tuple(pieces))
-
-    def gather(self, item: Any, products: Sequence[np.ndarray]) -> np.ndarray:
-        return products[0].sum(-1)[:, self.parts(item)]
 
     def row_of_words(self, item: WordsItem) -> list[int]:
         """Where the first piece of each word stands on the axis."""

@@ -5,7 +5,6 @@ as often as the others. Who meets whom is random: captions of like length are no
 then no longer tell any of them apart.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
-from regard.data.examples import made_ahead
 from regard.inputs.image.examples import PictureExamples
 from regard.inputs.text.frame import Frame
 
@@ -48,13 +46,8 @@ class MatchBatches(PlannedBatches[MatchBatch]):
         self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in self._captions], np.int64)
         regions, lengths = examples.lengths()
         longest = np.array([lengths[rows].max(initial=0) for rows in self._said], np.int32)
-        super().__init__(regions[first], longest, max_tokens, seed=seed)
+        super().__init__(regions[first], longest, max_tokens, seed=seed, ahead=True)
         self._size = max(2, max_tokens // int((regions[first] + longest).max(initial=1)))
-
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[MatchBatch]:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
-        return made_ahead(self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))

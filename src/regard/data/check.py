@@ -1,0 +1,241 @@
+"""What is wrong with data before anything is trained on it: each finding with file, lines, count and what to do.
+
+All of it is read from what `prepare` wrote, so checking costs little more than preparing, and the files are not read
+again. Equal ones are found by 64-bit hashes, 16 bytes an example in memory: two different texts of a hundred million
+are taken for equal with a chance of 1 in 3,700.
+
+Every input says what it calls its examples and their two sides; what is wrong is the same for all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.check_report import CheckReport, Finding, Severity, SplitFigures, by_severity, counted, percentile
+from regard.data.check_report import side_figures as figures
+from regard.data.counts import Counts
+from regard.data.read_report import FIRST
+from regard.data.tables import Role
+
+MANY_UNKNOWN = 0.02  # of all tokens of a side
+ODD_RATIO = 4.0  # two sides are suspicious if one is so many times longer than is usual in these data ...
+ODD_LENGTH = 10  # ... and has at least so many tokens; short ones vary
+
+_ADVICE = {
+    "encoding": "convert the file to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)",
+    "unreadable": "look at these; they are skipped",
+    "columns": "look for missing or extra separators, or say which columns are meant; these are skipped",
+    "unequal": "find the missing or extra one; these are skipped",
+    "empty": "remove these, or complete them; they are skipped",
+    "blank": "nothing is lost with them; they are skipped",
+    "not found": "bring what is missing, or correct these lines; they are skipped",
+    "unpaired": "find the missing or extra line; from there on, every pair is wrong",
+}
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """What is known of the examples of a split; a `Store` knows it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def hashes(self) -> NDArray[np.uint64]: ...
+    @property
+    def lines(self) -> NDArray[np.int64]: ...
+    @property
+    def names(self) -> Sequence[str]: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The same of examples that are in memory."""
+
+    name: str
+    counts: Counts
+    lines: NDArray[np.int64]
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty((0, 2), np.uint64))
+    names: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+class DataCheck:
+    """What was found in the splits. The constructor looks for bad lines, repeated and contradicting examples, and for
+    what training shares with the others; an input adds what it knows beside that, and asks for the `report`."""
+
+    def __init__(
+        self,
+        splits: Mapping[Role, Checked],
+        *,
+        noun: str,
+        sides: tuple[str, str],
+        max_bad: float,
+        contradicts: bool = False,
+        advice: Mapping[str, str] = _ADVICE,
+    ) -> None:
+        """
+        noun         what an example is called: pair, picture
+        sides        what the two are called that `Counts.sides` counts and that `hashes` are of
+        contradicts  whether two targets for one input cannot be meant: classes, but not translations
+        advice       what to do about bad lines of some kinds, where there is more to say
+        """
+        self.splits, self.noun, self.sides = splits, noun, sides
+        self.findings: list[Finding] = []
+        for role, split in splits.items():
+            self._lost(role, split, max_bad, {**_ADVICE, **advice})
+            if len(split.hashes):
+                self._again(role, split, contradicts)
+                if role != "train":
+                    self._leaks(role, split, splits["train"])
+
+    def report(self, vocabulary: Mapping[str, int], estimates: Mapping[str, str] | None = None) -> CheckReport:
+        """`vocabulary`: how many entries the vocabulary of each side has; `estimates`: any other figure."""
+        shown: dict[Role, SplitFigures] = {}
+        for role, split in self.splits.items():
+            read, (source, target) = split.counts.read, split.counts.sides
+            skipped = read.bad + read.pairs - len(split)
+            shown[role] = SplitFigures(split.name, len(split), skipped, figures(source), figures(target), self.sides)
+        return CheckReport(shown, dict(vocabulary), by_severity(self.findings), dict(estimates or {}))
+
+    # --------------------------------------------------------------------------------------------- what an input asks
+    def add(
+        self,
+        severity: Severity,
+        role: Role,
+        what: str,
+        advice: str,
+        *,
+        count: int,
+        lines: Sequence[int] = (),
+        file: str = "",
+    ) -> None:
+        found = Finding(severity, role, what, count, file or self.splits[role].name, list(lines), advice)
+        self.findings.append(found)
+
+    def at(self, severity: Severity, role: Role, rows: NDArray[Any], what: str, advice: str) -> None:
+        """The examples in these rows, if there are any; `what` goes on after their number: "12 pictures ..."."""
+        if len(rows):
+            split: Checked = self.splits[role]
+            first: list[int] = rows[:FIRST].tolist()
+            lines = [line for line in split.lines[first].tolist() if line]
+            names = ", ".join(split.names[row] for row in first) if split.names and not lines else ""
+            what = f"{counted(len(rows), self.noun)} {what}"
+            self.add(severity, role, what, advice, count=len(rows), lines=lines, file=names)
+
+    def odd(self, kinds: Mapping[str, tuple[Severity, str, str]]) -> None:
+        """What was counted while reading, by kind: how bad, what (after the number), what to do."""
+        for role, split in self.splits.items():
+            for kind, seen in split.counts.odd.items():
+                if kind in kinds:
+                    severity, what, advice = kinds[kind]
+                    what, names = f"{counted(seen.count, self.noun)} {what}", ", ".join(seen.names)
+                    self.add(severity, role, what, advice, count=seen.count, lines=seen.lines, file=names)
+
+    def overlong(self, limit: str, done: str, setting: tuple[str, int] | None = None) -> None:
+        """Those longer than `limit`, which are `done`: skipped or cut. `setting`: the field behind it, and its value
+        in tokens of a side, if raising it is worth advice."""
+        for role, split in self.splits.items():
+            if not (count := split.counts.count("overlong")):
+                continue
+            share, advice = count / max(1, split.counts.read.pairs), f"they are {done}; raise it to keep them"
+            if setting is not None:
+                field, value = setting
+                nearly, whole = (
+                    max(percentile(side.lengths, percent) for side in split.counts.sides) for percent in (99.9, 100)
+                )
+                advice = f"they are {done}; {field}={whole} would keep all"
+                advice += f", {nearly} all but one in a thousand of each side" if value < nearly < whole else ""
+            what, seen = f"{counted(count, self.noun)} ({share:.1%}) longer than {limit}", split.counts.odd["overlong"]
+            severity = "warning" if share > 0.01 else "note"
+            self.add(severity, role, what, advice, count=count, lines=seen.lines, file=", ".join(seen.names))
+
+    def unknown(self, side: int, advice: str, many: float = MANY_UNKNOWN) -> None:
+        """Tokens of a side, 0 or 1, that its vocabulary does not have."""
+        for role, split in self.splits.items():
+            seen = split.counts.sides[side]
+            rate = seen.unknown / max(1, seen.tokens)
+            if rate > many:
+                what = f"{seen.unknown:,} of {seen.tokens:,} {self.sides[side]} tokens ({rate:.1%})"
+                what += " are not in the vocabulary"
+                self.add("warning", role, what, advice, count=seen.unknown)
+
+    def unequal(
+        self, role: Role, one: NDArray[Any], other: NDArray[Any], what: str, advice: str, least: int = ODD_LENGTH
+    ) -> None:
+        """Rows whose two lengths have an unusual ratio, if one of the lengths is `least` or more."""
+        if not len(one):
+            return
+        ratio = np.log(np.maximum(one, 1) / np.maximum(other, 1))
+        odd = np.abs(ratio - np.median(ratio)) > np.log(ODD_RATIO)
+        self.at("warning", role, np.flatnonzero(odd & (np.maximum(one, other) >= least)), what, advice)
+
+    # -------------------------------------------------------------------------------------------- what is always asked
+    def _lost(self, role: Role, split: Checked, max_bad: float, advice: Mapping[str, str]) -> None:
+        read = split.counts.read
+        too_many = read.share > max_bad
+        for kind, bads in read.first.items():
+            first, count, lines = bads[0], read.lost[kind], [bad.line for bad in bads if bad.line]
+            severity: Severity = "note" if kind == "blank" else "error" if too_many else "warning"
+            what = f"{counted(count, self.noun)} cannot be used: {first.reason}"
+            what += f": {first.text!r}" if first.text else ""
+            what += " (the first)" if len(bads) > 1 else ""
+            todo = advice[kind]
+            if kind == "blank":
+                what = counted(count, "blank line")
+            elif kind == "unpaired":
+                severity, what = "error", first.reason
+            elif too_many:
+                todo += f"; {read.share:.1%} of all are bad, data.max_bad allows {max_bad:.1%}"
+            self.add(severity, role, what, todo, count=count, lines=lines, file=first.file)
+
+    def _again(self, role: Role, split: Checked, contradicts: bool) -> None:
+        """Examples that occur twice, and inputs that have two targets."""
+        hashes = split.hashes
+        order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+        before, after = order[:-1], order[1:]
+        same_source, same_target = (hashes[before, side] == hashes[after, side] for side in (0, 1))
+        later = np.maximum(before, after)
+        again, torn = np.sort(later[same_source & same_target]), np.sort(later[same_source & ~same_target])
+        share, verb = len(again) / len(split), "repeat" if len(again) != 1 else "repeats"
+        advice = "remove them unless they are meant: they count several times"
+        self.at("warning" if share > 0.05 else "note", role, again, f"({share:.1%}) {verb} an earlier one", advice)
+        if contradicts:
+            what = f"({len(torn) / len(split):.1%}) that occur with another {self.sides[1]}, too"
+            self.at("warning", role, torn, what, f"decide on one {self.sides[1]}")
+
+    def _leaks(self, role: Role, split: Checked, train: Checked) -> None:
+        """What is measured on must not be trained on."""
+        whole = np.isin(_joined(split.hashes), _joined(train.hashes))
+        half = np.isin(split.hashes[:, 0], train.hashes[:, 0]) & ~whole
+        what = f"({whole.mean():.1%}) that training has too"
+        advice = "remove them from data.train, or scores will flatter"
+        self.at("warning", role, np.flatnonzero(whole), what, advice)
+        what = f"({half.mean():.1%}) whose {self.sides[0]} training has with another {self.sides[1]}"
+        advice = "remove them from data.train if they are the same in meaning"
+        self.at("warning", role, np.flatnonzero(half), what, advice)
+
+
+def _joined(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return hashes[:, 0] * np.uint64(0x9E3779B97F4A7C15) + hashes[:, 1]
+
+
+def unknown_advice(tokenizer: Any, size: int) -> str:
+    """What to do where a vocabulary of `size` entries, made as `tokenizer` (settings) says, does not know much."""
+    ways = []
+    if size >= tokenizer.size:
+        ways.append("raise data.tokenizer.size")
+    if tokenizer.min_frequency > 1:
+        ways.append("lower data.tokenizer.min_frequency")
+    if tokenizer.kind in ("word", "space"):
+        ways.append("use data.tokenizer.kind=bpe")
+    elif tokenizer.kind != "byte":
+        ways.append("use data.tokenizer.kind=byte, which knows every text")
+    return ", or ".join([*ways, "give training data that has them"])

@@ -1,0 +1,117 @@
+"""From the user's files to what training reads: count, divide, learn a vocabulary, store; each step once (`cache.py`).
+
+A step depends on the files (name, size, time of change), on the settings that matter to it, and on the steps before it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from regard.data.cache import built_once
+from regard.data.pairs import Bad
+from regard.data.progress import watched
+from regard.data.read_report import ReadReport
+from regard.data.splits import Part, Read, Source, Split, find_splits
+from regard.data.store import VERSION, Store
+from regard.data.tables import Role
+from regard.data.vocabulary import Targets, Vocabulary
+from regard.errors import RegardError
+
+T = TypeVar("T", bound=Read)
+U = TypeVar("U")
+S = TypeVar("S", bound=Store)
+V = TypeVar("V")
+_REPORT = TypeAdapter(ReadReport)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """`settings` is a data section: `max_bad`, `valid_share` and `valid_most` are asked of it.
+
+    `strict` refuses data with more bad lines than `data.max_bad`, and leaves test data for when it is asked for;
+    without it all is read and bad lines are only counted, for `check`.
+    """
+
+    settings: Any
+    cache: Path
+    strict: bool = True
+
+    @classmethod
+    def of(cls, settings: Any, cache: Path, *, strict: bool = True) -> "Steps":
+        """`settings.cache` comes before `cache`."""
+        return cls(settings, Path(settings.cache).expanduser() if settings.cache else cache, strict)
+
+    def count(self, source: Source[Any]) -> ReadReport:
+        """How many training examples there are, and what is none: refused before anything else is done."""
+
+        def build(folder: Path) -> None:
+            report = ReadReport()
+            for _ in report.only_pairs(watched(source.read(), f"counting {source.where}")):
+                pass
+            (folder / "count.json").write_bytes(_REPORT.dump_json(report))
+
+        folder = built_once(self.cache, "count", source.depends_on(), build)
+        report = _REPORT.validate_json((folder / "count.json").read_bytes())
+        if self.strict or not report.pairs:
+            report.refuse_if(f"data.train={source.where}", self.settings.max_bad)
+        return report
+
+    def splits(self, sources: Mapping[Role, Source[T]]) -> dict[Role, Split[T]]:
+        """Train and valid, and without `strict` test; some of train is held out, if nothing else is for validation."""
+        wanted: dict[Role, Source[T]] = {
+            role: source for role, source in sources.items() if role != "test" or not self.strict
+        }
+        s = self.settings
+        return find_splits(
+            wanted, lambda source: self.count(source).pairs, valid_share=s.valid_share, valid_most=s.valid_most
+        )
+
+    def vocabulary(self, step: str, key: Any, learn: Callable[[], Any], load: Callable[[str], V]) -> V:
+        """What `learn` makes, or made before from the same: it has `to_json`, and `load` is the inverse."""
+
+        def build(folder: Path) -> None:
+            (folder / "vocabulary.json").write_text(learn().to_json(), encoding="utf-8")
+
+        folder = built_once(self.cache, step, key, build)
+        return load((folder / "vocabulary.json").read_text(encoding="utf-8"))
+
+    def targets(self, targets: Targets, key: Any, texts: Callable[[], Iterable[str]]) -> Vocabulary:
+        """The vocabulary of targets: as it is, if it is there; else learned from `texts`, which depend on `key`."""
+        if targets.key is None:
+            return targets.learn(())
+        return self.vocabulary("targets", [key, targets.key], lambda: targets.learn(texts()), targets.load)
+
+    def store(
+        self,
+        kind: Callable[[Path], S],
+        role: Role,
+        split: Part[U],
+        key: Any,
+        write: Callable[[Path, Iterable[U | Bad]], None],
+        *,
+        limit: str = "",
+    ) -> S:
+        """What `write` made of all that is read of the split, which depends on `key`, too.
+
+        Refused if nothing is left, or too little of what was read. `limit`: what all of them may be longer than.
+        """
+
+        def build(folder: Path) -> None:
+            write(folder, watched(split.read(), f"reading {split}"))
+
+        store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
+        self.refuse_if_useless(store, f"data.{role}={split}", held_out=split.part == "held out", limit=limit)
+        return store
+
+    def refuse_if_useless(self, store: Store, name: str, *, held_out: bool, limit: str) -> None:
+        read = store.counts.read
+        if held_out and not read.pairs:
+            share = f"data.valid_share={self.settings.valid_share:g}"
+            raise RegardError(f"{name}: nothing was held out by {share}; raise it, or give data.valid")
+        if self.strict or not read.pairs:
+            read.refuse_if(name, self.settings.max_bad)
+        if not len(store):
+            raise RegardError(f"{name}: all {read.pairs:,} are longer than {limit}")

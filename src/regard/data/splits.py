@@ -1,0 +1,112 @@
+"""Which examples are for training, for validation, for testing; one way for all that is read.
+
+Without validation data, a share of the training data is held out, by a hash of what tells an example's input: the
+source text, the document of a question, the name of a picture. The hash keeps equal inputs together, so that what is
+held out is never trained on; the choice stays when other examples are added, and needs no list of who is where.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+from regard.corpora import PREFIX
+from regard.data.pairs import Bad
+from regard.data.tables import Role
+from regard.data.text_hash import text_hash
+
+
+@runtime_checkable
+class Read(Protocol):
+    """One example of a file."""
+
+    @property
+    def key(self) -> str:
+        """What of it must not be in training and in validation."""
+        ...
+
+
+I_co = TypeVar("I_co", covariant=True)
+T_co = TypeVar("T_co", bound=Read, covariant=True)
+
+
+@runtime_checkable
+class Source(Protocol[T_co]):
+    """Where examples are read from: what a string of the settings stands for."""
+
+    @property
+    def where(self) -> str: ...
+
+    def read(self) -> Iterator[T_co | Bad]:
+        """All examples in their order, and whatever was none."""
+        ...
+
+    def depends_on(self) -> list[Any]:
+        """What they depend on, for the cache: the files (name, size, time of change) and how they are read."""
+        ...
+
+
+@runtime_checkable
+class Part(Protocol[I_co]):
+    """Some of a source, by whatever it is divided."""
+
+    @property
+    def part(self) -> Literal["all", "kept", "held out"]: ...
+    def read(self) -> Iterator[I_co | Bad]: ...
+    def depends_on(self) -> list[Any]: ...
+
+
+@dataclass(frozen=True)
+class Split(Generic[T_co]):
+    """One of train, valid and test: all of a source, or one side of a division of it."""
+
+    source: Source[T_co]
+    part: Literal["all", "kept", "held out"] = "all"
+    share: float = 0.0
+
+    def read(self) -> Iterator[T_co | Bad]:
+        for item in self.source.read():
+            if isinstance(item, Bad):
+                if self.part != "held out":  # once is enough
+                    yield item
+            elif self.part == "all" or is_held_out(item.key, self.share) == (self.part == "held out"):
+                yield item
+
+    def good(self) -> Iterator[T_co]:
+        """Only what can be used."""
+        return (item for item in self.read() if not isinstance(item, Bad))
+
+    def depends_on(self) -> list[Any]:
+        return [*self.source.depends_on(), self.part, self.share]
+
+    def __str__(self) -> str:
+        return self.source.where if self.part == "all" else f"{self.source.where} ({self.part})"
+
+
+def is_held_out(key: str, share: float) -> bool:
+    return text_hash(key, b"held out") < int(share * 2**64)
+
+
+def places(settings: Any, brings: Collection[Role] = ()) -> dict[Role, str]:
+    """Where the settings say that the examples of each role are. A corpus of ours brings all three; `brings`: what
+    else the place of the training data brings by itself."""
+    given: dict[Role, str | None] = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    own = given.keys() if settings.train.startswith(PREFIX) else brings
+    found: dict[Role, str] = {}
+    for role, where in given.items():
+        if where is not None or role in own:
+            found[role] = where or settings.train
+    return found
+
+
+def find_splits(
+    sources: Mapping[Role, Source[T_co]], count: Callable[[Source[T_co]], int], *, valid_share: float, valid_most: int
+) -> dict[Role, Split[T_co]]:
+    """The splits there are. Without a source for validation, `valid_share` of training is held out, and at most about
+    `valid_most` of the examples, which `count` counts."""
+    splits: dict[Role, Split[T_co]] = {role: Split(source) for role, source in sources.items()}
+    if "train" in sources and "valid" not in sources:
+        train = sources["train"]
+        share = min(valid_share, valid_most / max(1, count(train)))
+        splits |= {"train": Split(train, "kept", share), "valid": Split(train, "held out", share)}
+    roles: tuple[Role, ...] = ("train", "valid", "test")
+    return {role: splits[role] for role in roles if role in splits}

@@ -1,0 +1,156 @@
+"""Examples on disk as plain arrays, mapped into memory when they are read: data may be larger than memory.
+
+A store is a folder, written front to back while examples stream by:
+
+    NAME         the rows of an array, one after the other
+    NAME.at      if they are of unequal length: where row i begins, and where the last one ends; int64
+    store.json   what the arrays are, what was counted on the way, and whatever else an input knows; written last
+
+Two arrays mean the same in every store of examples: `hashes`, 64 bits of what comes in and of what comes out, by which
+equal ones are found, and `lines`, where each was read.
+`store.json` holds the size of every array, so that a folder which is not whole is known as such.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.counts import COUNTS, Counts
+from regard.errors import RegardError
+
+VERSION = 1
+ABOUT = "store.json"
+
+
+class Array(NamedTuple):
+    """How an array is stored: `shape` is that of one row; `ragged` rows are of any length, and `shape` is then that
+    of each of their elements."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+    ragged: bool = False
+
+
+HASHES, LINES = Array("uint64", (2,)), Array("int64")
+
+
+def ids_array(size: int) -> Array:
+    """Token ids of a vocabulary of so many entries, as few bytes each as they take."""
+    return Array("uint16" if size <= 1 << 16 else "uint32", ragged=True)
+
+
+class StoreWriter:
+    """Fills a folder, which must exist. Nothing is held in memory but what is being added.
+
+    with StoreWriter(folder, "train.tsv", source=ids_array(8000), hashes=HASHES, lines=LINES) as store:
+        store.add("source", [[4, 5, 3], [6, 3]])
+    """
+
+    def __init__(self, folder: Path, name: str, **arrays: Array) -> None:
+        self.counts, self.about = Counts(), dict[str, Any]()  # whoever writes fills them
+        self._folder, self._name, self._arrays = folder, name, arrays
+        self._ends = {part: 0 for part, array in arrays.items() if array.ragged}
+        self._open = ExitStack()
+        files = [*arrays, *(f"{part}.at" for part in self._ends)]
+        self._files = {file: self._open.enter_context((folder / file).open("wb")) for file in files}
+        for part in self._ends:
+            self._files[f"{part}.at"].write(bytes(8))
+        self._told_by = "hashes" if "hashes" in arrays else next(iter(arrays))
+        self._digest = blake2b(digest_size=10)
+
+    def add(self, part: str, rows: Sequence[Any] | NDArray[Any]) -> None:
+        """Rows of an array, after those that it has."""
+        array = self._arrays[part]
+        if array.ragged:
+            at = self._ends[part] + np.cumsum([len(row) for row in rows], dtype=np.int64)
+            self._ends[part] = int(at[-1]) if len(at) else self._ends[part]
+            self._files[f"{part}.at"].write(at.tobytes())
+            rows = np.concatenate([np.asarray(row, array.dtype).reshape(-1, *array.shape) for row in rows] or [[]])
+        raw = np.asarray(rows, array.dtype).tobytes()
+        self._files[part].write(raw)
+        if part == self._told_by:
+            self._digest.update(raw)
+
+    def __enter__(self) -> "StoreWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        sizes = {file: handle.tell() for file, handle in self._files.items()}
+        self._open.close()
+        if error is None:
+            about = {
+                "version": VERSION, "name": self._name, "arrays": self._arrays, "sizes": sizes,
+                "digest": self._digest.hexdigest(), "counts": COUNTS.dump_python(self.counts, mode="json"),
+            }  # fmt: skip
+            (self._folder / ABOUT).write_text(json.dumps(about | {"about": self.about}), encoding="utf-8")
+
+
+class Store:
+    """What a `StoreWriter` wrote. Nothing is read before it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            read = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            if any((folder / file).stat().st_size != size for file, size in read["sizes"].items()):
+                raise ValueError("it is not complete")
+            if read["version"] != VERSION:
+                raise ValueError(f"it is of version {read['version']}, and this is {VERSION}")
+            arrays = {
+                part: Array(dtype, tuple(shape), ragged) for part, (dtype, shape, ragged) in read["arrays"].items()
+            }
+            self.counts: Counts = COUNTS.validate_python(read["counts"])
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise RegardError(f"{folder}: is no usable store of examples ({problem})") from None
+        self.folder, self.name, self.about = folder, str(read["name"]), read["about"]
+        self._digest: str = read["digest"]
+        self._arrays: Mapping[str, NDArray[Any]] = {
+            file: _mapped(folder / file, array, read["sizes"][file]) for file, array in _files(arrays).items()
+        }
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, part: str) -> NDArray[Any]:
+        """A whole array; of a ragged one, all rows one after the other."""
+        return self._arrays[part]
+
+    def row(self, part: str, number: int) -> NDArray[Any]:
+        """One row of a ragged array."""
+        start, stop = self._arrays[f"{part}.at"][number : number + 2]
+        return self._arrays[part][start:stop]
+
+    def row_lengths(self, part: str) -> NDArray[np.int32]:
+        return np.diff(self._arrays[f"{part}.at"]).astype(np.int32)
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        return self._arrays["hashes"]
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        return self._arrays["lines"]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the examples, where they have no lines; none: they have."""
+        return ()
+
+    def digest(self) -> str:
+        """Tells whether two stores hold the same, whatever their files are called."""
+        return self._digest
+
+
+def _files(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return dict(arrays) | {f"{part}.at": Array("int64") for part, array in arrays.items() if array.ragged}
+
+
+def _mapped(file: Path, array: Array, size: int) -> NDArray[Any]:
+    flat = np.asarray(np.memmap(file, array.dtype, mode="r")) if size else np.empty(0, array.dtype)
+    return flat.reshape(-1, *array.shape)
