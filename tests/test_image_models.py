@@ -15,17 +15,18 @@ import regard
 from regard import config
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
+from regard.data.prepare import Steps
+from regard.data.splits import Split
 from regard.encoders.cnn import ConvNet, PositionAttention
 from regard.encoders.cnn_pretrained import EfficientNetLite0
 from regard.encoders.cnn_weights_file import weights_file
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
-from regard.inputs.image.batches import Features, Pixels
+from regard.inputs.image.build import frozen_features
 from regard.inputs.image.input import ImageInput
-from regard.inputs.image.pictures import frozen_features
-from regard.inputs.image.prepare import form_of, store_of
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
+from regard.inputs.image.store import Features, Pixels
 from regard.layers.pooling import Pooling
 from regard.look.methods import METHODS
 from regard.metrics.captions import caption_bleu, cider
@@ -126,7 +127,8 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
 
 def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     recipe = config.build(tree(folder, CNN), "recipe")
-    store = store_of(ImageInput(recipe)._sources()["train"], form_of(recipe.data), tmp_path)
+    input = ImageInput(recipe)
+    store = input.stored(Steps(recipe.data, tmp_path), "train", Split(input.sources()["train"]))
     encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
     table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
