@@ -230,3 +230,36 @@ def test_calls_as_files(tmp_path):
     assert [file.name for file in files] == ["test-000.wav", "test-001.wav"]
     assert files[0].with_suffix(".txt").read_text().strip() == call("test", 0).text
     np.testing.assert_allclose(read_sound(files[0]).samples, call("test", 0).samples, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.stack([np.full(900, 0.5), np.full(900, 0.25)], 1),  # samples × channels, as soundfile has them
+        np.stack([np.full(900, 0.5), np.full(900, 0.25)]),  # channels × samples, as torchaudio has them
+        np.full(900, 0.375),
+        np.full(900, round(0.375 * 32767), np.int16),
+        torch.full((1, 900), 0.375),
+        [0.375] * 900,
+    ],
+    ids=["stereo", "channels first", "float64", "int16", "tensor", "list"],
+)
+def test_samples_of_any_usual_shape_are_one_channel(given):
+    sound = Sound(given, 8000)
+    assert sound.samples.shape == (900,)
+    assert sound.samples.dtype == np.float32
+    np.testing.assert_allclose(sound.samples, 0.375, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("samples", "rate", "problem"),
+    [
+        (np.zeros((3, 4, 5)), 8000, r"shape \(3, 4, 5\) is no sound"),
+        (np.array(["a"]), 8000, "is no sound"),
+        (np.array([0.0, np.nan]), 8000, "no numbers"),
+        (np.zeros(9), 0.5, r"rate=0\.5"),
+    ],
+)
+def test_what_is_no_sound_is_refused(samples, rate, problem):
+    with pytest.raises(CallError, match=problem):
+        Sound(samples, rate)

@@ -6,6 +6,7 @@ import signal
 import struct
 import sys
 import tarfile
+import threading
 import zlib
 
 import numpy as np
@@ -19,7 +20,7 @@ from regard.data.splits import find_splits
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker
 from regard.inputs.image.augment import OPERATIONS, augmented, chance_of
-from regard.inputs.image.decode import BadPictureError, Form, decode, from_array
+from regard.inputs.image.decode import BadPictureError, Form, at_once, decode, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import PictureStore, write_pictures
@@ -136,6 +137,19 @@ def test_arrays_must_be_pixels():
     for wrong in (np.full((4, 5), 7.0), np.zeros((4, 5, 2), np.uint8), np.zeros(5, np.uint8)):
         with pytest.raises(BadPictureError, match="a picture is uint8, or float from 0 to 1"):
             from_array(wrong, FORM)
+
+
+def test_large_pictures_are_decoded_one_after_the_other():
+    """Whoever decodes waits while the pixels of others fill the budget."""
+    data, done = saved(plain(size=(40, 30))), threading.Event()
+    with at_once.taken((10**6, 10**6)):  # more than there is: all of it
+        thread = threading.Thread(target=lambda: (decode(data, FORM), done.set()))
+        thread.start()
+        assert not done.wait(0.2)
+    assert done.wait(10)
+    thread.join()
+    with at_once.taken((100, 100)), at_once.taken((100, 100)):  # small ones stand beside each other
+        assert decode(data, FORM).seen == "40×30 color"
 
 
 def write_files(folder, count):

@@ -35,6 +35,7 @@ class Input(ABC):
 
     kind: ClassVar[str]  # what the service offers a field or an upload for: text, image, sound, table
     ahead: ClassVar[bool] = False  # whether making a batch is worth a thread of its own
+    array_dims: ClassVar[int] = 0  # most dimensions of an array, or a tensor, that is one input
     takes_files: ClassVar[bool] = False  # whether a word on a command line names a file, or a folder of them
 
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
@@ -100,9 +101,10 @@ class Input(ABC):
 
     def is_one(self, given: Any) -> bool:
         """Whether what somebody gives in Python is one input, and not several: a list, or what else can be gone
-        through. A text, a table and an array are one."""
-        one = isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "shape") or hasattr(given, "_fields")
-        return one or not isinstance(given, Iterable)
+        through. A text and a table are one, and so is an array of up to `array_dims` dimensions."""
+        if isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "_fields"):  # a named tuple
+            return True
+        return not isinstance(given, Iterable) or 0 < getattr(given, "ndim", 0) <= self.array_dims
 
     def readable(self, inputs: Sequence[Any]) -> tuple[list[Any], list[str]]:
         """Those of the inputs that can be read, and a sentence on each of the others."""

@@ -24,9 +24,8 @@ from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter
 from regard.data.text_hash import text_hash
-from regard.data.vocabulary import Vocabulary
+from regard.data.vocabulary import Vocabulary, target_ids
 from regard.inputs.media_source import Entry
-from regard.special_tokens import END
 
 
 class Loaded(NamedTuple):
@@ -157,9 +156,3 @@ class MediaExamples(Examples):
             if number not in used:
                 counts.note("overlong", entry.line, entry.name)
         return Listing(self.name, counts, store.lines, store.hashes, store.names)
-
-
-def target_ids(vocabulary: Vocabulary, texts: list[str]) -> list[NDArray[np.int32]]:
-    """What stands for each text, with the end token."""
-    end = END if vocabulary.specials.end is None else vocabulary.specials.end
-    return [np.array([*ids, end], np.int32) for ids in vocabulary.encode_batch(texts)]

@@ -60,6 +60,7 @@ def _encoder_settings(recipe: Any) -> Any:
 class ImageInput(MediaInput):
     kind: ClassVar[str] = "image"
     ahead: ClassVar[bool] = True
+    array_dims: ClassVar[int] = 3
     source: ClassVar[type[PictureSource]] = PictureSource
     opened: ClassVar[type[MediaStore]] = PictureStore
 
@@ -110,10 +111,6 @@ class ImageInput(MediaInput):
         return {"regions of a picture": f"{self.regions}"}
 
     # ------------------------------------------------------------------------------------------------------- one's own
-    def is_one(self, given: Any) -> bool:
-        """An array or tensor of up to three dimensions is one picture, one of four is a batch of them."""
-        return super().is_one(given) and getattr(given, "ndim", 0) < 4
-
     def read(self, one: Any) -> PictureItem:
         """A path, bytes, an array, a tensor, or what Pillow has opened."""
         if isinstance(one, PictureItem):

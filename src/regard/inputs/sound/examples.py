@@ -21,8 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.corpora.tones import Segment
 from regard.data.check import Listing
 from regard.data.examples import Example
-from regard.data.vocabulary import Vocabulary
-from regard.inputs.media_store import MediaExamples, target_ids
+from regard.data.vocabulary import Vocabulary, target_ids
+from regard.inputs.media_store import MediaExamples
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings

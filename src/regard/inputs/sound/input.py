@@ -49,6 +49,7 @@ class SoundItem(NamedTuple):
 
 class SoundInput(MediaInput):
     kind: ClassVar[str] = "sound"
+    array_dims: ClassVar[int] = 2
     source: ClassVar[type[SoundSource]] = SoundSource
     opened: ClassVar[type[MediaStore]] = SoundStore
 
