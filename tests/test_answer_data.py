@@ -1,24 +1,26 @@
 """Questions from files: what is read, what is refused and where, windows, stores and batches."""
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
+from regard import jobs
 from regard.corpora import stories
 from regard.data.examples import ExampleBatches
 from regard.data.pairs import Bad
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.question.check import check_questions
-from regard.inputs.question.examples import QuestionExamples, windows
+from regard.inputs.question.examples import windows
 from regard.inputs.question.files import QuestionColumns
-from regard.inputs.question.prepare import prepare_questions
 from regard.inputs.question.settings import QuestionDataSettings
 from regard.inputs.question.source import QuestionSource
 from regard.inputs.question.store import encode_document
+from regard.job import Job
 from regard.outputs.span.output import SpanOutput
+from regard.outputs.span.settings import AnswerRecipe
 
 DOCUMENT = "Ada met Ben in Bern. Ben left Bern at noon."
 
@@ -107,7 +109,7 @@ def test_jsonl_with_lists_and_paths_into_objects(tmp_path):
     first, second, third, fourth = read(file, columns=columns)
     assert first.answers == ((0, 3), (21, 24))
     assert (second.line, second.reason) == (2, "2 answers and 1 starts")
-    assert "the question is int" in third.reason
+    assert third.reason == "no field 'context'; it has question (set data.document)"
     assert (fourth.kind, fourth.line) == ("unreadable", 4)
 
 
@@ -144,15 +146,25 @@ def questions(tmp_path):
     return file
 
 
+class Prepared(NamedTuple):
+    job: Job
+    splits: dict
+
+
+def prepare_questions(settings, cache, *, strict=True) -> Prepared:
+    job = jobs.make(AnswerRecipe.model_validate({"job": "answer", "data": settings, "model": {"kind": "recurrent"}}))
+    return Prepared(job, job.input.prepare(cache, job.output, strict=strict))
+
+
 def batches_of(prepared, max_tokens):
-    examples = QuestionExamples(prepared.stores["train"], prepared.splits["train"], max_length=13, overlap=2)
+    examples = prepared.splits["train"]
     return ExampleBatches(examples, lambda targets: SpanOutput.collate(None, targets), max_tokens, seed=3), examples
 
 
 def test_targets_stand_in_their_windows(tmp_path, questions):
     prepared = prepare_questions(settings(questions), tmp_path / "cache")
     batches, examples = batches_of(prepared, 200)
-    ben = prepared.tokenizer.encode("Ben")[0]
+    ben = prepared.job.input.tokenizer.encode("Ben")[0]
     seen = answered = 0
     for batch in batches.epoch(0):
         for document, (start, end) in zip(batch.source.document, batch.target.tolist(), strict=True):
@@ -186,7 +198,7 @@ def test_batches_keep_to_their_budget_and_go_on_anywhere(tmp_path, questions):
 
 def test_held_out_questions_are_about_other_documents(tmp_path, questions):
     prepared = prepare_questions(settings(questions, valid=None, valid_share=0.4), tmp_path / "cache")
-    kept, held = ({item.document for item in prepared.splits[role].read()} for role in ("train", "valid"))
+    kept, held = ({one.input.document for one in prepared.splits[role].examples(99)} for role in ("train", "valid"))
     assert kept
     assert held
     assert not kept & held
@@ -205,7 +217,8 @@ def test_check_names_file_and_place(tmp_path):
     ]
     file.write_text("".join("\t".join(row) + "\n" for row in rows))
     how = settings(file, max_bad=0.5)
-    report = check_questions(how, prepare_questions(how, tmp_path / "cache", strict=False).stores, 20)
+    prepared = prepare_questions(how, tmp_path / "cache", strict=False)
+    report = prepared.job.output.check(prepared.splits)
     found = {finding.what: finding for finding in report.findings if finding.split == "train"}
     for said, lines in (
         ("does not stand in the document", [4]), ("the answer is empty", [5]), ("not where the file says", [2]),

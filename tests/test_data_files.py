@@ -74,8 +74,9 @@ def test_parquet(packed, tmp_path):
     items = read(path, source="translation.en", target="translation.es")
     assert texts(items[:3]) == PAIRS
     assert bads(items) == [(4, "empty", 1)]
-    with pytest.raises(CallError, match=r"no column data.source='source'; choose from translation"):
-        read(path)
+    assert read(path) == items, "there are two columns, and both are texts"
+    with pytest.raises(CallError, match=r"no column data.source='english'; choose from translation.en, translation.es"):
+        read(path, source="english")
 
 
 def test_two_parallel_files(packed):
@@ -101,9 +102,10 @@ def test_a_comma_in_a_name_is_no_separator_if_the_file_exists(tmp_path):
     ("columns", "expected"),
     [
         ({"source": "de", "target": "en"}, [("hund", "dog")]),
-        ({"source": 2, "target": 1}, [("de", "en"), ("hund", "dog")]),
+        ({"source": 2, "target": 1}, [("hund", "dog")]),
+        ({"source": 2, "target": 1, "header": False}, [("de", "en"), ("hund", "dog")]),
         ({"source": 2, "target": 1, "header": True}, [("hund", "dog")]),
-        ({"header": True}, [("7", "dog")]),
+        ({}, [("dog", "hund")]),
     ],
 )
 @pytest.mark.parametrize("name", ["t.tsv", "t.csv"])
@@ -117,6 +119,48 @@ def test_a_header_of_source_and_target_is_known_as_one(tmp_path):
     path = write(tmp_path / "t.tsv", "\ufefftarget\tsource\nt\ts\n")
     assert texts(read(path)) == [("s", "t")]
     assert texts(read(path, header=False))[0] == ("target", "source")
+
+
+SENTENCES = [(f"This is sentence number {n} of them.", f"Das ist der Satz Nummer {n} davon.") for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "expected"),
+    [
+        ("t.tsv", ["English\tFrench", "Go.\tVa !", "Hi.\tSalut !"], [("Go.", "Va !"), ("Hi.", "Salut !")]),
+        ("t.csv", ["English words/sentences,French words/sentences", "Hi.,Salut!"], [("Hi.", "Salut!")]),
+        ("t.csv", ["id;English;French", *(f"{n};{a};{b}" for n, (a, b) in enumerate(SENTENCES))], SENTENCES),
+        ("t.tsv", ["key\tphrase\tSatz", *(f"k{n}\t{a}\t{b}" for n, (a, b) in enumerate(SENTENCES))], SENTENCES),
+        ("t.tsv", [f"{7 * n}\t{a}\t{b}\ttatoeba" for n, (a, b) in enumerate(SENTENCES)], SENTENCES),
+        ("t.csv", [f'"{a}",{b}' for a, b in SENTENCES], SENTENCES),
+        ("t.tsv", ["Yes.\tJa.", *("\t".join(pair) for pair in SENTENCES)], [("Yes.", "Ja."), *SENTENCES]),
+        ("t.jsonl", [json.dumps({"id": n, "en": a, "de": b}) for n, (a, b) in enumerate(SENTENCES)], SENTENCES),
+    ],
+    ids=["names", "languages", "semicolons", "codes", "no header", "commas", "a short first pair", "objects"],
+)
+def test_columns_are_found_by_what_stands_in_them(tmp_path, name, lines, expected):
+    assert texts(read(write(tmp_path / name, "\n".join(lines)))) == expected
+
+
+def test_classes_are_told_from_texts_and_from_ids(tmp_path):
+    """Whatever the columns are called and however they are ordered."""
+    sides = {"sides": ("text", "label")}
+    rows = [(f"review {n} of a film that was long", ("good", "bad", "so so")[n % 3]) for n in range(40)]
+    lines = [f"{n},{label},{text}" for n, (text, label) in enumerate(rows)]
+    assert texts(read(write(tmp_path / "a.csv", "\n".join(["nr,stars,opinion", *lines])), **sides)) == rows
+    assert texts(read(write(tmp_path / "b.csv", "\n".join(f"{label},{text}" for text, label in rows)), **sides)) == rows
+    path = write(tmp_path / "c.csv", "\n".join(["stars,opinion", *(f"{label},{text}" for text, label in rows)]))
+    said = r"column 'opinion' cannot be data.label: it has 40 different values in 40 rows, .* data.label=stars"
+    with pytest.raises(CallError, match=said):
+        read(path, source="stars", target="opinion", **sides)
+    with pytest.raises(CallError, match=r"column 1 cannot be data.label: .* column 0 has 3: data.label=0"):
+        read(tmp_path / "b.csv", source=0, target=1, **sides)
+
+
+def test_names_of_files_are_told_from_captions(tmp_path):
+    rows = [(f"img{n}.jpg", f"a dog number {n} runs") for n in range(9)]
+    lines = ["n|what is seen|photo", *(f"{n}|{text}|{name}" for n, (name, text) in enumerate(rows))]
+    assert texts(read(write(tmp_path / "t.csv", "\n".join(lines)), sides=("image", "caption"))) == rows
 
 
 def test_missing_columns_are_named_before_anything_is_read(tmp_path):
@@ -254,7 +298,7 @@ def test_wrong_calls_name_what_would_work(tmp_path):
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
     peaks = []
-    for lines in (500, 5_000):
+    for lines in (3_000, 30_000):
         path = write(tmp_path / f"{lines}.tsv", "some source text\tsome target text\n" * lines)
         tracemalloc.start()
         assert sum(1 for _ in PairSource(str(path)).read()) == lines

@@ -254,8 +254,8 @@ def test_files_without_any_pair_stop(tmp_path):
     (tmp_path / "empty.tsv").write_text("\n\n")
     with pytest.raises(RegardError, match=r"empty.tsv: there is nothing in it that can be used$"):
         prepare(PairDataSettings(train=str(tmp_path / "empty.tsv")), tmp_path / "cache")
-    (tmp_path / "bad.jsonl").write_text('{"en": "a", "de": "b"}\n')
-    with pytest.raises(RegardError, match=r"no field 'source'; it has en, de \(set data.source\)"):
+    (tmp_path / "bad.jsonl").write_text('{"en": "a"}\n')
+    with pytest.raises(RegardError, match=r"no column left for data.target: the first line has 1 column: 'en'"):
         prepare(PairDataSettings(train=str(tmp_path / "bad.jsonl")), tmp_path / "cache", strict=False)
 
 

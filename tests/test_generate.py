@@ -12,9 +12,10 @@ import regard
 import regard.api
 from regard.commands.cost import cost
 from regard.commands.predict import predict
+from regard.data.store import Array, StoreWriter
 from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
-from regard.inputs.prompt.store import TextCounts, TextStore
+from regard.inputs.prompt.store import TextStore
 from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import Told
@@ -300,9 +301,9 @@ def test_text_that_may_be_part_of_a_stop_text_is_held_back(run):
 # ------------------------------------------------------------------------------------------------------- scoring
 def store_of(folder, size):
     """A store whose tokens are 0, 1, 2, …"""
-    (np.arange(size) % V).astype("uint16").tofile(folder / "tokens.ids")
-    about = {"version": 1, "name": "numbers", "kind": "uint16", "size": 2 * size, "digest": ""}
-    (folder / "store.json").write_text(json.dumps(about | {"counts": TextCounts(bytes=size).as_dict()}))
+    with StoreWriter(folder, "numbers", tokens=Array("uint16")) as store:
+        store.add("tokens", np.arange(size) % V)
+        store.counts.add("bytes", size)
     return TextStore(folder)
 
 

@@ -1,20 +1,24 @@
 """Plain text to token ids and windows: nothing lost, nothing twice, and what is wrong is told with its place."""
 
 import gzip
-import json
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import zstandard
 
+from regard import jobs
 from regard.data.pairs import Bad
+from regard.data.store import Array, StoreWriter
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.prompt import files
 from regard.inputs.prompt.files import Piece, read_pieces, text_files
-from regard.inputs.prompt.prepare import TextPart, prepare_text
+from regard.inputs.prompt.parts import TextPart
 from regard.inputs.prompt.settings import TextDataSettings
-from regard.inputs.prompt.store import TextCounts, TextStore
+from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
+from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.special_tokens import END, START
 
 TEXT = "Ay, marry, sir.\n\nWho goes there?\nñandú — 日本語\n" * 3
@@ -22,6 +26,18 @@ TEXT = "Ay, marry, sir.\n\nWho goes there?\nñandú — 日本語\n" * 3
 
 def settings(**given):
     return TextDataSettings.model_validate({"tokenizer": {"kind": "character"}, **given})
+
+
+class Prepared(NamedTuple):
+    tokenizer: Tokenizer
+    train: TextStore
+    valid: TextStore
+
+
+def prepare_text(settings, cache) -> Prepared:
+    job = jobs.make(GenerateRecipe.model_validate({"job": "generate", "data": settings, "model": {}}))
+    splits = job.input.prepare(cache, job.output)
+    return Prepared(job.input.tokenizer, splits["train"], splits["valid"])
 
 
 def joined(items):
@@ -66,7 +82,9 @@ def test_lines_that_are_no_text_are_told_and_the_rest_is_kept(tmp_path):
     bad = [item for item in items if isinstance(item, Bad)]
     assert [(one.line, one.kind) for one in bad] == [(2, "encoding"), (4, "encoding")]
     assert "0xff" in bad[0].reason
-    with pytest.raises(RegardError, match=r"2 lines .* are not UTF-8(.|\n)*a.txt"):
+    with pytest.raises(
+        RegardError, match=r"2 of 5 lines \(40.0%\) cannot be used(.|\n)*a.txt:2: byte 5 \(0xff\) is not UTF-8"
+    ):
         prepare_text(settings(train=str(tmp_path / "a.txt"), valid=str(tmp_path / "a.txt")), tmp_path / "cache")
 
 
@@ -75,7 +93,7 @@ def test_utf16_and_nothing_are_refused(tmp_path):
     with pytest.raises(CallError, match="UTF-16"):
         list(read_pieces([tmp_path / "wide.txt"], "file"))
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(RegardError, match="there is no text in it"):
+    with pytest.raises(RegardError, match="there is nothing in it that can be used"):
         prepare_text(settings(train=str(tmp_path / "empty.txt")), tmp_path / "cache")
 
 
@@ -86,7 +104,7 @@ def test_the_last_tenth_is_held_out_at_nanogpts_place(tmp_path):
     decode = prepared.tokenizer.decode
     assert decode(prepared.train.ids.tolist()) == text[: int(0.9 * len(text))]
     assert decode(prepared.valid.ids.tolist()) == text[int(0.9 * len(text)) :]
-    assert prepared.valid.counts.bytes == len(text) - int(0.9 * len(text))
+    assert prepared.valid.bytes == len(text) - int(0.9 * len(text))
     assert prepared.valid.ids[0] == START  # so that the first character is predicted, too
     assert prepared.valid.ids[-1] == END
     assert END not in prepared.train.ids  # the text goes on
@@ -97,7 +115,7 @@ def test_lines_stay_whole_where_the_text_is_cut(tmp_path):
     prepared = prepare_text(settings(train=str(tmp_path / "a.txt"), documents="line"), tmp_path / "cache")
     said = [prepared.tokenizer.decode(store.ids.tolist()) for store in (prepared.train, prepared.valid)]
     assert said[0] + said[1] == "".join(f"line {number:02}" for number in range(20))
-    assert prepared.train.counts.documents + prepared.valid.counts.documents == 20
+    assert sum(one.counts.totals["documents"] for one in (prepared.train, prepared.valid)) == 20
     assert said[1].startswith("line")
 
 
@@ -107,7 +125,7 @@ def test_every_kind_gives_back_every_character(tmp_path, kind, size):
     how = settings(train=str(tmp_path / "a.txt"), valid=str(tmp_path / "a.txt"), tokenizer={"kind": kind, "size": size})
     prepared = prepare_text(how, tmp_path / "cache")
     assert prepared.tokenizer.decode(prepared.valid.ids.tolist()) == TEXT
-    assert prepared.valid.counts.bytes == len(TEXT.encode())
+    assert prepared.valid.bytes == len(TEXT.encode())
     if kind != "character":
         strange = "never seen: ẞ \t\n  🙂"
         assert prepared.tokenizer.decode(prepared.tokenizer.encode(strange)) == strange
@@ -127,9 +145,8 @@ def test_the_store_is_built_once_and_anew_if_the_file_changes(tmp_path, monkeypa
 # ------------------------------------------------------------------------------------------------------- windows
 def store_of(folder, size):
     """A store whose tokens are 0, 1, 2, …"""
-    (np.arange(size)).astype("uint16").tofile(folder / "tokens.ids")
-    about = {"version": 1, "name": "numbers", "kind": "uint16", "size": 2 * size, "digest": ""}
-    (folder / "store.json").write_text(json.dumps(about | {"counts": TextCounts(bytes=size).as_dict()}))
+    with StoreWriter(folder, "numbers", tokens=Array("uint16")) as store:
+        store.add("tokens", np.arange(size))
     return TextStore(folder)
 
 
@@ -161,4 +178,4 @@ def test_a_text_shorter_than_the_context_is_one_window(tmp_path):
 
 
 def test_a_part_says_what_it_is():
-    assert str(TextPart("a.txt", "valid", "file", "after", 5)) == "a.txt (last part, held out)"
+    assert str(TextPart("a.txt", "valid", "file", "held out", 5)) == "a.txt (held out)"

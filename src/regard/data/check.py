@@ -78,16 +78,18 @@ class DataCheck:
         noun: str,
         sides: tuple[str, str],
         max_bad: float,
+        hashed: tuple[str, str] | None = None,
         contradicts: bool = False,
         advice: Mapping[str, str] = _ADVICE,
     ) -> None:
         """
         noun         what an example is called: pair, picture
-        sides        what the two are called that `Counts.sides` counts and that `hashes` are of
+        sides        what the two are called that `Counts.sides` counts
+        hashed       what the two are called that `hashes` are of, if they are others
         contradicts  whether two targets for one input cannot be meant: classes, but not translations
         advice       what to do about bad lines of some kinds, where there is more to say
         """
-        self.splits, self.noun, self.sides = splits, noun, sides
+        self.splits, self.noun, self.sides, self._hashed = splits, noun, sides, hashed or sides
         self.findings: list[Finding] = []
         for role, split in splits.items():
             self._lost(role, split, max_bad, {**_ADVICE, **advice})
@@ -208,8 +210,8 @@ class DataCheck:
         advice = "remove them unless they are meant: they count several times"
         self.at("warning" if share > 0.05 else "note", role, again, f"({share:.1%}) {verb} an earlier one", advice)
         if contradicts:
-            what = f"({len(torn) / len(split):.1%}) that occur with another {self.sides[1]}, too"
-            self.at("warning", role, torn, what, f"decide on one {self.sides[1]}")
+            what = f"({len(torn) / len(split):.1%}) that occur with another {self._hashed[1]}, too"
+            self.at("warning", role, torn, what, f"decide on one {self._hashed[1]}")
 
     def _leaks(self, role: Role, split: Checked, train: Checked) -> None:
         """What is measured on must not be trained on."""
@@ -218,7 +220,7 @@ class DataCheck:
         what = f"({whole.mean():.1%}) that training has too"
         advice = "remove them from data.train, or scores will flatter"
         self.at("warning", role, np.flatnonzero(whole), what, advice)
-        what = f"({half.mean():.1%}) whose {self.sides[0]} training has with another {self.sides[1]}"
+        what = f"({half.mean():.1%}) whose {self._hashed[0]} training has with another {self._hashed[1]}"
         advice = "remove them from data.train if they are the same in meaning"
         self.at("warning", role, np.flatnonzero(half), what, advice)
 

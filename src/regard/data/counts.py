@@ -50,7 +50,7 @@ class Counts:
     read: ReadReport = field(default_factory=ReadReport)
     sides: tuple[SideCounts, SideCounts] = field(default_factory=lambda: (SideCounts(), SideCounts()))
     odd: dict[str, Remembered] = field(default_factory=dict)
-    totals: dict[str, float] = field(default_factory=dict)
+    totals: dict[str, float | int] = field(default_factory=dict)
 
     def note(self, kind: str, line: int = 0, name: str = "") -> None:
         self.odd.setdefault(kind, Remembered()).note(line, name)
@@ -59,7 +59,7 @@ class Counts:
         """How many are odd in this way."""
         return self.odd[kind].count if kind in self.odd else 0
 
-    def add(self, kind: str, value: float) -> None:
+    def add(self, kind: str, value: float | int) -> None:
         self.totals[kind] = self.totals.get(kind, 0) + value
 
 

@@ -1,68 +1,57 @@
-"""Readers of text files: each yields pairs, and a `Bad` for every line that is none."""
+"""Tables in text files (TSV, CSV, JSONL), row by row: the cells that are sought, and a `Bad` for what is no row.
+
+`columns.py` says which columns are sought and finds them; the first rows are read ahead for that.
+"""
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple
 
-from regard.data.pairs import PLAIN, Bad, Columns, Pair, excerpt, pair_of, record_pair
-from regard.data.settings import Column
-from regard.errors import CallError, nearest
+from regard.data.columns import SAMPLE, Wanted, find_columns
+from regard.data.pairs import Bad, excerpt
 from regard.files.jsonl import read_jsonl
 from regard.files.lines import Line, read_lines
 
-P = TypeVar("P")
-Row = tuple[Line, list[str], int]  # a line, its fields, and how many lines they take
+DELIMITERS = ",;\t|"
+SNIFFED = 50  # lines by which a delimiter is known
 
 
-def read_parallel(source: Path, target: Path, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:
-    """Line i of one file belongs to line i of the other. Surplus lines of the longer one are reported as one `Bad`."""
-    last = 0
-    left, right = read_lines(source), read_lines(target)
-    for one, other in zip_longest(left, right):
-        if one is None or other is None:
-            longer, shorter, rest = (source, target, left) if other is None else (target, source, right)
-            surplus = 1 + sum(1 for _ in rest)
-            yield Bad(
-                str(longer),
-                last + 1,
-                "unpaired",
-                f"{longer} has {last + surplus:,} lines, {shorter} has {last:,}: lines do not pair up",
-                lines=surplus,
-            )
-            return
-        last = one.number
-        spoiled = (source, one) if one.problem else (target, other)
-        if spoiled[1].problem:
-            yield unreadable(*spoiled)
-        else:
-            yield pair_of(one.text, other.text, str(source), last, columns)
+class Cells(NamedTuple):
+    """The cells of a row that were sought, in their order; None for one that is not there."""
+
+    values: tuple[Any, ...]
+    file: str
+    line: int
 
 
-def read_tsv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    """Tabs separate columns, and quotes mean nothing. The first line says how many columns there are."""
-    rows = ((line, [] if line.problem else line.text.split("\t"), 1) for line in read_lines(path))
-    return _table(path, columns, rows)
+class Row(NamedTuple):
+    """All fields of a record, its first line (or the first that is unreadable), and how many lines it takes."""
+
+    line: Line
+    fields: list[str]
+    lines: int = 1
 
 
-def read_csv(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    """Commas separate columns; a field in double quotes may hold commas, line feeds, and quotes written twice."""
-    return _table(path, columns, csv_rows(path))
+def tsv_rows(path: Path) -> Iterator[Row]:
+    """Tabs separate columns, and quotes mean nothing."""
+    return (Row(line, [] if line.problem else line.text.split("\t")) for line in read_lines(path))
 
 
 def csv_rows(path: Path) -> Iterator[Row]:
-    """(first line, or the first that is unreadable; fields; number of lines) of each record."""
-    unreadable: list[Line] = []
+    """Commas (or semicolons, tabs, bars: whatever the first lines agree on) separate columns; a field in double quotes
+    may hold separators, line feeds, and quotes written twice."""
+    broken: list[Line] = []
 
     def texts() -> Iterator[str]:
         for line in read_lines(path):
             if line.problem:
-                unreadable.append(line)
+                broken.append(line)
             yield line.text + "\n"
 
     # strict: a quote that is never closed is an error, and not a field that swallows the rest of the file
-    reader = csv.reader(texts(), strict=True)
+    reader = csv.reader(texts(), strict=True, delimiter=_delimiter(path))
     while True:
         start = reader.line_num + 1
         try:
@@ -72,88 +61,106 @@ def csv_rows(path: Path) -> Iterator[Row]:
             return
         except csv.Error as problem:
             fields, line = [], Line(start, "", f"not CSV ({problem}): a quote that is not closed or not doubled?")
-        if unreadable:
-            line = unreadable[0]
-            unreadable.clear()
-        yield line, fields, reader.line_num - start + 1
+        if broken:
+            line = broken[0]
+            broken.clear()
+        yield Row(line, fields, reader.line_num - start + 1)
 
 
-def _table(path: Path, columns: Columns, rows: Iterator[Row]) -> Iterator[Pair | Bad]:
-    for found in cells(path, rows, lambda first: _places(path, columns, first)):
-        if isinstance(found, Bad):
-            yield found
-            continue
-        (source, target), fields, number = found
-        yield pair_of(fields[source], fields[target], str(path), number, columns)
+def _delimiter(path: Path) -> str:
+    """The one by which most of the first lines have as many columns as the first, if that has several."""
+    lines = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
+
+    def agreement(delimiter: str) -> float:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
+        return 0.0 if not widths or widths[0] < 2 else sum(width == widths[0] for width in widths) / len(widths)
+
+    return max(DELIMITERS, key=agreement)  # the first of those that do as well: a comma
 
 
-def cells(
-    path: Path, rows: Iterator[Row], places: Callable[[list[str]], tuple[P, bool]]
-) -> Iterator[tuple[P, list[str], int] | Bad]:
-    """Each row as (places, fields, its line), or what is wrong with it.
-
-    `places` of the first row says where the columns of interest are, and whether that row only names them.
-    """
-    known: tuple[P] | None = None
-    width = 0
-    for line, fields, lines in rows:
+def table_cells(path: Path, rows: Iterator[Row], sought: Wanted) -> Iterator[Cells | Bad]:
+    """Of rows as files have them. The first good one says how many columns there are."""
+    ahead = list(islice(rows, SAMPLE))
+    good = [row.fields for row in ahead if not row.line.problem and any(field.strip() for field in row.fields)]
+    places, header = find_columns(str(path), good, sought) if good else ([], False)
+    width = len(good[0]) if good else 0
+    for line, fields, lines in chain(ahead, rows):
         if line.problem:
             yield unreadable(path, line, lines)
-            continue
-        if not any(field.strip() for field in fields):
+        elif not any(field.strip() for field in fields):
             yield Bad(str(path), line.number, "blank", "blank line", lines=lines)
-            continue
-        if known is None:
-            found, is_header = places(fields)
-            known, width = (found,), len(fields)
-            if is_header:
-                continue
-        if len(fields) != width:
+        elif header:
+            header = False
+        elif len(fields) != width:
             reason = f"{len(fields)} column{'s' if len(fields) != 1 else ''} where the first line has {width}"
             yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
-            continue
-        yield known[0], fields, line.number
-
-
-def _places(path: Path, columns: Columns, first: list[str]) -> tuple[list[int], bool]:
-    given = dict(zip(columns.sides, (columns.source, columns.target), strict=True))
-    places, header = find_places(path, first, given, columns.header)
-    return [place for place in places if place is not None], header
-
-
-def find_places(
-    path: Path, first: list[str], given: Mapping[str, Column | None], header: bool | None, optional: str = ""
-) -> tuple[list[int | None], bool]:
-    """The number of each column in the first line, None for one that is `optional` and not there; and whether that
-    line only names them. `given`: a name, a number from 0, or None, by what the column is called in the settings."""
-    names = [name.strip() for name in first]
-    named = any(isinstance(column, str) for column in given.values())
-    numbered = not named and any(column is not None for column in given.values())
-    if header is not False and not named and not numbered:
-        named = set(given) - {optional} <= set(names)
-    places: list[int | None] = []
-    for number, (side, column) in enumerate(given.items()):
-        name, place = str(side if column is None else column), number if column is None else column
-        may_miss = side == optional and column is None
-        if named and name in names:
-            places.append(names.index(name))
-        elif isinstance(place, int) and not named and place < len(names) and not (may_miss and numbered):
-            places.append(place)
-        elif may_miss:
-            places.append(None)
-        elif named:
-            raise CallError(f"{path}: there is no column data.{side}={name!r}{nearest(name, names)}")
         else:
-            raise CallError(
-                f"{path}: data.{side}={place} (columns count from 0), but the first line has {len(names)} "
-                f"column{'s' if len(names) != 1 else ''}: {excerpt(' | '.join(names))!r}"
-            )
-    return places, named or bool(header)
+            cells = tuple(None if place is None else fields[place] for place in places)
+            yield Cells(cells, str(path), line.number)
 
 
-def read_pairs_jsonl(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    for line, record in read_jsonl(path):
-        yield unreadable(path, line) if record is None else record_pair(record, columns, str(path), line.number)
+def jsonl_cells(path: Path, sought: Wanted) -> Iterator[Cells | Bad]:
+    found = read_jsonl(path)
+    records = ((line.number, unreadable(path, line) if record is None else record) for line, record in found)
+    return record_cells(str(path), records, sought)
+
+
+def record_cells(
+    file: str, records: Iterable[tuple[int, dict[str, Any] | Bad]], sought: Wanted
+) -> Iterator[Cells | Bad]:
+    """Of JSON objects or rows of a data set. A dot in a name goes into objects: translation.en."""
+    rest = iter(records)
+    ahead = list(islice(rest, SAMPLE))
+    flat = [_flat(record) for _, record in ahead if not isinstance(record, Bad)]
+    names = _names(file, flat, sought) if flat else ()
+    for line, record in chain(ahead, rest):
+        if isinstance(record, Bad):
+            yield record
+            continue
+        values = tuple(None if name is None else _inside(record, name) for name in names)
+        lost = [n for n, value in enumerate(values) if value is _MISSING]
+        if lost and (side := list(sought.wanted)[lost[0]]) != sought.optional:
+            has = excerpt(", ".join(map(str, record)) or "none")
+            reason = f"no field {names[lost[0]]!r}; it has {has} (set data.{side})"
+            yield Bad(file, line, "columns", reason)
+        else:
+            yield Cells(tuple(None if value is _MISSING else value for value in values), file, line)
+
+
+_MISSING = object()
+
+
+def _names(file: str, records: list[dict[str, Any]], sought: Wanted) -> tuple[str | None, ...]:
+    keys = list(dict.fromkeys(key for record in records for key in record))
+    rows = [[str(record.get(key, "")) for key in keys] for record in records]
+    places, _ = find_columns(file, [keys, *rows], _Named(sought))
+    return tuple(None if place is None else keys[place] for place in places)
+
+
+class _Named:
+    """The same is sought where columns always have names."""
+
+    def __init__(self, sought: Wanted) -> None:
+        self.wanted = {side: None if column is None else str(column) for side, column in sought.wanted.items()}
+        self.optional, self.header = sought.optional, True
+
+
+def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        found |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return found
+
+
+def _inside(record: dict[str, Any], name: str) -> Any:
+    if name in record:
+        return record[name]
+    value: Any = record
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return _MISSING
+        value = value[part]
+    return value
 
 
 def unreadable(path: Path, line: Line, lines: int = 1) -> Bad:

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 from regard.data.settings import Column
 
 BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "unequal", "not found"]
-_MISSING = object()
 
 
 class Pair(NamedTuple):
@@ -58,11 +57,12 @@ class Columns:
     conll: tuple[int, int] = (0, -1)
 
     @property
-    def names(self) -> tuple[str, str]:
-        """The columns where they have names only."""
-        source = self.sides[0] if self.source is None else self.source
-        target = self.sides[1] if self.target is None else self.target
-        return str(source), str(target)
+    def wanted(self) -> dict[str, Column | None]:
+        return dict(zip(self.sides, (self.source, self.target), strict=True))
+
+    @property
+    def optional(self) -> str:
+        return ""
 
 
 def excerpt(text: str, most: int = 60) -> str:
@@ -96,24 +96,3 @@ def pair_of(source: object, target: object, file: str, line: int, columns: Colum
     if columns.one_to_one and left != right:
         return Bad(file, line, "unequal", f"{left} {columns.sides[0]} but {right} {columns.sides[1]}", excerpt(source))
     return Pair(source, target, file, line)
-
-
-def record_pair(record: dict, columns: Columns, file: str, line: int) -> Pair | Bad:
-    """The pair in a JSON object or a row of a data set. A dot in a name goes into objects: translation.en."""
-    found = [_find(record, name) for name in columns.names]
-    for side, name, value in zip(columns.sides, columns.names, found, strict=True):
-        if value is _MISSING:
-            has = ", ".join(map(str, record)) or "none"
-            return Bad(file, line, "columns", f"no field {name!r}; it has {excerpt(has)} (set data.{side})")
-    return pair_of(found[0], found[1], file, line, columns)
-
-
-def _find(record: dict, name: str) -> object:
-    if name in record:
-        return record[name]
-    value: object = record
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return _MISSING
-        value = value[part]
-    return value

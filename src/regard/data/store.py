@@ -131,11 +131,12 @@ class Store:
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        return self._arrays["hashes"]
+        """N × 2; none, if they were not kept."""
+        return self._arrays.get("hashes", np.empty((0, 2), np.uint64))
 
     @property
     def lines(self) -> NDArray[np.int64]:
-        return self._arrays["lines"]
+        return self._arrays.get("lines", np.empty(0, np.int64))
 
     @property
     def names(self) -> Sequence[str]:

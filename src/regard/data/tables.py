@@ -1,4 +1,4 @@
-"""Pairs that are not in text files: Parquet, data sets of the `datasets` library, and the corpora of regard."""
+"""Tables that are no text files: Parquet, and data sets of the `datasets` library; and the corpora of regard."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +12,10 @@ from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
 
 from regard import corpora
-from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of, record_pair
-from regard.errors import CallError, RegardError, nearest
+from regard.data.columns import Wanted
+from regard.data.formats import Cells, record_cells
+from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
+from regard.errors import CallError, RegardError
 from regard.files.lines import open_bytes
 
 Role = Literal["train", "valid", "test"]
@@ -34,7 +36,7 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
         ) from None
 
 
-def read_parquet(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+def parquet_cells(path: Path, sought: Wanted) -> Iterator[Cells | Bad]:
     """Row by row, a few thousand in memory. Parquet is read from its end, so packed files are unpacked first."""
     parquet = _optional("pyarrow.parquet", "parquet", "Parquet")
     arrow = _optional("pyarrow", "parquet", "Parquet")
@@ -48,21 +50,22 @@ def read_parquet(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
             table = parquet.ParquetFile(file, pre_buffer=False)
         except (arrow.ArrowException, OSError, EOFError) as problem:
             raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
-        names = table.schema_arrow.names
-        for side, name in zip(columns.sides, columns.names, strict=True):
-            if name not in names and name.partition(".")[0] not in names:
-                raise CallError(f"{path}: there is no column data.{side}={name!r}{nearest(name, names)}")
-        row = 0
-        try:
-            for batch in table.iter_batches(batch_size=4096, columns=list(columns.names)):
-                for record in batch.to_pylist():
-                    row += 1
-                    yield record_pair(record, columns, str(path), row)
-        except (arrow.ArrowException, OSError) as problem:
-            raise RegardError(f"{path}: cannot be read beyond row {row:,} ({problem})") from None
+        records = _records(table, str(path), arrow.ArrowException)
+        yield from record_cells(str(path), enumerate(records, start=1), sought)
 
 
-def read_dataset(where: str, role: Role, columns: Columns) -> Iterator[Pair | Bad]:
+def _records(table: Any, name: str, broken: type[Exception]) -> Iterator[dict[str, Any]]:
+    row = 0
+    try:
+        for batch in table.iter_batches(batch_size=4096):
+            for record in batch.to_pylist():
+                row += 1
+                yield record
+    except (broken, OSError) as problem:
+        raise RegardError(f"{name}: cannot be read beyond row {row:,} ({problem})") from None
+
+
+def dataset_cells(where: str, role: Role, sought: Wanted) -> Iterator[Cells | Bad]:
     """hub:NAME[:CONFIG], streamed, or a folder: one that `save_to_disk` wrote, or one of data files."""
     library = _optional("datasets", "hub", f"data.{role}={where}")
     try:
@@ -83,8 +86,7 @@ def read_dataset(where: str, role: Role, columns: Columns) -> Iterator[Pair | Ba
         if split is None:
             raise CallError(f"data.{role}={where}: there is no {_SPLITS[role][0]!r} part; it has {', '.join(splits)}")
         rows = splits[split]
-    for row, record in enumerate(rows, start=1):
-        yield record_pair(record, columns, where, row)
+    yield from record_cells(where, enumerate(rows, start=1), sought)
 
 
 def read_corpus(where: str, role: Role, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:

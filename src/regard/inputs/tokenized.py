@@ -56,20 +56,30 @@ class TokenizedInput(Input):
                     f"{settings.path} knows"
                 )
 
-    def learn(self, steps: Steps, key: Any, texts: Callable[[], Iterable[str]], kind: Any = None) -> None:
-        """The tokenizer, from `texts`, which depend on `key`; it is there, if a run goes on or an encoder brings it."""
+    def learn(self, texts: Iterable[str]) -> Tokenizer:
+        """The tokenizer: as it is, if a run goes on or a pretrained encoder brings it; else learned from these."""
         self.begin_with_pretrained()
         if self._tokenizer is None:
             how = self.data.tokenizer
+            lowercase = isinstance(how, TokenizerSettings) and how.lowercase
+            self._tokenizer = Tokenizer.train(
+                watched(texts, "learning the vocabulary"), self.tokenizer_kind,
+                size=how.size, min_frequency=how.min_frequency, lowercase=lowercase,
+            )  # fmt: skip
+        return self._tokenizer
 
-            def trained() -> Tokenizer:
-                lowercase = isinstance(how, TokenizerSettings) and how.lowercase
-                return Tokenizer.train(
-                    watched(texts(), "learning the vocabulary"), kind or how.kind,
-                    size=how.size, min_frequency=how.min_frequency, lowercase=lowercase,
-                )  # fmt: skip
+    def learn_once(self, steps: Steps, key: Any, texts: Callable[[], Iterable[str]]) -> Tokenizer:
+        """The same, kept in the cache; `key` is what the texts depend on."""
+        self.begin_with_pretrained()
+        if self._tokenizer is None:
+            key = [key, self.data.tokenizer.model_dump()]
+            load = Tokenizer.from_json
+            self._tokenizer = steps.vocabulary("vocabulary", key, lambda: self.learn(texts()), load)
+        return self._tokenizer
 
-            self._tokenizer = steps.vocabulary("vocabulary", key, trained, Tokenizer.from_json)
+    @property
+    def tokenizer_kind(self) -> Any:
+        return self.data.tokenizer.kind
 
     def unknown_advice(self, size: int) -> str:
         """What to do where a vocabulary of `size` entries does not know much of the text."""

@@ -3,7 +3,9 @@
 Training reads plain text, in windows: each of its tokens is what comes out after those before it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
@@ -13,17 +15,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.check import DataCheck
 from regard.data.check_report import CheckReport
+from regard.data.pairs import Bad
+from regard.data.prepare import Steps
 from regard.data.tables import Role
-from regard.data.tokenizer import TOKENIZER, Tokenizer
+from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.base import Input, Targets, Vocabulary
-from regard.inputs.prompt.check import check
-from regard.inputs.prompt.prepare import TextPart, prepare_text, refuse_if_useless, store_text
-from regard.inputs.prompt.store import TextStore
-from regard.layers.embedding import Embedding
+from regard.inputs.prompt.files import BLOCK, Piece
+from regard.inputs.prompt.parts import TextPart, text_bytes, text_parts
+from regard.inputs.prompt.store import TextStore, write_text
+from regard.inputs.tokenized import TokenizedInput
 from regard.look.axis import Axis, Token
-from regard.settings.recipe import Recipe
+
+FEW_WINDOWS = 20  # of training text; below this a model can only learn by heart
+MANY_UNKNOWN = 0.001
 
 
 class Prompt(NamedTuple):
@@ -33,40 +39,65 @@ class Prompt(NamedTuple):
     ids: list[int]
 
 
-class PromptInput(Input):
+class PromptInput(TokenizedInput):
     kind: ClassVar[str] = "text"
     recipe: Any  # of a language model: its data, its context, and whether prompts begin a text
 
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(recipe)
-        self._tokenizer: Tokenizer | None = None
-
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, TextStore]:
-        prepared = prepare_text(self.data, cache, tokenizer=self._tokenizer, strict=strict)
-        self._tokenizer = prepared.tokenizer
-        return prepared.stores
+        """The vocabulary is learned from training text only, and from an even choice of its pieces if there is much."""
+        steps, how = Steps.of(self.data, cache, strict=strict), self.data.tokenizer
+        parts = text_parts(self.data, steps)
+        train = parts["train"]
+
+        def texts() -> Iterator[str]:
+            pieces, whole = (item.text for item in train.read() if isinstance(item, Piece)), text_bytes(steps, train)
+            return islice(pieces, 0, None, max(1, whole // how.learn_from) if whole > BLOCK else 1)
+
+        self.learn_once(steps, train.depends_on(), texts)
+        return {role: self._store(steps, part) for role, part in parts.items()}
+
+    def _store(self, steps: Steps, part: TextPart) -> TextStore:
+        tokenizer = self.tokenizer
+
+        def write(folder: Path, items: Iterable[Piece | Bad]) -> None:
+            write_text(folder, items, tokenizer, name=str(part))
+
+        return steps.store(TextStore, part.role, part, tokenizer.to_json(), write)
+
+    @property
+    def tokenizer_kind(self) -> Any:
+        """What language models call bpe works on bytes, and loses nothing."""
+        return "bytes" if self.data.tokenizer.kind == "bpe" else self.data.tokenizer.kind
 
     def check(self, splits: dict[Role, TextStore], vocabulary: Vocabulary) -> CheckReport:
-        return check(splits, vocabulary.size, self.context, self.data.max_bad)
+        found = DataCheck(splits, noun="line", sides=("text", "text"), max_bad=self.data.max_bad)
+        found.unknown(0, self.unknown_advice(vocabulary.size), MANY_UNKNOWN)
+        table = []
+        for role, store in splits.items():
+            tokens, totals = store.counts.sides[0].tokens, {name: int(one) for name, one in store.counts.totals.items()}
+            a_token = f"{store.bytes / max(1, tokens):.2f}"
+            lost = store.counts.read.bad
+            table.append({"split": role, **totals, "tokens": tokens, "bytes a token": a_token, "lines lost": lost})
+            windows, context = len(store) // self.context, f"model.context={self.context}"
+            if len(store) <= self.context:
+                what = f"{len(store):,} tokens are less than one window of {context}"
+                found.add("warning", role, what, "lower model.context, or give more text", count=len(store))
+            elif role == "train" and windows < FEW_WINDOWS:
+                what = f"{len(store):,} tokens are only {windows} windows of {context}"
+                found.add("note", role, what, "the model will learn the text by heart", count=len(store))
+        report = found.report({"text": vocabulary.size})
+        return replace(report, splits={}, tables={"text": table})
 
     def test(self) -> tuple[TextStore, str]:
         """The test text, or the validation text if there is none."""
-        data = self.data.model_copy(update={"cache": None})
+        data = self.data
         with TemporaryDirectory(prefix="regard-text-", ignore_cleanup_errors=True) as folder:  # its files stay mapped
-            if data.test is None:
-                store = prepare_text(data, Path(folder), tokenizer=self.tokenizer).valid
-            else:
-                part = TextPart(data.test, "test", data.documents)
-                store = store_text(Path(folder), part, self.tokenizer)
-                refuse_if_useless(store, part, data.max_bad)
-        return store, f"{store.counts.bad} lines that are no text" if store.counts.bad else ""
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / TOKENIZER)
-
-    def restore(self, folder: Path) -> None:
-        self._tokenizer = Tokenizer.of_run(folder)
+            steps = Steps(data, Path(folder))
+            given = None if data.test is None else TextPart(data.test, "test", data.documents)
+            store = self._store(steps, given or text_parts(data, steps)["valid"])
+        bad = store.counts.read.bad
+        return store, f"{bad} lines that are no text" if bad else ""
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def read(self, one: Any) -> Prompt:
@@ -112,27 +143,11 @@ class PromptInput(Input):
         gone = {place for part, place in enumerate(self.parts(item)) if part in parts}
         return item._replace(ids=[index for place, index in enumerate(item.ids) if place not in gone])
 
-    def vectors(self, encoder: nn.Module) -> nn.Module:
-        """`encoder`: what reads the prompt, which is a decoder."""
-        embedding = encoder.embedding
-        assert isinstance(embedding, Embedding)
-        return embedding.table
-
     def gather(self, item: Prompt, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
         return np.concatenate(products).sum(-1)[:, self.parts(item)]
 
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
-    def data(self) -> Any:
-        return self.recipe.data
-
-    @property
     def context(self) -> int:
         """Tokens that the model looks back at."""
         return self.recipe.model.context
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        if self._tokenizer is None:
-            raise RuntimeError("there is no vocabulary yet: prepare or restore comes first")
-        return self._tokenizer

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from regard.data.batches import padded
 from regard.data.examples import Example, Examples
-from regard.data.pairs import Bad
+from regard.data.splits import Split
+from regard.inputs.question.files import Question
 from regard.inputs.question.settings import FRAME
-from regard.inputs.question.source import QuestionSplit
 from regard.inputs.question.store import NONE, QuestionStore
 from regard.models.reader import TextPair
 
@@ -34,7 +34,7 @@ def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
 
 class QuestionExamples(Examples):
     def __init__(
-        self, store: QuestionStore, split: QuestionSplit, *, max_length: int, overlap: int, pad: int = 0
+        self, store: QuestionStore, split: Split[Question], *, max_length: int, overlap: int, pad: int = 0
     ) -> None:
         self.store, self._split, self._pad = store, split, pad
         self.name, self.counts = store.name, store.counts.read
@@ -58,13 +58,13 @@ class QuestionExamples(Examples):
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> TextPair:
         found = self._windows[rows].tolist()
-        questions = [self.store.question(row) for row, _, _ in found]
+        questions = [self.store.row("question", row) for row, _, _ in found]
         documents = [self.store.document(row)[start:stop] for row, start, stop in found]
         return TextPair(padded(questions, self._pad), padded(documents, self._pad))
 
     def target(self, row: int) -> NDArray[np.int64]:
         number, start, stop = self._windows[row].tolist()
-        first, last = self.store.about[number, 1:].tolist()
+        first, last = self.store.answers[number, 1:].tolist()
         inside = first != NONE and start <= first and last < stop
         return np.array([first - start + 1, last - start + 1] if inside else [0, 0], np.int64)
 
@@ -73,5 +73,5 @@ class QuestionExamples(Examples):
 
     def examples(self, most: int) -> list[Example]:
         """By the length of their documents, so that those in the middle are of middling length."""
-        items = islice((item for item in self._split.read() if not isinstance(item, Bad)), most)
+        items = islice(self._split.good(), most)
         return [item.example for item in sorted(items, key=lambda item: len(item.document))]

@@ -1,8 +1,8 @@
 """Questions with their documents and answers, from the user's files.
 
     SQuAD's JSON     {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", "answers": [...]}]}]}]}
-    TSV, CSV         question, document, answer and, if it is known, the answer's first character in the document
-    JSONL            an object a line; `answer` and `start` may be lists, for several right answers
+    a table          question, document, answer and, if it is known, the answer's first character in the document;
+                     in JSONL and Parquet, `answer` and `start` may be lists, for several right answers
 
 Rajpurkar et al. 2016 (arXiv:1606.05250) for v1.1, 2018 (arXiv:1806.03822) for v2.0, whose questions without an answer
 have `"is_impossible": true`. What is no question (its answer does not stand in the document, its text is empty) becomes
@@ -13,15 +13,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from regard.data.examples import Example
-from regard.data.formats import cells, csv_rows, find_places, unreadable
 from regard.data.pairs import Bad, excerpt
 from regard.data.settings import Column
 from regard.errors import CallError
-from regard.files.jsonl import read_jsonl
-from regard.files.lines import open_bytes, read_lines
+from regard.files.lines import open_bytes
 
 Where = Literal["given", "only", "first", "moved"]
 Chars = tuple[int, int]
@@ -49,6 +47,11 @@ class Question(NamedTuple):
     placed: Where = "given"
 
     @property
+    def key(self) -> str:
+        """What is asked in validation is about texts never seen."""
+        return self.document
+
+    @property
     def texts(self) -> list[str]:
         return [self.document[start:end] for start, end in self.answers]
 
@@ -67,9 +70,10 @@ class QuestionColumns:
     answer: Column | None = None
     start: Column | None = None
     header: bool | None = None
+    optional: ClassVar[str] = "start"
 
     @property
-    def given(self) -> dict[str, Column | None]:
+    def wanted(self) -> dict[str, Column | None]:
         return {"question": self.question, "document": self.document, "answer": self.answer, "start": self.start}
 
 
@@ -176,40 +180,3 @@ def _list(tree: Any, name: str, path: Path, at: str) -> list[Any]:
     if not isinstance(found, list):
         raise CallError(f"{path}: {at} has no list {name!r}, as SQuAD's format has")
     return found
-
-
-def read_table(path: Path, columns: QuestionColumns, comma: bool, *, no_answer: bool) -> Iterator[Question | Bad]:
-    """TSV (quotes mean nothing) or CSV (`comma`)."""
-    rows = csv_rows(path) if comma else ((line, line.text.split("\t"), 1) for line in read_lines(path))
-
-    def places(first: list[str]) -> tuple[list[int | None], bool]:
-        return find_places(path, first, columns.given, columns.header, optional="start")
-
-    for found in cells(path, rows, places):
-        if isinstance(found, Bad):
-            yield found
-            continue
-        where, fields, number = found
-        question, document, answer, start = (None if place is None else fields[place] for place in where)
-        yield question_of(question, document, answer, start, str(path), number, no_answer=no_answer)
-
-
-def read_questions_jsonl(path: Path, columns: QuestionColumns, *, no_answer: bool) -> Iterator[Question | Bad]:
-    """One JSON object a line. A dot in a column's name goes into objects: answers.text."""
-    names = [str(name if column is None else column) for name, column in columns.given.items()]
-    for line, record in read_jsonl(path):
-        if record is None:
-            yield unreadable(path, line)
-            continue
-        question, document, answer, start = (_inside(record, name) for name in names)
-        yield question_of(question, document, answer, start, str(path), line.number, no_answer=no_answer)
-
-
-def _inside(record: Any, name: str) -> Any:
-    if name in record:
-        return record[name]
-    for part in name.split("."):
-        if not isinstance(record, dict) or part not in record:
-            return None
-        record = record[part]
-    return record

@@ -54,7 +54,7 @@ class TextInput(TokenizedInput):
     def _learn(self, steps: Steps, train: Split[Pair], pairs: int, targets: Targets) -> Vocabulary:
         """Both vocabularies, from training pairs only, and from an even choice of them if there are very many."""
         how = self.data.tokenizer
-        key, every = [train.depends_on(), how.model_dump()], -(-pairs // how.learn_from)
+        key, every = [train.depends_on(), how.learn_from], -(-pairs // how.learn_from)
 
         def texts(side: str, every: int) -> Iterator[str]:
             return (getattr(pair, side) for pair in islice(train.good(), 0, None, every))
@@ -62,7 +62,7 @@ class TextInput(TokenizedInput):
         def sources() -> Iterator[str]:
             return chain(texts("source", every), texts("target", every)) if self._joint else texts("source", every)
 
-        self.learn(steps, key, sources)
+        self.learn_once(steps, key, sources)
         return steps.targets(targets, key, lambda: texts("target", 1 if targets.learns_from_all else every))
 
     def _store(self, steps: Steps, role: Role, split: Split[Pair], target: Vocabulary) -> Store:

@@ -71,8 +71,7 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
     # -------------------------------------------------------------------------------------------------------- targets
     def learn(self, texts: Iterable[str]) -> Tokenizer:
         """The words of sentences; the codes of pictures come with the model."""
-        self.input.keep(self.input.known or self.input.learn(texts, ()))
-        return self.vocabulary
+        return self.input.learn(texts)
 
     @property
     def vocabulary(self) -> Tokenizer:

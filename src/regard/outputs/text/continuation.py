@@ -225,8 +225,8 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         found = self._loss(model, store, stride)
         values = {**found.values(), "tokens": float(found.tokens), "bytes": float(found.bytes)}
         notes = {"text": store.name, "window": f"{self.context} tokens, moved by {stride}"}
-        if store.counts.unknown:
-            notes["unknown"] = f"{store.counts.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
+        if store.unknown:
+            notes["unknown"] = f"{store.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
         if skipped:
             notes["skipped"] = skipped
         return Scores(values, notes)

@@ -55,7 +55,7 @@ def text_loss(model: LanguageModel, store: TextStore, *, context: int, stride: i
         )
         assert found.correct is not None
         total, tokens, correct = total + float(found.total), tokens + found.count, correct + int(found.correct)
-    return TextLoss(total, tokens, correct, store.counts.bytes)
+    return TextLoss(total, tokens, correct, store.bytes)
 
 
 def sliding(

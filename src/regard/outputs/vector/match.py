@@ -73,8 +73,7 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
     def learn(self, texts: Iterable[str]) -> Tokenizer:
         texts = list(texts)
         self._captions = spread(texts, KEPT)
-        self.text.keep(self.text.known or self.text.learn(texts, ()))
-        return self.vocabulary
+        return self.text.learn(texts)
 
     @property
     def vocabulary(self) -> Tokenizer:

@@ -1,0 +1,239 @@
+"""Which columns of a table are meant: as the settings say, else by their names, else by what stands in them.
+
+    id,English,French            the first line names columns, for no line below it looks like it; id is no text;
+    1,Go.,Va !                   English comes before French: English is the source, French the target
+
+A file is judged by its first lines only. Whatever was decided is shown by `regard check`, with two rows of each split.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import mean, median
+from typing import Protocol, runtime_checkable
+
+from regard.data.pairs import excerpt
+from regard.data.settings import Column
+from regard.errors import CallError, nearest
+
+SAMPLE = 1000  # rows that are looked at
+FEW = 5  # rows below which nothing is concluded from what stands in a column
+
+# What columns are called by others, by what we call them.
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "source": ("src", "input"),
+    "target": ("tgt", "trg", "output", "translation"),
+    "text": ("sentence", "review", "content", "message", "tweet", "comment", "body", "transcript", "transcription"),
+    "label": ("class", "category", "target", "sentiment", "topic", "intent", "tag"),
+    "image": ("file", "filename", "file_name", "image_path", "image_name", "path", "photo", "picture"),
+    "caption": ("text", "description", "comment", "sentence", "title"),
+    "path": ("file", "filename", "file_name", "audio", "audio_path", "wav", "recording"),
+    "question": ("query",),
+    "document": ("context", "passage", "paragraph", "text"),
+    "answer": ("answers", "answer_text"),
+    "start": ("answer_start",),
+    "words": ("tokens", "text", "sentence"),
+    "tags": ("labels", "ner_tags", "pos_tags"),
+}  # fmt: skip
+OTHERS = {"id", "index", "idx", "no", "nr", "number", "key", "uid", "split", "date", "url", "score", "rating", "user"}
+_LANGUAGES = """
+    english french german spanish italian portuguese dutch russian chinese mandarin japanese korean arabic hindi turkish
+    polish czech swedish danish norwegian finnish greek hebrew hungarian romanian ukrainian bulgarian catalan vietnamese
+    thai indonesian persian latin esperanto welsh irish urdu bengali tamil swahili deutsch français español italiano
+    português русский en fr de es it pt nl ru zh ja ko ar hi tr pl cs sv da fi el he hu ro uk eng fra deu ger spa ita
+    por nld rus zho jpn kor
+"""
+FILES = {"image", "path"}  # columns of names of files
+CLASSES = {"label"}  # columns of few different values
+_ENDING = re.compile(r"\.[A-Za-z0-9]{2,5}$")
+_SENTENCE = re.compile(r"[.!?…。！？,;]\s*$")
+
+
+@runtime_checkable
+class Wanted(Protocol):
+    """What is sought in a table."""
+
+    @property
+    def wanted(self) -> Mapping[str, Column | None]:
+        """Each column by what we call it: its name, its number from 0, or None, if nothing is said of it."""
+        ...
+
+    @property
+    def optional(self) -> str:
+        """The one that may be missing, if any."""
+        ...
+
+    @property
+    def header(self) -> bool | None: ...
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What stands in a column."""
+
+    place: int
+    name: str
+    cells: Sequence[str]
+
+    def _mean(self, of: Callable[[str], float | int]) -> float:
+        return float(mean(map(of, self.cells))) if self.cells else 0.0
+
+    @cached_property
+    def different(self) -> int:
+        return len(set(self.cells))
+
+    @cached_property
+    def numbers(self) -> float:
+        return self._mean(lambda cell: bool(re.fullmatch(r"[-+]?[\d.,]+", cell)))
+
+    @cached_property
+    def words(self) -> float:
+        return float(median(len(cell.split()) for cell in self.cells)) if self.cells else 0.0
+
+    @cached_property
+    def length(self) -> float:
+        return self._mean(len)
+
+    @cached_property
+    def files(self) -> float:
+        return self._mean(lambda cell: bool(_ENDING.search(cell)))
+
+    @property
+    def is_id(self) -> bool:
+        """All different, and numbers or short codes; or the column is called so."""
+        if self.name.lower() in OTHERS:
+            return True
+        if len(self.cells) < FEW or self.different < len(self.cells) or self.files > 0.9:
+            return False
+        codes = all(len(cell.split()) == 1 and len(cell) <= 40 and re.search(r"\d", cell) for cell in self.cells)
+        return self.numbers == 1.0 or codes
+
+    @property
+    def is_number(self) -> bool:
+        return len(self.cells) >= FEW and self.numbers > 0.9
+
+    @property
+    def says_nothing(self) -> bool:
+        return len(self.cells) >= FEW and self.different == 1
+
+    @property
+    def own_each(self) -> bool:
+        """Whether nearly every row has a value of its own, which is a text."""
+        return len(self.cells) >= 4 * FEW and self.different > 0.9 * len(self.cells) and self.words > 3
+
+
+def find_columns(file: str, rows: Sequence[Sequence[str]], sought: Wanted) -> tuple[list[int | None], bool]:
+    """The number of each column in these first rows, None for one that is optional and not there; and whether the
+    first row only names the columns."""
+    first, given = [cell.strip() for cell in rows[0]], sought.wanted
+    named = any(isinstance(column, str) for column in given.values())
+    header = named or (_is_header(rows, sought) if sought.header is None else sought.header)
+    body = [row for row in rows[header:] if len(row) == len(first)]
+    columns = [_Values(n, name if header else "", [row[n].strip() for row in body]) for n, name in enumerate(first)]
+    found: dict[str, int] = {}
+    for side, column in given.items():
+        found |= _given(file, side, column, first)
+    if header:
+        for side in given.keys() - found:
+            names = {name.lower(): n for n, name in reversed(list(enumerate(first))) if n not in found.values()}
+            match = next((names[name] for name in (side, *SYNONYMS.get(side, ())) if name in names), None)
+            found |= {} if match is None else {side: match}
+    missing = [side for side in given if side not in found and side != sought.optional]
+    if missing and named and len(body) < FEW:
+        raise CallError(f"{file}: there is no column data.{missing[0]}={missing[0]!r}{nearest(missing[0], first)}")
+    spare = int(sought.optional in given and sought.optional not in found and not header)
+    found |= _by_content(missing, [column for column in columns if column.place not in found.values()], spare)
+    for side in missing:
+        if side not in found:
+            raise CallError(f"{file}: there is no column left for data.{side}: {_first_line(first)}")
+    if spare and len(first) == len(given):
+        found |= {sought.optional: next(iter(set(range(len(first))) - set(found.values())))}
+    for side in CLASSES & found.keys():
+        _require_classes(file, side, columns[found[side]], columns, header)
+    return [found.get(side) for side in given], header
+
+
+def _given(file: str, side: str, column: Column | None, first: list[str]) -> dict[str, int]:
+    if isinstance(column, str):
+        if column not in first:
+            raise CallError(f"{file}: there is no column data.{side}={column!r}{nearest(column, first)}")
+        return {side: first.index(column)}
+    if column is not None and column >= len(first):
+        raise CallError(f"{file}: data.{side}={column} (columns count from 0), but {_first_line(first)}")
+    return {} if column is None else {side: column}
+
+
+def _first_line(first: list[str]) -> str:
+    plural = "s" if len(first) != 1 else ""
+    return f"the first line has {len(first)} column{plural}: {excerpt(' | '.join(first))!r}"
+
+
+def _is_header(rows: Sequence[Sequence[str]], sought: Wanted) -> bool:
+    first = [cell.strip() for cell in rows[0]]
+    body = [row for row in rows[1:] if len(row) == len(first)]
+    if set(sought.wanted) - {sought.optional} <= {name.lower() for name in first}:
+        return True
+    names = [name.lower() for name in first]
+    if len(set(names)) < len(names) or not body or any(not _is_name(name) for name in names):
+        return False
+    columns = [_Values(n, first[n], [row[n].strip() for row in body]) for n in range(len(first))]
+    if any(column.name in column.cells for column in columns):
+        return False
+    known = OTHERS | set(_LANGUAGES.split()) | set(SYNONYMS) | {name for some in SYNONYMS.values() for name in some}
+    if all(name in known or not known.isdisjoint(re.split(r"[\W_]+", name)) for name in names):
+        return True
+    if len(body) < FEW:
+        return False
+    numbers = any(column.numbers > 0.9 and not _Values(0, "", [column.name]).numbers for column in columns)
+    return numbers or any(column.words >= 4 and len(column.name.split()) <= 2 for column in columns)
+
+
+def _is_name(cell: str) -> bool:
+    short = 0 < len(cell) <= 40 and len(cell.split()) <= 4
+    return short and not _SENTENCE.search(cell) and not _ENDING.search(cell) and not re.fullmatch(r"[\d.,+-]+", cell)
+
+
+def _by_content(sides: Sequence[str], columns: Sequence[_Values], spare: int) -> dict[str, int]:
+    """Columns for what is still sought: in their order, but for what is clearly something else, if there are more
+    than are sought. `spare`: how many must be left for what is optional."""
+    found: dict[str, int] = {}
+    rest = list(columns)
+    for side in sides:
+        best = None
+        if side in CLASSES:
+            best = _few_values([column for column in rest if not column.is_id])
+        elif side in FILES:
+            best = next((column for column in rest if len(column.cells) >= FEW and column.files > 0.9), None)
+        if best is not None:
+            found[side] = best.place
+            rest.remove(best)
+    missing = [side for side in sides if side not in found]
+    for odd in ("is_id", "is_number", "says_nothing"):
+        plain = [column for column in rest if not getattr(column, odd)]
+        rest = plain if len(plain) >= len(missing) + spare else rest
+    if len(missing) == 1 and found and rest:  # what is said of a text or a picture was found: it is the longest
+        rest = [max(rest, key=lambda column: column.length)]
+    return found | {side: column.place for side, column in zip(missing, rest, strict=False)}
+
+
+def _few_values(columns: Sequence[_Values]) -> _Values | None:
+    """The column that holds classes, if only one can: few different values, and rather words than numbers."""
+    few = [column for column in columns if column.different <= len(column.cells) / 2]
+    if not few or len(few[0].cells) < 2 * FEW:
+        return None
+    return min(few, key=lambda column: (column.says_nothing, column.numbers > 0.9, column.different))
+
+
+def _require_classes(file: str, side: str, chosen: _Values, columns: Sequence[_Values], header: bool) -> None:
+    """A class has to occur many times; a column of texts does not hold classes."""
+    if not chosen.own_each:
+        return
+    other = _few_values([column for column in columns if column is not chosen])
+    said = f"{chosen.different:,} different values in {len(chosen.cells):,} rows"
+    what = f"column {chosen.name!r}" if header else f"column {chosen.place}"
+    advice = "name the column of classes"
+    if other is not None:
+        name = repr(other.name) if header else str(other.place)
+        advice = f"column {name} has {other.different}: data.{side}={other.name if header else other.place}"
+    raise CallError(f"{file}: {what} cannot be data.{side}: it has {said}, and these are texts; {advice}")
