@@ -19,9 +19,9 @@ from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import Told
 from regard.outputs.text.continuation import Continuation, build_language_model
-from regard.outputs.text.growing_text import GrowingText
-from regard.outputs.text.language_model_settings import LanguageModelSettings
+from regard.outputs.text.generate_settings import LanguageModelSettings
 from regard.outputs.text.perplexity import sliding, text_loss
+from regard.outputs.text.text_streamer import TextStreamer
 from regard.serve.streaming import stream
 
 TEXT = "abcdefghij klmno.\n" * 40
@@ -285,16 +285,16 @@ def test_repetition_penalty_by_hand_and_forbidden_tokens():
 
 
 def test_text_that_may_be_part_of_a_stop_text_is_held_back(run):
-    one = GrowingText(run.job.input.tokenizer, "ab", stop=["ghi"])
+    one = TextStreamer(run.job.input.tokenizer, "ab", stop=["ghi"])
     news = []
     for letter in "cdefgjghij":
         one.add(run.job.input.tokenizer.encode(letter)[0], -1.0)
-        news.append(one.news())
+        news.append(one.new_text())
         if one.stopped:
             break
     assert news == ["c", "d", "e", "f", "", "gj", "", "", ""]
     assert one.text == "cdefgj"
-    assert one.news(last=True) == ""
+    assert one.new_text(last=True) == ""
 
 
 # ------------------------------------------------------------------------------------------------------- scoring

@@ -1,14 +1,28 @@
 """Every recipe that needs no file of anybody's trains, predicts, is looked at and is served."""
 
+import re
+
 import pytest
 
-from recipe_runs import recipes, sent, trained
+import regard
+from recipe_runs import recipes, sent, small_corpora, trained
 from regard import config
 from regard.jobs import JOBS
 
 
 def test_every_job_has_a_recipe_that_needs_no_file():
     assert {config.read(name).job for name in recipes()} == set(JOBS)
+
+
+@pytest.mark.parametrize("job", sorted(JOBS))
+def test_check_says_of_every_job_what_it_will_cost(job):
+    name = next(name for name in recipes() if config.read(name).job == job)
+    with small_corpora():
+        told = regard.check(name).estimates
+    assert {"parameters", "memory for training", "steps in an epoch", "time for an epoch"} <= told.keys()
+    assert int(told["steps in an epoch"].replace(",", "")) >= 1
+    assert re.fullmatch(r"about [\d.]+ [kMG]B", told["memory for training"])
+    assert re.match(r"about [\d.]+ (ms|s|min)", told["time for an epoch"])
 
 
 @pytest.mark.parametrize("name", recipes())

@@ -5,7 +5,7 @@ sections that extend `HeadSettings`, both added to the unions below and to `MODE
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -33,6 +33,7 @@ from regard.settings.recipe import Recipe
 class TextSettings(LabelSettings):
     """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
 
+    counted: ClassVar[str] = "text"
     kind: Literal["text"] = Field("text", description="text, image, sound or series")
     text: Column | None = Field(
         None, description="column of the text: a name, or a number from 0; by default 'text', or the first column"
@@ -47,62 +48,49 @@ class TextSettings(LabelSettings):
     def columns(self) -> Columns:
         return self.columns_with("text", self.text)
 
-    @property
-    def counted(self) -> str:
-        return "text"
-
     def problems(self) -> Iterator[tuple[str, str]]:
-        yield from self.column_problems("text", self.text)
+        yield from self.column_problems(text=self.text, label=self.label)
         yield from self.tokenizer.problems_of_one_text()
 
 
 class ImageSettings(PictureSettings, LabelSettings):
     """Labeled pictures: a folder with a sub-folder for each class, a list of files and labels, arrays in a .npz."""
 
+    counted: ClassVar[str] = "image"
     kind: Literal["image"] = Field("image", description="text, image, sound or series")
 
     @property
     def columns(self) -> Columns:
         return self.columns_with("image", self.image)
 
-    @property
-    def counted(self) -> str:
-        return "image"
-
     def problems(self) -> Iterator[tuple[str, str]]:
-        yield from self.column_problems("image", self.image)
+        yield from self.column_problems(image=self.image, label=self.label)
 
 
 class LabeledSoundSettings(RecordingSettings, LabelSettings):
     """Labeled recordings: a folder or a tar with a sub-folder for each class, or a list of paths and labels."""
 
+    counted: ClassVar[str] = "recording"
     kind: Literal["sound"] = Field("sound", description="text, image, sound or series")
 
     @property
     def columns(self) -> Columns:
         return self.columns_with("path", self.path)
 
-    @property
-    def counted(self) -> str:
-        return "recording"
-
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        yield from self.column_problems("path", self.path)
+        yield from self.column_problems(path=self.path, label=self.label)
 
 
 class SeriesSettings(LabeledSeriesSettings):
     """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
 
+    counted: ClassVar[str] = "series"
     kind: Literal["series"] = Field("series", description="text, image, sound or series")
 
     @property
     def writing(self) -> Writing:
         return Writing()
-
-    @property
-    def counted(self) -> str:
-        return "series"
 
 
 # ------------------------------------------------------------------------------------------------------------- models
@@ -211,7 +199,4 @@ class ClassifyRecipe(Recipe):
         if paced and self.training.optimizer == "muon":
             yield "model.layer_decay", "sets rates of its own, which training.optimizer=muon does not know"
         if self.data.writing.separator is not None and self.decoding.n_best > 1:
-            yield (
-                "decoding.n_best",
-                "has no meaning with several labels: their probabilities are all given",
-            )
+            yield "decoding.n_best", "has no meaning with several labels: their probabilities are all given"

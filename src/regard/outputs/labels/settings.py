@@ -1,41 +1,30 @@
 """What every classifier has, whatever comes in: examples with labels, and a head above its encoder."""
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from regard.data.file_settings import ColumnSettings
 from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FileFormat
+from regard.data.settings import Column
 from regard.settings.base import Settings
 
 
-class LabelSettings(Settings):
-    """Where examples and their labels come from; shared by texts, pictures and recordings."""
+class LabelSettings(ColumnSettings):
+    """Where examples and their labels come from; shared by texts, pictures and recordings.
 
-    train: str = Field(description="training examples: FILE, a folder with a sub-folder for each class, corpus:NAME")
-    valid: str | None = Field(None, description="validation examples; by default a part of the training ones, held out")
-    test: str | None = Field(None, description="test examples, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
+    Each of train, valid and test is a FILE, a folder with a sub-folder for each class, or corpus:NAME.
+    """
+
+    counted: ClassVar[str]  # the word for one example
     label: Column | None = Field(
         None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
-    )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
     )
     separator: str | None = Field(
         None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
     )
     names: dict[str, str] = Field({}, description="what to call labels that the files write otherwise: {0: negative}")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of training examples held out for validation if valid is not given"
-    )
-    valid_most: int = Field(2000, ge=1, description="most training examples, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def columns_with(self, side: str, column: Column | None) -> Columns:
         """Those of the examples, which are called `side`, and of their labels."""
@@ -45,14 +34,6 @@ class LabelSettings(Settings):
     def writing(self) -> Writing:
         """How labels are written in the files."""
         return Writing(self.separator, tuple(sorted(self.names.items())))
-
-    def column_problems(self, side: str, column: Column | None) -> Iterator[tuple[str, str]]:
-        if isinstance(column, str) != isinstance(self.label, str) and None not in (column, self.label):
-            yield side, f"is {column!r} and label is {self.label!r}: give both by name or both by number"
-        if column is not None and column == self.label:
-            yield "label", f"is {self.label!r}, the same column as {side}"
-        if self.header is False and (isinstance(column, str) or isinstance(self.label, str)):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
 
     @model_validator(mode="before")
     @classmethod

@@ -20,11 +20,43 @@ from torch import Tensor
 from regard.inputs.question.input import QuestionInput
 from regard.inputs.question.store import Encoded
 from regard.models.reader import Pointers, Reader
-from regard.outputs.base import device_of
+from regard.outputs.batched import device_of, in_groups
+from regard.outputs.result import Candidate, Prediction
 from regard.outputs.span.settings import AnswerDecodingSettings
-from regard.outputs.text.search import in_groups
 
 LOWEST = -1e30  # below is what cannot be chosen
+
+
+@dataclass(frozen=True)
+class Answer(Candidate):
+    """Characters start ≤ i < end of the document. No answer is the empty text, without a place."""
+
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        return None if self.start is None or self.end is None else (self.start, self.end)
+
+
+@dataclass(frozen=True)
+class Answers(Prediction):
+    """The answers to one question, best first; their log-probability is that among all spans of the document."""
+
+    n_best: list[Answer]  # pyright: ignore[reportIncompatibleVariableOverride] (each of them is a candidate)
+    document: str = ""
+
+    @property
+    def start(self) -> int | None:
+        return self.n_best[0].start
+
+    @property
+    def end(self) -> int | None:
+        return self.n_best[0].end
+
+    def as_dict(self) -> dict[str, Any]:
+        """Without the document, which whoever asked has."""
+        return {name: value for name, value in super().as_dict().items() if name != "document"}
 
 
 class Span(NamedTuple):

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from regard.settings.base import Settings
+from regard.settings.sampling import SamplingSettings
 
 
-class DecodingSettings(Settings):
+class DecodingSettings(SamplingSettings):
     """Beam search by default; beam=1 is greedy; sample=true draws at random."""
 
     beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, le=1000, description="hypotheses given back for each input, at most beam")
     length_penalty: float = Field(
         1.0, ge=0, description="scores are divided by length ** this; 0 prefers short outputs"
     )
@@ -20,9 +19,6 @@ class DecodingSettings(Settings):
     max_length: int = Field(200, ge=1, description="most tokens of an output")
     sample: bool = Field(False, description="draw from the model's distribution rather than search")
     temperature: float = Field(1.0, gt=0, description="below 1 sharpens the distribution that is drawn from")
-    top_k: int = Field(0, ge=0, description="draw from the k most probable tokens only; 0 is all")
-    top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
-    seed: int = Field(0, description="of the draws")
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
     replace_unknown: bool = Field(False, description="put the source word most attended to where the model says <unk>")
 

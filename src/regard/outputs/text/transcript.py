@@ -1,9 +1,8 @@
 """What was said and when: a prediction with times, as text, WebVTT or TextGrid."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from regard.errors import CallError, nearest
 from regard.outputs.result import Candidate, Prediction
@@ -31,15 +30,6 @@ class Transcript(Prediction):
     tokens: tuple[Heard, ...] = ()
     note: str = ""  # what is the matter with the recording
 
-    def as_dict(self) -> dict[str, Any]:
-        found = {**super().as_dict(), "seconds": self.seconds}
-        if self.note:
-            found["note"] = self.note
-        if self.words:
-            found["words"] = [asdict(word) for word in self.words]
-            found["tokens"] = [asdict(token) for token in self.tokens]
-        return found
-
     def written(self, form: str) -> str:
         """As a file of this format: vtt or textgrid."""
         forms = {"vtt": web_vtt, "textgrid": text_grid}
@@ -57,7 +47,7 @@ def joined(windows: Sequence[Transcript]) -> Transcript:
         return replace(first, words=words, tokens=tokens)
     best = [one.n_best[0] for one in windows]
     text = " ".join(filter(None, (one.text.strip() for one in best)))
-    whole = Candidate(text, sum(one.score for one in best), sum(one.log_probability for one in best))
+    whole = Candidate(text, *(sum(getattr(one, name) for one in best) for name in ("log_probability", "score")))
     notes = {one.note for one in windows}
     note = SILENT if notes == {SILENT} else CLIPPED if CLIPPED in notes else ""
     return Transcript(first.input, [whole], seconds=end, words=words, tokens=tokens, note=note)

@@ -8,7 +8,7 @@ Examples are windows of a table, and their targets are numbers and not ids: they
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,8 @@ from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord
 from regard.models.forecaster import Forecaster
 from regard.models.patch_forecaster import PatchForecaster
-from regard.outputs.base import LookOptions, Output, Told, device_of
+from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.values.baselines import Baselines
 from regard.outputs.values.build import build_forecaster
@@ -49,6 +50,8 @@ class LookedAt(NamedTuple):
 
 
 class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
+    unit: ClassVar[str] = "values"
+
     def __init__(self, recipe: ForecastRecipe, input: PastInput) -> None:
         super().__init__(recipe, input)
         self._baselines: Baselines | None = None
@@ -96,14 +99,8 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         return [Picture("Predictions for validation windows", svg(drawn), DRAWN)]
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Forecaster, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
+    def predict(self, model: Forecaster, inputs: Sequence[Any]) -> list[Prediction]:
         """For each table (a Path, the text of a CSV, or columns by name) the steps of all its series."""
-        if prefix:
-            raise CallError("a forecast has no prefix: decoding.at=TIME says from when on")
-        if attention:
-            raise CallError("a forecast is looked at by `regard look` or `run.look`")
         return [self._forecast(model, one) for one in inputs]
 
     def _forecast(self, model: Forecaster, one: Any) -> Forecast:
@@ -114,7 +111,7 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         ]  # fmt: skip
         found = tuple(self.said(model, items) for items in groups)
         text = as_csv(found, roles.time or "line", roles.id)
-        return Forecast(self.input.name(one), [Candidate(text, 0.0, 0.0)], None, found)
+        return Forecast(self.input.name(one), [Candidate(text)], None, found)
 
     @torch.inference_mode()
     def said(self, model: Forecaster, items: Sequence[SeriesItem]) -> SeriesForecast:
@@ -154,16 +151,12 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         """Of decoding.series, or the first; at decoding.at, or the end; decoding.target, or the first."""
         if options.output is not None:
             raise CallError("a forecast is looked at as it is: numbers cannot be given as an output to look at")
-        if options.gold is not None:
-            raise CallError("there are no words here that gold could link: data.lag names a lag, for `regard evaluate`")
         how = self.recipe.decoding
         item = one if isinstance(one, SeriesItem) else self.input.asked(one, how.series, how.at)[0].item(-1)
         target = 0 if how.target is None else self._target(how.target)
         found = self.said(model, [item])
-        few = ", ".join(f"{value:.4g}" for value in found.values[:FEW, target]) + (
-            ", …" if len(found.times) > FEW else ""
-        )
-        text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {few}"
+        few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
+        text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
         return [Told(LookedAt(item, target), text)]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
@@ -198,10 +191,12 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def evaluate(self, model: Forecaster, *, alignments: bool = False) -> Scores:
-        """MSE, MAE, MASE, pinball of the test part, with the baselines beside them, by step, target and period."""
-        self.refuse(alignments=alignments)
-        data, batch = self.recipe.data, self.recipe.decoding.batch
-        return scores(model, self.input.test_windows(), self.input.fitted, self.baselines, batch, data.lag)
+        return self.test_scores(model, self.input.test_windows(), alignments)
+
+    def test_scores(self, model: Forecaster, examples: Windows, alignments: bool) -> Scores:
+        """MSE, MAE, MASE, pinball, with the baselines beside them, by step, target and period."""
+        batch, lag = self.recipe.decoding.batch, self.recipe.data.lag
+        return scores(model, examples, self.input.fitted, self.baselines, batch, lag)
 
     @property
     def baselines(self) -> Baselines:
