@@ -15,7 +15,7 @@ from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
 from regard.inputs.text.pair_store import PairStore, write_store
 from regard.inputs.text.splits import Split
-from regard.outputs.vector.contrast_batches import ContrastBatches
+from regard.outputs.vector.batches import ContrastBatches
 
 
 def test_no_pair_is_left_alone_in_a_batch(tmp_path):

@@ -27,8 +27,7 @@ from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
 from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.outputs.values.settings import ForecastRecipe
-from regard.outputs.vector.encode_settings import EncodeRecipe
-from regard.outputs.vector.match_settings import MatchRecipe
+from regard.outputs.vector.settings import EncodeRecipe, MatchRecipe
 from regard.settings.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ class StoredPicture(NamedTuple):
 
 class PictureExamples(Examples):
     def __init__(
-        self, store: PictureStore, sight: Sight | None, vocabulary: Vocabulary, regions: int, max_length: int | None
+        self, store: PictureStore, sight: Sight, vocabulary: Vocabulary, regions: int, max_length: int | None
     ) -> None:
-        """`sight`: how batches see the pictures; None for those that are only counted. `max_length`: longer texts,
+        """`sight`: how batches see the pictures. `max_length`: longer texts,
         the end token included, are left out."""
         self.store, self._sight, self._regions = store, sight, regions
         self.name, self.counts = store.name, store.read
@@ -50,7 +50,6 @@ class PictureExamples(Examples):
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Tensor:
         """`rows` say apart what is changed differently: a picture may be in an epoch several times."""
-        assert self._sight is not None, "planning reads no picture"
         return self._sight(self.pictures[rows], rows, epoch)
 
     def target(self, row: int) -> NDArray[Any]:
@@ -74,6 +73,6 @@ class PictureExamples(Examples):
         entry = self.store.entries[row]
         pixels = np.ascontiguousarray(self.store.pixels[row].transpose(1, 2, 0))
         at = np.array([row])
-        seen = None if self._sight is None else self._sight(at, at, 0)[0]
-        kept = seen if seen is not None and seen.ndim == 2 else None  # features, and not the pixels again
+        seen = self._sight(at, at, 0)[0]
+        kept = seen if seen.ndim == 2 else None  # features, and not the pixels again
         return Example(StoredPicture(entry.name, pixels, kept), entry.texts, entry.nouns or None)

@@ -74,9 +74,9 @@ class ImageInput(Input):
         stores = prepare_pictures(data, sources, cache, max_bad=data.max_bad, strict=strict)
         self._train = stores["train"]
         vocabulary = targets.learn(text for entry in self._train.entries for text in entry.texts)
-        sights = self._sights(stores, cache) if strict else {}
+        sights = self._sights(stores, cache if strict else None)
         return {
-            role: PictureExamples(store, sights.get(role), vocabulary, self.regions, self.max_length)
+            role: PictureExamples(store, sights[role], vocabulary, self.regions, self.max_length)
             for role, store in stores.items()
         }
 
@@ -87,10 +87,10 @@ class ImageInput(Input):
             data, places, data.columns, data.format, valid_share=data.valid_share, valid_most=data.valid_most
         )
 
-    def _sights(self, stores: dict[Role, PictureStore], cache: Path) -> dict[Role, Sight]:
-        """How batches see the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
+    def _sights(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, Sight]:
+        """How batches see the pictures of each split: pixels, or the features of a frozen network, kept in a cache."""
         seed, reads = self.recipe.training.seed, self.settings
-        if isinstance(reads, EfficientNetSettings) and reads.frozen:
+        if cache is not None and isinstance(reads, EfficientNetSettings) and reads.frozen:
             return frozen_sights(stores, self.data, reads, self._picture_encoder(pretrained=True), cache, seed)
         augment = self.data.augment
         return {role: Pixels(store, augment if role == "train" else None, seed) for role, store in stores.items()}

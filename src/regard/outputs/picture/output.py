@@ -30,10 +30,9 @@ from regard.models.drawer import DrawBatch, Drawer
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.picture import scores as picture_scores
-from regard.outputs.picture.build import build_drawer
+from regard.outputs.picture.build import CaptionedPictures, build_drawer
 from regard.outputs.picture.drawing import AT_ONCE, Drawn, candidates, codes_of, painted, rebuilt, similarity
 from regard.outputs.picture.looking import drawing_case
-from regard.outputs.picture.pictures import CaptionedPictures
 from regard.outputs.picture.result import Drawing
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.result import Candidate, Picture, Prediction, Scores

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.tokenizer import Tokenizer
+from regard.files.subtitles import Heard
 from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
 from regard.outputs.text.cross_attention import CrossAttention, Ids
-from regard.outputs.text.transcript import Heard
 
 READINGS = ("attention", "peak", "expectation", "ctc")  # of all heads together
 

@@ -17,6 +17,7 @@ from regard.decoders.decoder import Decoder
 from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
+from regard.files.subtitles import Heard
 from regard.inputs.sound.input import SoundInput, SoundItem
 from regard.inputs.sound.store import character_spans
 from regard.metrics.error_rates import edit_distance
@@ -32,7 +33,7 @@ from regard.outputs.text.cross_attention import CrossAttention, cross_attention
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.timing import READINGS, by_head, pieces, readings, spans, words_heard
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
-from regard.outputs.text.transcript import CLIPPED, SILENT, Heard, Transcript, joined
+from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined
 from regard.special_tokens import SPECIAL_TOKENS
 
 WAITING = 4  # times decoding.batch_tokens: frames that are kept until windows of like length are decoded together

@@ -18,9 +18,8 @@ from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem
 from regard.metrics.alignment import Gold, read_naacl, read_pharaoh
 from regard.metrics.alignment_links import alignment_report, argmax_links, merge_subwords, two_way_links
-from regard.metrics.by_length import bleu_by_length
-from regard.metrics.error_rates import sequence_error_rate, token_error_rate
-from regard.metrics.text import bleu, chrf, exact_match, ter
+from regard.metrics.text import bleu
+from regard.metrics.text_scores import text_scores
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention, cross_attention
@@ -74,7 +73,9 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
     # ----------------------------------------------------------------------------------------------------- evaluation
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
         """BLEU, chrF, TER, exact match, BLEU by length (spelling: error rates); alignment error, if gold is known."""
-        scores = text_scores([one.input for one in examples], said, [one.texts[0] for one in examples])
+        found = text_scores([one.input for one in examples], said, [one.texts[0] for one in examples])
+        details = {"bleu by source length": found.by_length}
+        scores = Scores(found.values, {"signature": found.signature}, details, percent=found.percent)
         gold = self._test_gold(examples)
         if gold is None and alignments:
             raise CallError("there are no gold alignments of the test pairs: give data.alignments=FILE")
@@ -168,29 +169,3 @@ def _words(spans: Sequence[Span]) -> list[tuple[int, int]]:
     for place, span in enumerate(spans):
         pieces[span.word].append(place)
     return [(places[0], places[-1] + 1) for places in pieces if places]
-
-
-def text_scores(sources: Sequence[str], said: Sequence[str], references: Sequence[str]) -> Scores:
-    """BLEU, chrF and TER are taken line by line, as everybody does, so that they can be compared. Exact match and error
-    rates count a line as right if any line of the same source says so: a word may have several pronunciations.
-    """
-    found = [bleu(said, references), chrf(said, references), ter(said, references)]
-    answers: dict[str, dict[str, None]] = {}
-    for source, reference in zip(sources, references, strict=True):
-        answers.setdefault(source, {})[reference] = None
-    output = dict(zip(reversed(sources), reversed(said), strict=True))  # the first of equal sources
-    outputs = [output[source] for source in answers]
-    right = [list(several) for several in answers.values()]
-    tokens, right_tokens = [text.split() for text in outputs], [[r.split() for r in several] for several in right]
-    values = {
-        **{score.name.lower(): score.score for score in found},
-        "exact_match": exact_match(outputs, right),
-        "token_error_rate": token_error_rate(tokens, right_tokens),
-        "sequence_error_rate": sequence_error_rate(tokens, right_tokens),
-        "sentences": float(len(said)),
-    }
-    rows = [
-        {"words": part.label, "sentences": part.count, "bleu": part.bleu}
-        for part in bleu_by_length(sources, said, references)
-    ]
-    return Scores(values, {"signature": found[0].signature}, {"bleu by source length": rows})

@@ -27,8 +27,8 @@ from regard.models.embedder import Embedder
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
-from regard.outputs.vector.contrast_batches import ContrastBatches
-from regard.outputs.vector.encode_settings import EncodeRecipe
+from regard.outputs.vector.batches import ContrastBatches
+from regard.outputs.vector.settings import EncodeRecipe
 from regard.outputs.vector.vectorizer import Vectorizer
 
 QUICK = 1000  # validation pairs that are told apart while training goes on

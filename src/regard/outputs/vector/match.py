@@ -28,12 +28,12 @@ from regard.inputs.image.sources import PictureSource
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.axis import whole
 from regard.look.case import Case
+from regard.metrics.retrieval import BothWays, retrieval_both_ways
 from regard.models.two_towers import Tower, TwoTowers
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Candidate, Labeled, Prediction, Scores
-from regard.outputs.vector.match_batches import MatchBatches
-from regard.outputs.vector.match_scores import Found, spread, told_apart
-from regard.outputs.vector.match_settings import LABEL, MatchRecipe
+from regard.outputs.vector.batches import MatchBatches
+from regard.outputs.vector.settings import LABEL, MatchRecipe
 from regard.outputs.vector.vectorizer import Vectorizer
 from regard.parts import build_pooling
 
@@ -176,10 +176,10 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         percent = [name for name in values if "_at_" in name or name in ("zero_shot_accuracy", "zero_shot_by_chance")]
         return Scores(values, {}, {"recall, in percent": found.rows}, percent=percent)
 
-    def _told_apart(self, model: TwoTowers, examples: Sequence[Example]) -> Found:
+    def _told_apart(self, model: TwoTowers, examples: Sequence[Example]) -> BothWays:
         images = self.image_vectors(model, [example.input for example in examples])
         captions = self.text_vectors(model, [text for example in examples for text in example.texts])
-        return told_apart(images.numpy(), captions.numpy(), [example.texts for example in examples])
+        return retrieval_both_ways(images.numpy(), captions.numpy(), [example.texts for example in examples])
 
     def _zero_shot(self, model: TwoTowers, where: str) -> dict[str, float]:
         """How often the most likely label is the right one, in percent; and how often a blind guess would be."""
@@ -209,3 +209,10 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         if not item.ids:
             raise CallError(f"the text {text!r} has no token: there is nothing to match")
         return item._replace(ids=item.ids[: self.recipe.data.max_length - 1])
+
+
+def spread(texts: Sequence[str], most: int) -> list[str]:
+    """At most so many different texts, taken evenly from all of them."""
+    different = list(dict.fromkeys(texts))
+    step = max(1, -(-len(different) // most))
+    return different[::step]
