@@ -238,7 +238,7 @@ class Run:
         return job.stream(text, tell, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
-        """How probable the model finds given outputs: each comes back with its log-probability as its score."""
+        """How probable the model finds given outputs; see `outputs.result.Candidate` for its two numbers."""
         if len(inputs) != len(outputs):
             raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
         return self.job.score(inputs, outputs)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.catalog import load_object
-from regard.outputs.labels.classify_settings import ClassifyRecipe
+from regard.outputs.labels.settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
 from regard.outputs.tags.settings import TagRecipe

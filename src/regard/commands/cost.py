@@ -14,7 +14,7 @@ from regard.data.special_ids import OURS
 from regard.errors import CallError, nearest
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.models.classifier import Classifier
-from regard.outputs.labels.classify_settings import ClassifyRecipe, TextSettings
+from regard.outputs.labels.settings import ClassifyRecipe, TextSettings
 from regard.outputs.text.continuation import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.translate_settings import TranslateRecipe

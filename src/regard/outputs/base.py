@@ -227,13 +227,17 @@ class Output(ABC, Generic[R, I, M]):
     # ------------------------------------------------------------------------------------------------------ evaluation
     def evaluate(self, model: M, *, alignments: bool = False) -> Scores:
         """Scores on the test data."""
-        examples, skipped = self.input.test()
+        examples, skipped = self.test()
         scores = self.test_scores(model, examples, alignments)
         return replace(scores, notes=scores.notes | {"skipped": skipped}) if skipped else scores
 
+    def test(self) -> tuple[Any, str]:
+        """The test data, and a note on what of it could not be used."""
+        return self.input.test()
+
     @abstractmethod
     def test_scores(self, model: M, examples: Any, alignments: bool) -> Scores:
-        """Of what `Input.test` gives; `alignments` only with `takes_alignments`."""
+        """Of what `test` gives; `alignments` only with `takes_alignments`."""
 
     # ----------------------------------------------------------------------------------------------------------- help
     def item_of(self, one: Any) -> Any:

@@ -30,7 +30,7 @@ from regard.models.classifier import Classifier
 from regard.outputs.base import QUICK, LookOptions, Told
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels import classes
-from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings
+from regard.outputs.labels.settings import ClassifyRecipe, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.result import Candidate, Labeled, Picture, Prediction, Scores
 

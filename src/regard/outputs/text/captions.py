@@ -25,7 +25,8 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         references = [example.texts for example in examples]
         values = {**caption_bleu(said, references), "cider": cider(said, references)}
         values |= {"exact_match": _exact(said, references), "pictures": float(len(examples))}
-        return Scores(values | self._pointing_game(model, examples), {"words": SIGNATURE})
+        percent = ("exact_match", "pointing", "pointing_uniform")
+        return Scores(values | self._pointing_game(model, examples), {"words": SIGNATURE}, percent=percent)
 
     def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
         """How often the most attended region lies in the box of what the noun names, in percent.

@@ -167,7 +167,8 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
         texts = [example.texts[0] for example in examples]
-        scores = Scores(error_rates(said, texts) | {"recordings": float(len(said))})
+        rates, inside = error_rates(said, texts), [f"inside_{name}" for name in READINGS]
+        scores = Scores(rates | {"recordings": float(len(said))}, percent=[*rates, *inside])
         self._measure_times(model, [example for example in examples if example.gold], scores, alignments)
         wrong = [(edit_distance(a.split(), b.split()), a, b) for a, b in zip(said, texts, strict=True) if a != b]
         scores.details["furthest from their texts"] = [
