@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from regard.cost.counting import count_pass
+from regard.cost.counting import Kept
 
 
 class StepCost(NamedTuple):
@@ -26,10 +26,12 @@ def weight_bytes(model: nn.Module) -> int:
 
 def step_cost(model: nn.Module, batch: Any) -> StepCost:
     """`model(batch)` gives a loss with its `total`. The random numbers of others stay as they were."""
-    with torch.random.fork_rng([]):
-        counts = count_pass(model, lambda: model(batch).total)  # the first pass also warms the machine up
+    kept = Kept({parameter.untyped_storage()._cdata for parameter in model.parameters()})
+    with torch.random.fork_rng([]), torch.enable_grad():
+        with torch.autograd.graph.saved_tensors_hooks(kept.add, lambda tensor: tensor), kept:
+            model(batch)  # also warms the machine up
         begin = time.perf_counter()
         model(batch).total.backward()
         seconds = time.perf_counter() - begin
     model.zero_grad(set_to_none=True)
-    return StepCost(seconds, weight_bytes(model), 4 * counts.kept_numbers + counts.kept_bytes)
+    return StepCost(seconds, weight_bytes(model), 4 * kept.numbers + kept.bytes)

@@ -151,7 +151,7 @@ class Output(ABC, Generic[R, I, M]):
         }
         if weight_bytes(plan) > machine_memory():
             return found
-        tokens = min(training.max_tokens, max(1, MEASURED // max(1, trained)))
+        tokens = min(training.max_tokens, LONGEST, max(1, MEASURED // max(1, trained)))
         some = self.batches(train, tokens)
         with torch.random.fork_rng([]):
             cost = step_cost(self.build().train(), next(some.epoch(0)))
@@ -254,7 +254,8 @@ class Output(ABC, Generic[R, I, M]):
         return case_of(self.input, model, model.get_submodule("encoder"), item, steps, axes, **how)
 
 
-MEASURED = 20_000_000_000  # weights × tokens of the step that `estimates` measures, at the most
+LONGEST = 1024  # tokens of the step that `estimates` measures, at the most
+MEASURED = 10_000_000_000  # and weights × tokens of it
 QUICK = 200  # validation examples that are decoded while training goes on
 
 
