@@ -162,8 +162,9 @@ def test_attention_is_kept_as_training_goes_on(run):
 
 
 def test_the_command_line_writes_and_scores(run, capsys):
-    def told(*words, n_best=None, as_json=False):
-        predict(run.folder, (*words, "decoding.temperature=0"), None, None, n_best, "", None, False, as_json)
+    def told(*words, n_best=None, as_json=False, temperature=0):
+        how = f"decoding.temperature={temperature}"
+        predict(run.folder, (*words, how), None, None, n_best, "", None, False, as_json)
         return capsys.readouterr().out
 
     assert told("abcd", "decoding.max_length=6") == "abcdefghij\n"
@@ -171,8 +172,10 @@ def test_the_command_line_writes_and_scores(run, capsys):
         "de",
         "mn",
     ]
-    assert told("abc", "decoding.max_length=2", n_best=3) == "de\n" * 3
-    assert told("abc", "decoding.max_length=2", "decoding.n_best=3") == "de\n" * 3
+    assert told("abc", "decoding.max_length=2", n_best=3, temperature=0.01) == "de\n" * 3
+    assert told("abc", "decoding.max_length=2", "decoding.n_best=3", temperature=0.01) == "de\n" * 3
+    with pytest.raises(CallError, match=r"decoding\.n_best=3 asks for several, but temperature=0 writes"):
+        told("abc", n_best=3)
     assert told("lmno", "decoding.max_length=4") == "lmno.\nab\n"  # line breaks are those of the text
 
 

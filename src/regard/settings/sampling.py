@@ -19,10 +19,7 @@ class SamplingSettings(Settings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.n_best > 1 and not self.temperature:
-            yield (
-                "n_best",
-                f"is {self.n_best}, but temperature=0 writes the same every time: give a temperature",
-            )
+            yield "n_best", "asks for several, but temperature=0 writes the same every time: give a temperature"
 
     @property
     def random(self) -> bool:
