@@ -6,7 +6,7 @@ from regard import jobs
 from regard.data.tokenizer import Tokenizer
 from regard.inputs.text.pair_prepare import PreparedPairs, prepare
 from regard.job import Job
-from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 
 TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 

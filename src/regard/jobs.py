@@ -24,8 +24,8 @@ from regard.outputs.span.settings import AnswerRecipe
 from regard.outputs.tags.settings import TagRecipe
 from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
-from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.outputs.values.settings import ForecastRecipe
 from regard.outputs.vector.settings import EncodeRecipe, MatchRecipe
 from regard.settings.recipe import Recipe

@@ -17,7 +17,7 @@ from regard.models.classifier import Classifier
 from regard.outputs.labels.settings import ClassifyRecipe, TextSettings
 from regard.outputs.text.continuation import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
-from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 from regard.parts import build_pooling, build_seq2seq, text_encoder
 from regard.pretrained import encoder
 

@@ -1,9 +1,13 @@
-"""How a trained model is asked for its output."""
+"""How a decoder is asked for its text, and the recipe of text to text."""
 
 from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from regard.inputs.text.settings import PairDataSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.settings.recipe import Recipe
 from regard.settings.sampling import SamplingSettings
 
 
@@ -32,3 +36,18 @@ class DecodingSettings(SamplingSettings):
             yield "n_best", f"is more than beam={self.beam}"
         if self.min_length > self.max_length:
             yield "min_length", f"is more than max_length={self.max_length}"
+
+
+class TranslateRecipe(Recipe):
+    """Text to text: translation, spelling, anything with a source and a target line."""
+
+    job: Literal["translate"] = Field("translate", description="the job: text to text")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: PairDataSettings = Field(description="the user's files and how they are read")
+    model: Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")] = Field(
+        description="the model and its sizes"
+    )
+    decoding: DecodingSettings = Field(DecodingSettings.model_validate({}), description="how outputs are searched for")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.model.tied == "all" and not self.data.tokenizer.joint:
+            yield "model.tied", "shares the source's word vectors too, which needs data.tokenizer.joint=true"

@@ -24,7 +24,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention, cross_attention
 from regard.outputs.text.output import TextOutput
-from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 #: How links are read off weights; a decoder may look at a word's source one step late (`shifted`).

@@ -12,28 +12,38 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.tables import Role
+from regard.decoders.recurrent import RecurrentReader
+from regard.decoders.recurrent_parts import Context
+from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
+from regard.encoders.series import PatchEncoder
 from regard.errors import CallError, nearest
+from regard.inputs.series.build import series_block
 from regard.inputs.series.past import PastInput
 from regard.inputs.series.times import labels
-from regard.inputs.series.windows import SeriesItem, WindowBatches, Windows
+from regard.inputs.series.windows import Layout, SeriesItem, WindowBatches, Windows
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord
-from regard.models.forecaster import Forecaster
+from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
 from regard.models.patch_forecaster import PatchForecaster
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.values.baselines import Baselines
-from regard.outputs.values.build import build_forecaster
 from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, draw, svg
 from regard.outputs.values.scoring import errors, scores
-from regard.outputs.values.settings import ForecastRecipe
+from regard.outputs.values.settings import (
+    ForecastRecipe,
+    ModelSettings,
+    PatchForecasterSettings,
+    RecurrentForecasterSettings,
+)
+from regard.parts import build_score
 
 PICTURES = 2  # of validation windows in the report
 AT_ONCE = 256  # windows that are asked about together
@@ -202,3 +212,32 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         if self._baselines is None:
             raise RuntimeError("there are no baselines yet: prepare or restore comes first")
         return self._baselines
+
+
+def build_forecaster(s: ModelSettings, encoder: nn.Module, lay: Layout) -> Forecaster:
+    """The model of a forecasting recipe, for windows of this layout."""
+    if isinstance(s, PatchForecasterSettings):
+        assert isinstance(encoder, PatchEncoder)
+        return PatchForecaster(
+            encoder, lay.horizon, lay.targets, s.quantiles,
+            loss=s.loss, instance_norm=s.instance_norm, dropout=s.head_dropout,
+            shortcut=lay.look_back if s.shortcut else None,
+        )  # fmt: skip
+    return EncoderDecoderForecaster(
+        encoder, _decoder(s, lay), lay.targets, s.quantiles, loss=s.loss, instance_norm=s.instance_norm
+    )
+
+
+def _decoder(s: ModelSettings, lay: Layout) -> RecurrentSeriesDecoder | TransformerSeriesDecoder:
+    if isinstance(s, RecurrentForecasterSettings):
+        attends = s.context == "attention"
+        context: Context = s.query if s.context == "attention" else s.context
+        reader = RecurrentReader(
+            s.width, s.width, s.width, memory_width=s.width, summary_width=s.width, context=context,
+            score=build_score(s.score, s.width, s.width, s.width) if attends else None,
+            cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
+        )  # fmt: skip
+        return RecurrentSeriesDecoder(lay.ahead, s.width, lay.says_from, reader, dropout=s.dropout)
+    assert not isinstance(s, PatchForecasterSettings)
+    blocks = [series_block(s, cross=True) for _ in range(s.decoder_layers)]
+    return TransformerSeriesDecoder(lay.ahead, s.width, lay.says_from, blocks, dropout=s.dropout)
