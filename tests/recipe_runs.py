@@ -46,7 +46,7 @@ def _train_of(name: str) -> Any:
 @cache
 def trained(name: str) -> Trained:
     folder = Path(_FOLDER.name) / name
-    with _small_corpora():
+    with small_corpora():
         try:
             run = regard.train(name, output=folder, training={"max_steps": STEPS}, **_short(name))
         except CallError as missing:
@@ -80,7 +80,7 @@ def _few(load: Any) -> Any:
 
 
 @contextmanager
-def _small_corpora() -> Iterator[None]:
+def small_corpora() -> Iterator[None]:
     """All corpora are still themselves, and short."""
 
     with pytest.MonkeyPatch.context() as patch:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from recipe_runs import recipes, sent, trained
+from recipe_runs import recipes, sent, small_corpora, trained
 from regard import config
 from regard.jobs import JOBS
 
@@ -30,6 +30,15 @@ def test_a_recipe_does_all_that_it_says(name):
     assert found.n_best
     record = run.look(one)
     assert record.attentions
+
+
+def test_the_headline_alignment_error_is_chosen_on_validation_pairs():
+    with small_corpora():
+        scores = trained("translate-transformer").run.evaluate(["decoding.beam=1"], alignments=True)
+    assert scores.notes["reading"].endswith("the best on validation pairs")
+    heads = {row["aer"] for row in scores.details["alignment error by layer and head"]}
+    assert scores.values["aer"] in heads
+    assert scores.values["aer_best_on_test"] <= scores.values["aer"]
 
 
 @pytest.mark.parametrize("name", recipes())

@@ -34,8 +34,6 @@ READINGS: dict[str, tuple[Any, bool]] = {
     "two-way": (two_way_links, False),
     "two-way, shifted": (two_way_links, True),
 }
-
-
 BASELINE = "baseline"  # what `alignment_report` calls the layer of what did not look
 FIXED = {"layer": "all", "head": "mean", "reading": "argmax"}
 
@@ -99,10 +97,10 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         pairs = _corpus(self.recipe.data.valid or self.recipe.data.train, "valid")
         if not pairs:
             return FIXED, "fixed, as no gold of validation pairs is known"
-        rows = self._alignment_errors(model, [Example(p.source, (p.target,)) for p in pairs], [_gold(p) for p in pairs])
-        return min(
-            (row for row in rows if row["layer"] != BASELINE), key=lambda row: row["aer"]
-        ), "the best on validation"
+        examples = [Example(pair.source, (pair.target,)) for pair in pairs]
+        rows = self._alignment_errors(model, examples, [_gold(pair) for pair in pairs])
+        ours = [row for row in rows if row["layer"] != BASELINE]
+        return min(ours, key=lambda row: row["aer"]), "the best on validation pairs"
 
     def _alignment_errors(
         self, model: Seq2Seq, examples: Sequence[Example], gold: Sequence[Gold]
