@@ -60,14 +60,13 @@ class YesNoOutput(Output):
         return YesNo(self.input.encoder())
 
     @torch.inference_mode()
-    def predict(self, model, inputs, *, prefix="", attention=False):
-        self.refuse(prefix=prefix, attention=attention)
+    def predict(self, model, inputs):
         logits = model.logits(self.input.collate([self.input.read(one) for one in inputs]))
         return [self._prediction(one, logit) for one, logit in zip(inputs, logits, strict=True)]
 
     def _prediction(self, one, logit):
         log_p = F.logsigmoid(logit.abs()).item()
-        return Prediction(self.input.name(one), [Candidate(ANSWERS[int(logit > 0)], log_p, log_p)])
+        return Prediction(self.input.name(one), [Candidate(ANSWERS[int(logit > 0)], log_p)])
 
     def tell(self, model, one, options):
         text = self.predict(model, [one])[0].text if options.output is None else options.output
@@ -80,9 +79,7 @@ class YesNoOutput(Output):
         axes = {"target": axis([told.text]), "source": self.input.axis(item)}
         return self.asked(model, item, lambda source: F.logsigmoid(sign * model.logits(source))[:, None], axes)
 
-    def evaluate(self, model, *, alignments=False):
-        self.refuse(alignments=alignments)
-        examples, _ = self.input.test()
+    def test_scores(self, model, examples, alignments):
         found = self.predict(model, [example.input for example in examples])
         right = [one.text in example.texts for one, example in zip(found, examples, strict=True)]
-        return Scores({"accuracy": 100 * sum(right) / len(right)})
+        return Scores({"accuracy": 100 * sum(right) / len(right)}, percent=["accuracy"])

@@ -27,10 +27,11 @@ _FOLDER = TemporaryDirectory(prefix="regard-recipes-")
 
 
 class Trained(NamedTuple):
-    """`input`: the first of its own validation data."""
+    """`input`: the first of its own validation data; `estimates`: what `regard check` says of its cost."""
 
     run: Run
     input: Any
+    estimates: dict[str, str]
 
 
 def recipes() -> list[str]:
@@ -45,7 +46,7 @@ def _train_of(name: str) -> Any:
 @cache
 def trained(name: str) -> Trained:
     folder = Path(_FOLDER.name) / name
-    with _small_corpora():
+    with small_corpora():
         try:
             run = regard.train(name, output=folder, training={"max_steps": STEPS}, **_short(name))
         except CallError as missing:
@@ -56,7 +57,8 @@ def trained(name: str) -> Trained:
         job.restore(folder)
         job.prepare(folder / "cache")
         (example,) = job.output.some(job.splits["valid"], 1)
-    return Trained(run, example.input)
+        estimates = job.output.estimates(job.splits)
+    return Trained(run, example.input, estimates)
 
 
 def _short(name: str) -> dict[str, Any]:
@@ -78,7 +80,7 @@ def _few(load: Any) -> Any:
 
 
 @contextmanager
-def _small_corpora() -> Iterator[None]:
+def small_corpora() -> Iterator[None]:
     """All corpora are still themselves, and short."""
 
     with pytest.MonkeyPatch.context() as patch:

@@ -141,7 +141,7 @@ def test_what_is_no_question_with_a_document_is_refused(run):
             run.predict([wrong])
     with pytest.raises(CallError, match="prefix='dark'"):
         run.predict(ASKED, prefix="dark")
-    with pytest.raises(CallError, match="gold links are for translations"):
+    with pytest.raises(CallError, match="gold links"):
         run.look(ASKED, gold=Gold(frozenset(), frozenset()))
 
 

@@ -7,12 +7,12 @@ from torch.nn import functional as F
 from regard.attention import Trace
 from regard.attention.trilinear import Trilinear
 from regard.data.examples import Batch
+from regard.decoding.spans import span_scores
 from regard.layers.embedding import Embedding
 from regard.models.attention_flow import Looking, MostAlike
 from regard.models.joined_texts import join
 from regard.models.reader import PairReader, TextPair
 from regard.models.recurrent_reader import RecurrentReader
-from regard.outputs.span.reading import span_scores
 from regard.parts import build_encoder
 from regard.settings.encoder import EncoderSettings
 

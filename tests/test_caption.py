@@ -85,7 +85,8 @@ def test_a_picture_is_the_same_by_path_bytes_array_and_pillow(run, listed):
 def test_outputs_are_scored_as_decoding_scores_them(run, listed):
     found = run.predict(str(listed.parent / "2.png"), n_best=2)
     scored = run.score([str(listed.parent / "2.png")], [found.text])
-    assert scored[0].score == pytest.approx(found.n_best[0].log_probability, abs=1e-4)
+    assert scored[0].score == pytest.approx(found.score, abs=1e-4)
+    assert scored[0].log_probability == pytest.approx(found.log_probability, abs=1e-4)
 
 
 def test_looking_shows_the_winner_over_the_picture_and_the_gate(run, listed):

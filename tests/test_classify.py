@@ -1,6 +1,7 @@
 """Classification of texts, from the user's file to labels: on the command line and in Python, on real files."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 import yaml
 from click.testing import CliRunner, Result
+from rich.console import Console
 from safetensors.torch import load_file
 
 import regard
@@ -15,7 +17,8 @@ from regard.cli import cli
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput
 from regard.look.methods import METHODS
-from regard.outputs.labels.output import Classified, LabelsOutput
+from regard.outputs.labels.output import LabelsOutput
+from regard.outputs.result import Labeled
 
 GOOD, BAD = ["fine", "great", "lovely"], ["dull", "awful", "weak"]
 PLAIN = ["the", "film", "is", "a", "story", "of", "men"]
@@ -63,7 +66,7 @@ def run(request, tmp_path_factory):
     return regard.train(recipe(folder, MODELS[request.param]), output=folder / "run")
 
 
-def test_classify_learns_its_tiny_data(run):
+def test_classify_learns_its_tiny_data(run, capsys):
     scores = run.evaluate()
     assert isinstance(run.job.output, LabelsOutput)
     assert isinstance(run.job.input, TextInput)
@@ -71,17 +74,22 @@ def test_classify_learns_its_tiny_data(run):
     assert scores.details["confusion (rows: right, columns: predicted)"] == [
         {"": "bad", "bad": 45, "good": 0}, {"": "good", "bad": 0, "good": 45}
     ]  # fmt: skip
-    assert sum(row["decisions"] for row in scores.details["calibration"]) == 90
+    assert sum(row["decisions"] for row in scores.details["calibration, in percent"]) == 90
+    Console(width=80).print(scores.table())
+    printed = capsys.readouterr().out
+    assert re.search(r"calibration_error +[\d.e-]+ % *\n", printed)
+    assert re.search(r"loss +[\d.e-]+ *\n", printed)
 
 
 def test_a_prediction_is_a_label_with_the_probabilities_of_all(run):
     one, two = run.predict(["a lovely film", "awful story"], n_best=2)
-    assert isinstance(one, Classified)
+    assert isinstance(one, Labeled)
     assert (one.text, two.text) == ("good", "bad")
     assert one.labels == ["good"]
     assert [output.text for output in one.n_best] == ["good", "bad"]
     assert sum(one.probabilities.values()) == pytest.approx(1, abs=1e-6)
     assert one.score == one.probabilities["good"] > 0.5
+    assert one.log_probability == pytest.approx(np.log(one.score))
     assert json.loads(json.dumps(one.as_dict()))["probabilities"] == one.probabilities
     assert run.predict([]) == []
     assert len(run.predict("").probabilities) == 2  # nothing to read is still answered
@@ -92,7 +100,9 @@ def test_a_prediction_is_a_label_with_the_probabilities_of_all(run):
 def test_given_labels_are_scored_by_their_log_probability(run):
     found = run.predict("a lovely film")
     scored = run.score(["a lovely film"] * 2, ["good", "bad"])
-    assert [one.score for one in scored] == pytest.approx([np.log(found.probabilities[x]) for x in ("good", "bad")])
+    chances = [found.probabilities[name] for name in ("good", "bad")]
+    assert [one.log_probability for one in scored] == pytest.approx(np.log(chances))
+    assert [one.score for one in scored] == pytest.approx(chances)
     with pytest.raises(CallError, match="'god' is no label of this model; did you mean 'good'"):
         run.score(["x"], ["god"])
 

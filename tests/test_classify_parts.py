@@ -33,7 +33,7 @@ from regard.metrics.classes import (
     reliability,
 )  # fmt: skip
 from regard.models.classifier import Classifier
-from regard.outputs.labels.classify_settings import TextSettings
+from regard.outputs.labels.settings import TextSettings
 from regard.outputs.labels.vocabulary import class_weights
 from regard.settings.training import TrainingSettings
 from regard.training.optimizer import Optimizer

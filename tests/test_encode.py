@@ -16,7 +16,7 @@ from regard.errors import CallError
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
 from regard.inputs.text.store import write_pairs
-from regard.outputs.vector.contrast_batches import ContrastBatches
+from regard.outputs.vector.batches import ContrastBatches
 
 
 def test_no_pair_is_left_alone_in_a_batch(tmp_path):

@@ -20,9 +20,9 @@ from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import Told
 from regard.outputs.text.continuation import Continuation, build_language_model
-from regard.outputs.text.growing_text import GrowingText
-from regard.outputs.text.language_model_settings import LanguageModelSettings
+from regard.outputs.text.generate_settings import LanguageModelSettings
 from regard.outputs.text.perplexity import sliding, text_loss
+from regard.outputs.text.text_streamer import TextStreamer
 from regard.serve.streaming import stream
 
 TEXT = "abcdefghij klmno.\n" * 40
@@ -163,8 +163,9 @@ def test_attention_is_kept_as_training_goes_on(run):
 
 
 def test_the_command_line_writes_and_scores(run, capsys):
-    def told(*words, n_best=None, as_json=False):
-        predict(run.folder, (*words, "decoding.temperature=0"), None, None, n_best, "", None, False, as_json)
+    def told(*words, n_best=None, as_json=False, temperature=0):
+        how = f"decoding.temperature={temperature}"
+        predict(run.folder, (*words, how), None, None, n_best, "", None, False, as_json)
         return capsys.readouterr().out
 
     assert told("abcd", "decoding.max_length=6") == "abcdefghij\n"
@@ -172,8 +173,10 @@ def test_the_command_line_writes_and_scores(run, capsys):
         "de",
         "mn",
     ]
-    assert told("abc", "decoding.max_length=2", n_best=3) == "de\n" * 3
-    assert told("abc", "decoding.max_length=2", "decoding.n_best=3") == "de\n" * 3
+    assert told("abc", "decoding.max_length=2", n_best=3, temperature=0.01) == "de\n" * 3
+    assert told("abc", "decoding.max_length=2", "decoding.n_best=3", temperature=0.01) == "de\n" * 3
+    with pytest.raises(CallError, match=r"decoding\.n_best=3 asks for several, but temperature=0 writes"):
+        told("abc", n_best=3)
     assert told("lmno", "decoding.max_length=4") == "lmno.\nab\n"  # line breaks are those of the text
 
 
@@ -286,16 +289,16 @@ def test_repetition_penalty_by_hand_and_forbidden_tokens():
 
 
 def test_text_that_may_be_part_of_a_stop_text_is_held_back(run):
-    one = GrowingText(run.job.input.tokenizer, "ab", stop=["ghi"])
+    one = TextStreamer(run.job.input.tokenizer, "ab", stop=["ghi"])
     news = []
     for letter in "cdefgjghij":
         one.add(run.job.input.tokenizer.encode(letter)[0], -1.0)
-        news.append(one.news())
+        news.append(one.new_text())
         if one.stopped:
             break
     assert news == ["c", "d", "e", "f", "", "gj", "", "", ""]
     assert one.text == "cdefgj"
-    assert one.news(last=True) == ""
+    assert one.new_text(last=True) == ""
 
 
 # ------------------------------------------------------------------------------------------------------- scoring

@@ -1,6 +1,7 @@
 """Attention over images, sound and series: what the axis carries, and what the overlay draws of it."""
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -14,6 +15,7 @@ from regard.errors import CallError
 from regard.look.card import entropy
 from regard.look.figure_overlay import VEIL, draw_overlay, veil
 from regard.look.views import Shown
+from regard.metrics.alignment import Gold
 
 WORDS = ["a", "dog", "runs", "</s>"]
 GRID = (3, 5)
@@ -131,6 +133,26 @@ def test_the_veil_of_each_word_is_thin_where_it_looked():
         np.testing.assert_allclose(hidden[..., 3].reshape(-1), VEIL * (1 - row / row.max()), atol=1e-6)
     card = [text.get_text() for text in beneath.axes[0].texts]
     assert {"Whether to believe it", "entropy (bits)", f"{entropy(weights[1]):.2f}"} <= set(card)
+
+
+def test_a_card_has_no_empty_column():
+    """With one row there is no other to be shuffled with."""
+    record, _ = over_image()
+    (drawn,) = (axes for axes in draw_overlay(Shown(record)).axes if axes.get_xlim() == (0.0, 1.0) and axes.texts)
+    shown = {text.get_text() for text in drawn.texts}
+    assert {"here", "uniform"} <= shown
+    assert "shuffled" not in shown
+    assert "shuffled" not in in_terminal(record)
+    gold = Gold(frozenset({(0, 0)}))
+    sides = (look.axis(words, words=[0, 1]) for words in (["ein", "Hund"], ["a", "dog"]))
+    words = replace(look.record(np.eye(2)[None], *sides, input="a dog"), gold=gold)
+    assert "shuffled" in in_terminal(words)
+
+
+@pytest.mark.parametrize("method", ["raw", "leave-one-out", "input-gradient"])
+def test_what_is_no_attention_is_not_headed_attention(method):
+    record = replace(over_image()[0], method=method)
+    assert ("Attention" in Shown(record).caption) == (method == "raw")
 
 
 def test_a_region_that_looks_has_a_frame():

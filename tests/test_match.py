@@ -24,8 +24,8 @@ from regard.jobs import make
 from regard.look.methods import METHODS
 from regard.models.two_towers import TwoTowers
 from regard.outputs.base import LookOptions
+from regard.outputs.vector.batches import MatchBatches
 from regard.outputs.vector.match import Match
-from regard.outputs.vector.match_batches import MatchBatches
 
 
 def tree(listed, **model):

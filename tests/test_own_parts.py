@@ -65,7 +65,7 @@ def test_it_is_checked_and_costed(recipe):
     assert report.splits["train"].source.lengths[100] == 9
     assert report.splits["train"].target.lengths[100] == 1
     assert report.estimates["parameters"] == str(3 * 8 + (8 + 8 * 8 + 8 * 8 + 8) + 9)
-    assert int(report.estimates["batches in an epoch"]) > 5
+    assert int(report.estimates["steps in an epoch"]) > 5
 
 
 def test_mistakes_in_its_recipe_are_told(recipe):

@@ -1,8 +1,10 @@
 """Every recipe that needs no file of anybody's trains, predicts, is looked at and is served."""
 
+import re
+
 import pytest
 
-from recipe_runs import recipes, sent, trained
+from recipe_runs import recipes, sent, small_corpora, trained
 from regard import config
 from regard.jobs import JOBS
 
@@ -12,13 +14,31 @@ def test_every_job_has_a_recipe_that_needs_no_file():
 
 
 @pytest.mark.parametrize("name", recipes())
+def test_check_says_of_every_job_what_it_will_cost(name):
+    told = trained(name).estimates
+    assert list(told) == ["parameters", "memory for training", "steps in an epoch", "time for an epoch"]
+    assert int(told["steps in an epoch"].replace(",", "")) >= 1
+    assert re.fullmatch(r"about [\d.]+ [kMG]B", told["memory for training"])
+    assert re.match(r"about [\d.]+ (ms|s|min)", told["time for an epoch"])
+
+
+@pytest.mark.parametrize("name", recipes())
 def test_a_recipe_does_all_that_it_says(name):
-    run, one = trained(name)
+    run, one, _ = trained(name)
     assert run.summary()["step"] > 0
     (found,) = run.predict([one])
     assert found.n_best
     record = run.look(one)
     assert record.attentions
+
+
+def test_the_headline_alignment_error_is_chosen_on_validation_pairs():
+    with small_corpora():
+        scores = trained("translate-transformer").run.evaluate(["decoding.beam=1"], alignments=True)
+    assert scores.notes["reading"].endswith("the best on validation pairs")
+    heads = {row["aer"] for row in scores.details["alignment error by layer and head"]}
+    assert scores.values["aer"] in heads
+    assert scores.values["aer_best_on_test"] <= scores.values["aer"]
 
 
 @pytest.mark.parametrize("name", recipes())

@@ -11,7 +11,7 @@ from regard.data.examples import Batch
 from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.errors import CallError
-from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 from regard.parts import build_seq2seq, recurrent_decoder
 
 DISTANCE = '''

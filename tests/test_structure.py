@@ -20,7 +20,7 @@ LONGEST = 400  # lines
 OPEN = {"errors", "files", "special_tokens", "__version__"}  # to all
 MODELS = {"attention", "layers", "encoders", "decoders", "models"}
 INPUTS = MODELS | {"catalog", "corpora", "data", "look", "metrics", "parts", "pretrained", "settings"}
-OUTPUTS = INPUTS | {"inputs", "cost", "decoding", "companion_run"}
+OUTPUTS = INPUTS | {"inputs", "cost", "decoding", "other_run"}
 
 # room → the rooms it may import from
 MAY_IMPORT = {
@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "outputs": OUTPUTS,
     "job": OUTPUTS | {"outputs"},
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
-    "companion_run": {"config", "jobs", "training"},
+    "other_run": {"config", "jobs", "training"},
 }
 EVERYTHING = {"api", "fine_tuning", "cli", "commands", "search", "serve", "__init__", "__main__"}  # the top floor
 HELD = [file for file in FILES if file.relative_to(SOURCE).parts[0].removesuffix(".py") not in EVERYTHING | {"recipes"}]

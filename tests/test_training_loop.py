@@ -111,6 +111,35 @@ def test_precision(tmp_path: Path, precision: str, dtype: torch.dtype) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- when it stops
+@pytest.mark.parametrize(("losses", "best"), [((3.0, 2.0, 2.5), 12), ((1.0, 2.0, 2.5), 6)])
+def test_of_equal_scores_the_lower_loss_is_the_best(tmp_path: Path, losses: tuple[float, ...], best: int) -> None:
+    left = iter(losses)
+    result = fit(
+        new_model(), Words(), settings(max_epochs=3, metric="bleu", mode="max"), tmp_path,
+        evaluate=lambda model: {"loss": next(left), "bleu": 0.0},
+    )  # fmt: skip
+    assert result.best["step"] == best
+
+
+class Late(nn.Module):
+    """Its first losses are no numbers, so that nothing is learned from them."""
+
+    def __init__(self, bad: int) -> None:
+        super().__init__()
+        self.weight, self.bad = nn.Parameter(torch.ones(3)), bad
+
+    def forward(self, batch: Rows) -> Loss:
+        self.bad -= self.training
+        return Loss(self.weight.square().sum() * (math.nan if self.bad >= 0 else 1.0), 3)
+
+
+def test_weights_that_have_learned_nothing_are_never_the_best(tmp_path: Path) -> None:
+    left = iter((1.0, 2.0, 3.0))
+    chosen = settings(max_steps=3, validate_every=1, average=0)
+    result = fit(Late(2), Words(), chosen, tmp_path, evaluate=lambda model: {"loss": next(left)})
+    assert (result.best["step"], result.best["value"]) == (3, 3.0)
+
+
 def test_early_stopping_keeps_the_best(tmp_path: Path) -> None:
     losses = iter([3.0, 2.0, 2.5, math.nan, 2.2, 1.0])
     seen: list[list[torch.Tensor]] = []

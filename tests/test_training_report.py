@@ -130,7 +130,7 @@ def test_numbers_are_short(value: float, said: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- progress
-TRAIN = {"step": 1500, "epoch": 1.25, "loss": 2.5, "learning_rate": 1e-3, "tokens_per_second": 4321.0}
+TRAIN = {"step": 1500, "epoch": 1.25, "loss": 2.5, "learning_rate": 1e-3, "unit": "labels", "items_per_second": 4321.0}
 VALIDATION = {"step": 1500, "scores": {"loss": 2.25, "bleu": 31.4}, "best": True, "sample": "[red]ein Haus"}
 
 
@@ -148,7 +148,7 @@ def test_progress_shows_loss_speed_time_scores_and_sample(kind: type[Lines]) -> 
     for expected in (
         "1,500",
         "loss 2.5000",
-        "4,321 tokens/s",
+        "4,321 labels/s",
         "4 min 05 s left",
         "bleu 31.4",
         "best so far",

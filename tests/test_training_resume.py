@@ -49,7 +49,7 @@ def state(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 def metrics(folder: Path) -> list[dict[str, Any]]:
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [
-        {k: v for k, v in record.items() if k not in ("seconds", "tokens_per_second", "waiting")} for record in records
+        {k: v for k, v in record.items() if k not in ("seconds", "items_per_second", "waiting")} for record in records
     ]
 
 

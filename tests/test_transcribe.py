@@ -16,6 +16,7 @@ import regard.config
 from regard.cli import cli
 from regard.corpora.tones import call, write
 from regard.errors import CallError
+from regard.files.subtitles import Heard, in_order
 from regard.inputs.sound.examples import collate
 from regard.inputs.sound.features import MemoryTimes
 from regard.inputs.sound.recording import Sound, read_sound
@@ -25,7 +26,7 @@ from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
 from regard.metrics.speech import error_rates, expected_times, median_times, middle_spans, peak_times, timing
 from regard.outputs.result import Candidate
-from regard.outputs.text.transcript import CLIPPED, SILENT, Heard, Transcript, in_order, joined, text_grid, web_vtt
+from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined
 from regard.outputs.text.transcription import Transcription
 from regard.special_tokens import END
 
@@ -217,7 +218,7 @@ def test_heads_can_be_silenced_and_only_what_fits_can_be_looked_at(transformer):
     assert without.scores != run.look(file, output="12").scores
     with pytest.raises(CallError, match=r"up to decoding.window=0.5 can be looked at"):
         run.look(file, window=0.5)
-    with pytest.raises(CallError, match="gold links are between words"):
+    with pytest.raises(CallError, match="gold links"):
         run.look(file, gold=Gold(frozenset(), frozenset()))
     soundfile.write(folder / "silent.wav", np.zeros(9000), 8000)
     with pytest.raises(CallError, match="nothing to look at"):
@@ -284,12 +285,14 @@ def test_recordings_that_cannot_be_used(trained, tmp_path):
         run.job.input.parse([str(tmp_path / "empty")])
 
 
-def test_scores_are_what_decoding_says(trained):
+@pytest.mark.parametrize("ctc", [0.0, 0.3])
+def test_log_probabilities_are_the_models_own_whatever_helps_the_search(trained, ctc):
     run, folder = trained
     file = str(folder / "calls" / "train-003.wav")
-    found = run.predict(file, beam=1, ctc=0.0)
-    (scored,) = run.score([file], [found.text])
-    assert scored.score == pytest.approx(found.n_best[0].log_probability, abs=1e-3)
+    found = run.predict(file, beam=3, n_best=2, ctc=ctc)
+    scored = run.score([file] * 2, [one.text for one in found.n_best])
+    for one, given in zip(found.n_best, scored, strict=True):
+        assert given.log_probability == pytest.approx(one.log_probability, abs=1e-3)
 
 
 def test_a_language_model_is_asked_too(trained, tmp_path):
@@ -385,12 +388,12 @@ def transcript(*heard, seconds=5.0):
 
 
 def test_subtitles_break_at_pauses_and_hide_no_mark_up():
-    text = web_vtt(transcript(Heard("a<b", 0.5, 1.0), Heard("&", 1.2, 1.4), Heard("later", 3.25, 3661.5)))
+    text = transcript(Heard("a<b", 0.5, 1.0), Heard("&", 1.2, 1.4), Heard("later", 3.25, 3661.5)).written("vtt")
     assert text == "WEBVTT\n\n00:00:00.500 --> 00:00:01.400\na&lt;b &amp;\n\n00:00:03.250 --> 01:01:01.500\nlater\n"
 
 
 def test_tiers_have_no_holes_and_quotes_are_doubled():
-    text = text_grid(transcript(Heard('say "x"', 1.0, 2.0), Heard("y", 2.0, 5.0)))
+    text = transcript(Heard('say "x"', 1.0, 2.0), Heard("y", 2.0, 5.0)).written("textgrid")
     words = text.partition('name = "words"')[2].partition('name = "tokens"')[0]
     starts, ends = (re.findall(rf"            {side} = (.*)", words) for side in ("xmin", "xmax"))
     assert starts == ["0.000000", "1.000000", "2.000000"]
@@ -419,7 +422,7 @@ def test_mistakes_in_a_recipe_are_told():
             "tones", ["data.sound.hop=0.5", "data.name_text=x(", "data.tokenizer.joint=true", "model.tied=all"]
         )
     message = str(error.value)
-    for part in ("would not be heard", "no regular expression", "there is one text only", "no word vectors"):
+    for part in ("would not be heard", "no regular expression", "has one text only", "no word vectors"):
         assert part in message
 
 

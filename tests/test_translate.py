@@ -16,7 +16,7 @@ import regard
 from regard.attention import Trace
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
-from regard.outputs.text.attended import Attended, attended
+from regard.outputs.text.cross_attention import CrossAttention, cross_attention
 from regard.outputs.text.settings import DecodingSettings
 from regard.outputs.text.translation import Translation
 from regard.training.metrics import read_metrics
@@ -114,12 +114,22 @@ def test_prefixes_and_sampling(run):
     assert len(drawn.n_best) == 3
 
 
-def test_given_outputs_are_scored_as_decoding_scores_them(run):
+@pytest.mark.parametrize(
+    "how", [{"beam": 2}, {"beam": 1}, {"sample": True, "seed": 3}], ids=["beam", "greedy", "drawn"]
+)
+def test_both_numbers_of_a_text_mean_the_same_however_it_came_about(run, how):
+    """Searched for, drawn or given: the sum of its log-probabilities, and that over its length, which is ranked by."""
     texts = ["one red cat", "blue dog three", "two"]
-    found = run.predict(texts)
-    scored = run.score(texts, [prediction.text for prediction in found])
-    for prediction, score in zip(found, scored, strict=True):
-        assert score.score == pytest.approx(prediction.n_best[0].log_probability, abs=1e-4)
+    found = run.predict(texts, **how)
+    for prediction, given in zip(found, run.score(texts, [one.text for one in found]), strict=True):
+        length = len(prediction.text.split()) + 1  # and the end
+        assert given.log_probability == pytest.approx(prediction.log_probability, abs=1e-4)
+        assert given.score == pytest.approx(prediction.score, abs=1e-4)
+        assert prediction.score == pytest.approx(prediction.log_probability / length, abs=1e-6)
+        assert {"score", "log_probability"} < prediction.as_dict().keys()
+
+
+def test_given_outputs_are_scored(run):
     assert run.score(["one"], ["uno"])[0].score > run.score(["one"], ["perro"])[0].score
     with pytest.raises(CallError, match="2 inputs and 1 outputs"):
         run.score(["one", "two"], ["uno"])
@@ -150,7 +160,7 @@ def test_forced_weights_are_those_of_decoding_step_by_step(run):
     item = job.input.read("three blue dog")
     (hypotheses,) = job.output.search(model, [item], beam=3, max_length=10)
     winner = hypotheses[0].tokens
-    (forced,) = attended(model, job.input, [item], [winner])
+    (forced,) = cross_attention(model, job.input, [item], [winner])
     memory = model.encode(torch.tensor([[*item.ids, 3]]))
     state = model.start(memory)
     with torch.inference_mode(), Trace(model) as seen:
@@ -164,7 +174,7 @@ def test_forced_weights_are_those_of_decoding_step_by_step(run):
 def test_unknown_words_are_replaced_through_attention(run):
     job = run.job.with_recipe(run.recipe.model_copy(update={"decoding": DecodingSettings(replace_unknown=True)}))
     item = job.input.read("one Zebra cat")
-    seen = Attended({"decoder.attention": np.eye(3, 4, k=1)[None]})
+    seen = CrossAttention({"decoder.attention": np.eye(3, 4, k=1)[None]})
     said = job.output.prediction("one Zebra cat", item, [Hypothesis([1, 1], 0.0, 0.0)], seen, attention=False)
     assert said.text == "Zebra cat"
     said = job.output.prediction("one Zebra cat", item, [Hypothesis([5, 1], 0.0, 0.0)], seen, attention=False)
@@ -177,9 +187,23 @@ def test_alignment_error_against_a_gold_file(run, tmp_path):
     lengths = [len(line.split("\t")[0].split()) for line in pairs]
     gold.write_text("\n".join(" ".join(f"{i}-{n - 1 - i}" for i in range(n)) for n in lengths) + "\n")
     scores = run.evaluate(alignments=gold)
-    assert scores.values["aer"] < scores.values["aer_uniform"]
     heads = scores.details["alignment error by layer and head"]
     assert all(0 <= row["aer"] <= 1 for row in heads)
+    (fixed,) = (row for row in heads if (row["layer"], row["head"], row["reading"]) == ("all", "mean", "argmax"))
+    assert scores.values["aer"] == fixed["aer"]  # and not the best of what the test gold says
+    assert scores.values["aer_best_on_test"] < min(scores.values["aer_uniform"], fixed["aer"] + 1e-9)
+    assert "fixed" in scores.notes["reading"]
+    assert "chosen on the test gold" in scores.notes["optimistic"]
+    lines = [line.split("\t") for line in pairs]
+    counted_from_1 = [" ".join(f"{i + 1}-{n - i}" for i in range(n)) for n in lengths]
+    with_texts = [f"{a} ||| {b} ||| {c}" for (a, b), c in zip(lines, gold.read_text().splitlines(), strict=True)]
+    for form, written in {"talp": counted_from_1, "pharaoh": with_texts}.items():
+        other = tmp_path / form
+        other.write_text("\n".join(line.strip() for line in written) + "\n")
+        again = run.evaluate([f"data.alignment_format={form}"], alignments=other)
+        assert again.values["aer"] == scores.values["aer"]
+    with pytest.raises(CallError, match="is a link to a word that is not there"):
+        run.evaluate(alignments=tmp_path / "talp")
     with pytest.raises(CallError, match="there is no such file"):
         run.evaluate(["data.alignments=nowhere.align"], alignments=True)
     with pytest.raises(CallError, match=r"give data\.alignments=FILE"):

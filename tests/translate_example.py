@@ -9,7 +9,7 @@ from regard.data.check_report import CheckReport
 from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.job import Job
-from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 
 TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 

@@ -80,7 +80,7 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
             model, job.batches(), recipe.training, folder,
             evaluate=lambda model: job.bound(model).validate(), sample=lambda model: job.bound(model).sample(),
             watch=_watch(job, folder),
-            config=identity, complete=_complete, parallel=parallel,
+            config=identity, complete=_complete, parallel=parallel, unit=job.output.unit,
         )  # fmt: skip
         if parallel.main:
             _keep(job, folder)  # anew: limits may have been raised
@@ -115,7 +115,7 @@ def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
 
 def _check(job: Job, folder: Path) -> None:
     """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
-    report = job.check(folder / "cache")
+    report = job.check(folder / "cache", estimates=False)
     if report.findings:
         Console(stderr=True).print(check_table(report))
     report.refuse_if_errors()
@@ -239,7 +239,7 @@ class Run:
         return job.stream(text, tell, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
-        """How probable the model finds given outputs: each comes back with its log-probability as its score."""
+        """How probable the model finds given outputs; see `outputs.result.Candidate` for its two numbers."""
         if len(inputs) != len(outputs):
             raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
         return self.job.score(inputs, outputs)
@@ -267,8 +267,6 @@ class Run:
         job = self._with(overrides, {"decoding": decoding})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        if prefix and not job.output.takes_prefix:
-            raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
         options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix)
         with self._head_mask(job, [text], without):
             record = job.look(text, options)

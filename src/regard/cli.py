@@ -150,7 +150,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
 @click.option("--prefix", default="", help="Text that every output has to begin with.")
 @click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")
-@click.option("--scores", is_flag=True, help="Print the score before each output.")
+@click.option("--scores", is_flag=True, help="Print what each output is ranked by; --json has log-probabilities.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--document", metavar="FILE", help="The inputs are questions about this text; - is standard input.")
 @click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from regard.errors import CallError, nearest
 from regard.jobs import JOBS
-from regard.outputs.text import language_model_settings as language_model
+from regard.outputs.text import generate_settings as language_model
 from regard.settings import model
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe

@@ -22,6 +22,7 @@ from regard.inputs.base import Input
 from regard.look import AttentionRecord
 from regard.look.of_model import attentions, evaluating, method_shown, step_scores, with_evidence
 from regard.look.report import picture_of
+from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
@@ -65,13 +66,13 @@ class Job:
         """Learn what the data decides (tokenizers) and store the data in the form that batches are made from."""
         self._splits = self.output.prepare(cache)
 
-    def check(self, cache: Path) -> CheckReport:
-        """What is wrong with the data, and what the model will cost on it."""
+    def check(self, cache: Path, *, estimates: bool = True) -> CheckReport:
+        """What is wrong with the data and, if nothing is, what the model will cost on it."""
         splits = self.output.prepare(cache, strict=False)
         report = self.output.check(splits)
-        with torch.device("meta"):
-            model = self.output.build()
-        return replace(report, estimates={**self.output.estimates(model, splits), **report.estimates})
+        if not estimates or not len(splits["train"]):
+            return report
+        return replace(report, estimates={**self.output.estimates(splits), **report.estimates})
 
     def build(self) -> nn.Module:
         """The model, untrained; `forward(batch)` gives its loss."""
@@ -131,8 +132,10 @@ class Job:
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
+        self._refuse(prefix=prefix, attention=attention)
+        options = {name: value for name, value in (("prefix", prefix), ("attention", attention)) if value}
         with evaluating(self.model):
-            return self.output.predict(self.model, inputs, prefix=prefix, attention=attention)
+            return self.output.predict(self.model, inputs, **options)
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """`tell(piece, text so far)` while an output is written. It may raise, which ends the work."""
@@ -144,14 +147,28 @@ class Job:
             return self.output.score(self.model, inputs, outputs)
 
     def evaluate(self, *, alignments: bool = False) -> Scores:
+        self._refuse(alignments=alignments)
         with evaluating(self.model):
             return self.output.evaluate(self.model, alignments=alignments)
+
+    def _refuse(
+        self, *, prefix: str = "", attention: bool = False, gold: Gold | None = None, alignments: bool = False
+    ) -> None:
+        """Says what this output cannot do."""
+        output, what = self.output, f"the job {self.recipe.job!r}"
+        if prefix and not output.takes_prefix:
+            raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
+        if attention and not output.gives_attention:
+            raise CallError(f"{what} writes no text that is aligned with its input; `look` shows where it looked")
+        if gold is not None and not output.takes_gold:
+            raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
+        if alignments and not output.takes_alignments:
+            raise CallError(f"{what} has nothing that gold alignments could be held against: leave alignments out")
 
     # --------------------------------------------------------------------------------------------------------- looking
     def look(self, one: Any, options: LookOptions = LookOptions()) -> AttentionRecord:  # noqa: B008 (frozen)
         """Where the model looks when it says what it says, or the given output; its runners-up come as `beams`."""
-        if options.prefix and not self.output.takes_prefix:
-            raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
+        self._refuse(prefix=options.prefix, gold=options.gold)
         with evaluating(self.model):
             best, *others = self.output.tell(self.model, one, options)
             record = self._record(one, best, options)

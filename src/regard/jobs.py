@@ -18,17 +18,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.catalog import load_object
-from regard.outputs.labels.classify_settings import ClassifyRecipe
+from regard.outputs.labels.settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
 from regard.outputs.tags.settings import TagRecipe
 from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
-from regard.outputs.text.translate_settings import TranslateRecipe
 from regard.outputs.values.settings import ForecastRecipe
-from regard.outputs.vector.encode_settings import EncodeRecipe
-from regard.outputs.vector.match_settings import MatchRecipe
+from regard.outputs.vector.settings import EncodeRecipe, MatchRecipe
 from regard.settings.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from regard.data.special_ids import OURS
 from regard.errors import CallError, nearest
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.models.classifier import Classifier
-from regard.outputs.labels.classify_settings import ClassifyRecipe, TextSettings
+from regard.outputs.labels.settings import ClassifyRecipe, TextSettings
 from regard.outputs.text.continuation import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
-from regard.outputs.text.translate_settings import TranslateRecipe
+from regard.outputs.text.settings import TranslateRecipe
 from regard.parts import build_pooling, build_seq2seq, text_encoder
 from regard.pretrained import encoder
 

@@ -39,7 +39,7 @@ def predict(
 
     With `form` (vtt, textgrid), what was heard when is written instead.
 
-    With `targets`, nothing is decoded: the given outputs are scored, and come back with their log-probability.
+    With `targets`, nothing is decoded: the given outputs come back with the score that the search has for them.
     """
     overrides = tuple(text for text in inputs if text.startswith("decoding.") and "=" in text)
     texts = [text for text in inputs if text not in overrides]
@@ -149,8 +149,8 @@ def _lines(file: Path | None) -> Iterator[str]:
 def _plain(predictions: Iterable[Any], scores: bool, named: bool) -> Iterator[str]:
     for prediction in predictions:
         for hypothesis in prediction.n_best:
-            name, score = [prediction.input] * named, [f"{hypothesis.score:.4f}"] * scores
-            yield "\t".join([*name, *score, hypothesis.text])
+            score = "" if hypothesis.score is None else f"{hypothesis.score:.4f}"
+            yield "\t".join([*[prediction.input] * named, *[score] * scores, hypothesis.text])
 
 
 def _write(file: Path | None, lines: Iterable[str]) -> None:

@@ -54,7 +54,7 @@ def count_pass(model: nn.Module, forward: Callable[[], Tensor]) -> Counts:
     (`regard.layers.loss`), and neither does a sum.
     """
     ours = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    kept = _Kept(ours)
+    kept = Kept(ours)
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mv: _matrix_times_vector})
     with torch.enable_grad(), counter:
         with torch.autograd.graph.saved_tensors_hooks(kept.add, lambda tensor: tensor), kept:
@@ -71,7 +71,7 @@ def _matrix_times_vector(matrix: tuple[int, int], *_: object, **__: object) -> i
     return 2 * matrix[0] * matrix[1]
 
 
-class _Kept(TorchFunctionMode):
+class Kept(TorchFunctionMode):
     """Adds up the storages that autograd keeps, without those of the parameters.
 
     The meta device runs attention by its plain formula, which keeps the Q×K tables; real devices run a fused kernel

@@ -107,7 +107,12 @@ def here(seconds: float = 1.0) -> Hardware:
 def _memory(device: torch.device) -> float:
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[1])
-    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return float(machine_memory())
+
+
+def machine_memory() -> int:
+    """Bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _fastest(run: Callable[[], object], device: torch.device, seconds: float) -> float:

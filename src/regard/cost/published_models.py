@@ -16,7 +16,7 @@ from regard.layers.transformer import Block
 from regard.models.classifier import Classifier
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.text.language_model_settings import SIZES
+from regard.outputs.text.generate_settings import SIZES
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,11 @@ def axis(
     )  # fmt: skip
 
 
+def whole(text: str) -> Axis:
+    """A text as one thing: a label, or what another vector was made of."""
+    return Axis((Token(text, (0, len(text)), 0),), text)
+
+
 def _named(
     labels: Iterable[str] | None, grid: tuple[int, int] | None, times: Sequence[float] | None, unit: str
 ) -> list[str]:

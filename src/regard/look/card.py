@@ -13,6 +13,7 @@ these may still be of use to the model, and says little to its reader (Jain and 
 Wiegreffe and Pinter 2019, arXiv:1908.04626).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ from jaxtyping import Float
 from regard.look.records import AttentionRecord, Matrix
 from regard.metrics.alignment import Gold, Link, alignment_score, score_of_counts
 from regard.metrics.alignment_links import argmax_links, two_way_links
+
+COLUMNS = ("here", "uniform", "shuffled")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Figure:
     shuffled: float | None = None
     better: str = ""
     about: str = ""  # which weights it was measured on, if not those of the picture
+
+
+def columns(figures: Sequence[Figure]) -> list[str]:
+    """The columns of a card that hold a number: with one row, there is no other to be shuffled with."""
+    return [name for name in COLUMNS if any(column(figure, name) is not None for figure in figures)]
+
+
+def column(figure: Figure, name: str) -> float | None:
+    return {"here": figure.value, "uniform": figure.uniform, "shuffled": figure.shuffled}[name]
 
 
 def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.figure import SubFigure
 from matplotlib.font_manager import fontManager
 
-from regard.look.card import Figure
+from regard.look.card import Figure, column, columns
 from regard.look.views import Shown
 
 CELL, WIDEST, LOWEST = 0.34, 18.0, 2.6  # inches
@@ -83,14 +83,16 @@ def _card(axes: Axes, card: Sequence[Figure], title: str, height: float) -> None
     axes.set_xlim(0, 1)
     axes.set_ylim(height, 0)
     axes.text(0.0, 0.15, "Whether to believe it", fontsize=10, weight="bold", color=INK, va="center")
-    for x, name in ((0.66, "here"), (0.83, "uniform"), (1.0, "shuffled")):
+    places = dict(zip(columns(card), (0.66, 0.83, 1.0), strict=False))
+    for name, x in places.items():
         axes.text(x, 0.45, name, fontsize=8, color=FAINT, ha="right", va="center")
     wish = {"low": " ↓", "high": " ↑", "": ""}
     for line, figure in enumerate(card):
         y = 0.72 + 0.27 * line
         other = "*" if figure.about not in ("", title) else ""
         axes.text(0.0, y, figure.name + wish[figure.better] + other, fontsize=8.5, color=INK, va="center")
-        for x, value in ((0.66, figure.value), (0.83, figure.uniform), (1.0, figure.shuffled)):
+        for name, x in places.items():
+            value = column(figure, name)
             if value is not None:
                 axes.text(x, y, f"{value:.2f}", fontsize=8.5, color=INK, ha="right", va="center")
     others = dict.fromkeys(figure.about for figure in card if figure.about not in ("", title))

@@ -28,6 +28,14 @@ KINDS: dict[Kind, str] = {
     "decoder": "of the decoder over what it has written",
 }
 Head = int | Literal["mean", "max"]
+#: What the tables of a method hold that asks the whole model, and not its attention.
+ASKED = {"leave-one-out": "What is lost without each part", "input-gradient": "Gradient by each part, times its vector"}
+
+
+def subject(kind: Kind, method: str) -> str:
+    """What a table shows: the heading above it."""
+    asked = next((told for name, told in ASKED.items() if method.startswith(name)), None)
+    return f"Attention {KINDS[kind]}" if asked is None else asked
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class AttentionRecord:
     def matrix(self, kind: Kind | None = None, layer: int | None = None, head: Head = "mean") -> Matrix:
         """One table: of a head, or of the mean or the largest over heads; of a layer, or of all of them."""
         layers = self.of_kind(kind)
-        where = f"Attention {KINDS[layers[0].kind]}"
+        where = subject(layers[0].kind, self.method)
         if layer is not None:
             layers = [_layer(layers, layer)]
             where += f", layer {layers[0].layer}"

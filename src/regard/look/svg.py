@@ -1,9 +1,11 @@
-"""An alignment matrix as SVG text, for pages and files: no script, no network, every label escaped."""
+"""Small pictures as SVG text, for pages and files: no script, no network, every label escaped."""
 
 from collections.abc import Sequence
 from html import escape
 
 import numpy as np
+
+from regard.metrics.classes import Bin
 
 CELL = 22
 
@@ -34,4 +36,33 @@ def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], t
                 f' fill-opacity="{0.06 + 0.94 * min(max(value, 0.0), 1.0):.3f}">'
                 f"<title>{escape(row)} ← {escape(column)}: {value:.3f}</title></rect>"
             )
+    return "".join(parts) + "</svg>"
+
+
+def reliability_diagram(bins: Sequence[Bin], size: int = 220) -> str:
+    """Bars of how often each bin is right, under the diagonal of perfect calibration."""
+    width, left, base = size / 10, 34, size + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size + 50} {size + 44}" width="{size + 50}" '
+        f'height="{size + 44}" role="img" font-family="system-ui, sans-serif" font-size="11" fill="currentColor">'
+        "<title>Reliability of probabilities</title>"
+    ]
+    for one in bins:
+        x, height = left + one.low * size, one.right / 100 * size
+        sure = base - one.confidence / 100 * size
+        parts.append(
+            f'<rect x="{x + 1:.1f}" y="{base - height:.1f}" width="{width - 2:.1f}" height="{height:.1f}" '
+            f'fill="#2563eb" fill-opacity="0.55">'
+            f"<title>{one.low:.0%} to {one.high:.0%}: {one.right:.1f}% right of {one.count}</title>"
+            f'</rect><line x1="{x + 1:.1f}" x2="{x + width - 1:.1f}" y1="{sure:.1f}" y2="{sure:.1f}" '
+            'stroke="currentColor" stroke-width="2"/>'
+        )
+    parts.append(
+        f'<line x1="{left}" y1="{base}" x2="{left + size}" y2="{base - size}" stroke="currentColor" '
+        f'stroke-dasharray="3 3" opacity="0.5"/><line x1="{left}" y1="{base}" x2="{left + size}" y2="{base}" '
+        f'stroke="currentColor"/><text x="{left + size / 2}" y="{base + 28}" text-anchor="middle">probability</text>'
+    )
+    for share in (0, 0.5, 1):
+        parts.append(f'<text x="{left + share * size}" y="{base + 14}" text-anchor="middle">{share:g}</text>')
+        parts.append(f'<text x="{left - 6}" y="{base - share * size + 4}" text-anchor="end">{share:g}</text>')
     return "".join(parts) + "</svg>"

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from regard.look.card import Figure
+from regard.look.card import Figure, column, columns
 from regard.look.records import Matrix
 from regard.look.tree import Node, beam_tree
 from regard.look.views import Shown, blocks, head_line, joint_labels, strength
@@ -213,11 +213,13 @@ def _each_hypothesis(shown: Shown, console: Console) -> list[RenderableType]:
 def figures(card: Sequence[Figure], title: str) -> Table:
     """`title` is the picture's: a figure that was measured on other weights says so."""
     table = Table(title="Whether to believe it", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("", "here", "uniform", "shuffled", ""):
+    shown = columns(card)
+    for name in ("", *shown, ""):
         table.add_column(name, justify="right" if name else "left")
     wish = {"low": "lower is better", "high": "higher is better", "": ""}
     for figure in card:
-        numbers = ("" if value is None else f"{value:.3f}" for value in (figure.value, figure.uniform, figure.shuffled))
+        values = (column(figure, name) for name in shown)
+        numbers = ("" if value is None else f"{value:.3f}" for value in values)
         notes = [wish[figure.better], f"measured on: {figure.about}" if figure.about not in ("", title) else ""]
         table.add_row(figure.name, *numbers, Text("; ".join(filter(None, notes)), style="dim"))
     return table

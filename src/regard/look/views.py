@@ -9,7 +9,8 @@ from regard.errors import CallError, nearest
 from regard.look.axis import Axis
 from regard.look.card import Figure, alignment_error, card, entropy, linked, normalized
 from regard.look.methods import METHODS
-from regard.look.records import KINDS, Attention, AttentionRecord, Head, Kind, Matrix
+from regard.look.records import Attention, AttentionRecord, Head, Kind, Matrix
+from regard.look.records import subject as subject_of
 
 View = Literal["matrix", "lines", "grid", "text", "overlay", "beams"]
 VIEWS: tuple[View, ...] = get_args(View)
@@ -101,9 +102,9 @@ class Shown:
         """Which weights, and by which method: no picture is without it."""
         subject = self.matrix.title
         if self.view == "grid":
-            subject = f"Attention {KINDS[self.layers[0].kind]}, every layer and head, with its entropy"
+            subject = f"{subject_of(self.layers[0].kind, self.record.method)}, every layer and head, with its entropy"
         elif self.view == "lines" and len(self.heads) > 1:
-            subject = f"Attention {KINDS[self.layers[0].kind]}, every head"
+            subject = f"{subject_of(self.layers[0].kind, self.record.method)}, every head"
             subject += "" if self.layer is None else f" of layer {self.layer}"
         silent = f" Without {', '.join(self.record.without)}." if self.record.without else ""
         return f"{subject}. {method_line(self.record.method)}{silent}"

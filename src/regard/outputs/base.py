@@ -10,7 +10,7 @@ targets of another kind (spans, numbers, pictures) brings its own examples and b
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -18,16 +18,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.cost.units import count
+from regard.cost.hardware import machine_memory
+from regard.cost.step import step_cost, weight_bytes
+from regard.cost.units import count, duration, memory
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, ExampleBatches
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
 from regard.look.axis import Axis
-from regard.look.case import Case, Parts
+from regard.look.case import Case
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
+from regard.outputs.batched import case_of, device_of
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
@@ -65,10 +68,14 @@ class Output(ABC, Generic[R, I, M]):
     What is learned from data (a vocabulary, scales) stays here; the model is given to whoever needs it.
     """
 
-    takes_prefix: ClassVar[bool] = False  # whether what it says can be made to begin in some way
+    takes_prefix: ClassVar[bool] = False  # whether what it says can be made to begin in some way: predict(prefix=)
+    gives_attention: ClassVar[bool] = False  # whether a prediction can say where the model looked: predict(attention=)
+    takes_gold: ClassVar[bool] = False  # whether it has words that gold links with those of its input
+    takes_alignments: ClassVar[bool] = False  # whether `evaluate` can hold where it looked against gold
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
+    unit: ClassVar[str] = "tokens"  # what the loss counts
     learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
 
     def __init__(self, recipe: R, input: I) -> None:
@@ -125,14 +132,34 @@ class Output(ABC, Generic[R, I, M]):
     def build(self) -> M:
         """The model, untrained; `forward(batch)` gives its loss."""
 
-    def estimates(self, model: nn.Module, splits: dict[Role, Any]) -> dict[str, str]:
-        """What the model will cost on this data. It is on the meta device: nothing is computed."""
-        trained = sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
-        frozen = sum(weights.numel() for weights in model.parameters()) - trained
-        plan = self.batches(splits["train"], self.recipe.training.max_tokens)
-        return {
+    def estimates(self, splits: dict[Role, Any]) -> dict[str, str]:
+        """What the model will cost on this data, by one step of training on this machine: the same for every job.
+
+        Of a large model a smaller batch is measured; one that does not fit here is not built at all.
+        """
+        training, train = self.recipe.training, splits["train"]
+        with torch.device("meta"):
+            plan = self.build()
+        trained = sum(weights.numel() for weights in plan.parameters() if weights.requires_grad)
+        frozen = sum(weights.numel() for weights in plan.parameters()) - trained
+        batches = self.batches(train, training.max_tokens).len_epoch(0)
+        found = {
             "parameters": count(trained) + (f", and {count(frozen)} that are frozen" if frozen else ""),
-            "batches in an epoch": f"{plan.len_epoch(0):,}",
+            "memory for training": f"{memory(weight_bytes(plan))} and what a batch takes: more than this machine has",
+            "steps in an epoch": f"{-(-batches // training.accumulate):,}",
+            "time for an epoch": "not known: the model does not fit into this machine",
+        }
+        if weight_bytes(plan) > machine_memory():
+            return found
+        tokens = min(training.max_tokens, LONGEST, max(1, MEASURED // max(1, trained)))
+        some = self.batches(train, tokens)
+        with torch.random.fork_rng([]):
+            cost = step_cost(self.build().train(), next(some.epoch(0)))
+        whole = cost.weights + cost.activations * training.max_tokens // tokens
+        seconds = cost.seconds * some.len_epoch(0)
+        return found | {
+            "memory for training": f"about {memory(whole)}",
+            "time for an epoch": f"about {duration(seconds)} on this machine's processor, by one step of it",
         }
 
     def validate(self, model: M, valid: Any) -> dict[str, float]:
@@ -165,9 +192,8 @@ class Output(ABC, Generic[R, I, M]):
 
     # ----------------------------------------------------------------------------------------------------- prediction
     @abstractmethod
-    def predict(
-        self, model: M, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]: ...
+    def predict(self, model: M, inputs: Sequence[Any]) -> list[Prediction]:
+        """Of each input. One with `takes_prefix` also takes `prefix`, one with `gives_attention` takes `attention`."""
 
     def stream(self, model: M, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """`tell(token, text so far)` while it is written. It may raise, which ends the work."""
@@ -199,9 +225,19 @@ class Output(ABC, Generic[R, I, M]):
         return record
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    @abstractmethod
     def evaluate(self, model: M, *, alignments: bool = False) -> Scores:
         """Scores on the test data."""
+        examples, skipped = self.test()
+        scores = self.test_scores(model, examples, alignments)
+        return replace(scores, notes=scores.notes | {"skipped": skipped}) if skipped else scores
+
+    def test(self) -> tuple[Any, str]:
+        """The test data, and a note on what of it could not be used."""
+        return self.input.test()
+
+    @abstractmethod
+    def test_scores(self, model: M, examples: Any, alignments: bool) -> Scores:
+        """Of what `test` gives; `alignments` only with `takes_alignments`."""
 
     # ----------------------------------------------------------------------------------------------------------- help
     def item_of(self, one: Any) -> Any:
@@ -212,44 +248,15 @@ class Output(ABC, Generic[R, I, M]):
         return item
 
     def asked(
-        self, model: nn.Module, item: Any, steps: Callable[[Any], Tensor], axes: Mapping[str, Axis], **how: Any
+        self, model: nn.Module, item: Any, steps: Callable[..., Tensor], axes: Mapping[str, Axis], **how: Any
     ) -> Case:
-        """The case of an item, where `steps` says what the model thinks of each step, given a batch of such items."""
-        input, device = self.input, device_of(model)
-        at_once = max(1, AT_ONCE // (input.length(item) + 1))
-
-        def ask(without: Sequence[Parts]) -> Tensor:
-            items = [input.without(item, parts) if parts else item for parts in without]
-            most = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
-            groups = (items[start : start + most] for start in range(0, len(items), most))
-            return torch.cat([steps(input.collate(some).to(device)) for some in groups])
-
-        return Case(
-            model, ask, axes, input.parts(item),
-            vectors=input.vectors(model.get_submodule("encoder")),
-            gather=lambda products: input.gather(item, products), **how,
-        )  # fmt: skip
-
-    def refuse(
-        self, *, prefix: str = "", attention: bool = False, alignments: bool = False, gold: Gold | None = None
-    ) -> None:
-        """Says what an output that is not a text cannot do."""
-        if prefix:
-            raise CallError(f"prefix={prefix!r}: what this model says does not begin with a text")
-        if attention:
-            raise CallError("this output is not aligned with its input; `look` shows what the model looked at")
-        if gold is not None:
-            raise CallError("gold links are between the words of a source and of an output, which are not both here")
-        if alignments:
-            raise CallError("there are no words here that could be aligned: leave alignments out")
+        """The case of an item of our input; see `batched.case_of`."""
+        return case_of(self.input, model, model.get_submodule("encoder"), item, steps, axes, **how)
 
 
-AT_ONCE = 4096  # tokens that go through a model together
+LONGEST = 1024  # tokens of the step that `estimates` measures, at the most
+MEASURED = 10_000_000_000  # and weights × tokens of it
 QUICK = 200  # validation examples that are decoded while training goes on
-
-
-def device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
 
 
 @torch.inference_mode()

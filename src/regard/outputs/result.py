@@ -1,7 +1,7 @@
 """What comes back: predictions, scores, and pictures for a report. The same for every job; some add to it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,11 +12,23 @@ from regard.look.report import Picture
 
 @dataclass(frozen=True)
 class Candidate:
-    """One output. `score` is what hypotheses are ranked by; `log_probability` is the model's own."""
+    """One output, with two numbers that mean the same however it came about (searched for, drawn, or given):
+
+    log_probability   log p(output | input) by the model: the natural logarithm, summed over all tokens, the end
+                      included; None where there is no such thing (vectors, numbers)
+    score             what outputs are ranked by, the largest first. Of a text that a decoder writes:
+                      log_probability / length ** decoding.length_penalty, and what else the search was told to heed
+                      (coverage, CTC, a language model). Of a label: its probability. Where vectors are compared: a
+                      cosine. Else log_probability itself
+    """
 
     text: str
-    score: float
-    log_probability: float
+    log_probability: float | None = None
+    score: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.score is None:
+            object.__setattr__(self, "score", self.log_probability)
 
 
 @dataclass(frozen=True)
@@ -51,29 +63,53 @@ class Prediction:
         return self.n_best[0].text
 
     @property
-    def score(self) -> float:
+    def score(self) -> float | None:
         return self.n_best[0].score
 
+    @property
+    def log_probability(self) -> float | None:
+        return self.n_best[0].log_probability
+
     def as_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"input": self.input, "text": self.text, "score": self.score}
+        """For JSON: the fields of the best output and of all, where the model looked, and what a job adds to them."""
+        found: dict[str, Any] = {"input": self.input, **asdict(self.n_best[0])}
         found["n_best"] = [asdict(one) for one in self.n_best]
-        if self.alignment is not None:
-            weights = {name: values.tolist() for name, values in self.alignment.weights.items()}
-            found["alignment"] = {"rows": self.alignment.rows, "columns": self.alignment.columns, "weights": weights}
-        return found
+        own = [one.name for one in fields(self) if one.name not in ("input", "n_best", "alignment")]
+        found |= {name: _plain(getattr(self, name)) for name in own}
+        return found | ({} if self.alignment is None else {"alignment": _plain(asdict(self.alignment))})
+
+
+def _plain(value: Any) -> Any:
+    """Lists for arrays and tuples, and mappings for what has fields."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labeled(Prediction):
+    """The labels that were given, and the probability of every label, the most probable first."""
+
+    labels: list[str]
+    probabilities: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Scores:
     """What `evaluate` found: numbers by name, and what belongs to them (signatures, tables by length or by head).
 
-    `pictures` are for pages; JSON and the terminal have the tables.
+    `pictures` are for pages; JSON and the terminal have the tables. `percent` names the values that are of a hundred.
     """
 
     values: dict[str, float]
     notes: dict[str, str] = field(default_factory=dict)
     details: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     pictures: list[Picture] = field(default_factory=list)
+    percent: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {**self.values, **self.notes, **self.details}
@@ -85,7 +121,7 @@ class Scores:
         main.add_column()
         main.add_column(overflow="fold")
         for name, value in self.values.items():
-            main.add_row(name, readable(value))
+            main.add_row(name, readable(value) + (" %" if name in self.percent else ""))
         for name, text in self.notes.items():
             main.add_row(name, text)
         return Group(main, *(_rows(name, rows) for name, rows in self.details.items() if rows))

@@ -148,7 +148,8 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
         def work(inputs: list[str]) -> list[None]:
             found = stream(run, questions.given(run, inputs[0]), body.prefix, body.decoding(), tell)
-            put(("end", {"text": found.text, "score": found.score}))
+            best = found.n_best[0]
+            put(("end", {"text": best.text, "log_probability": best.log_probability, "score": best.score}))
             return [None]
 
         def ended(future: "Future[list[Any]]") -> None:

@@ -130,8 +130,8 @@ class Uploaded(BaseModel):
 
 class OutputOut(BaseModel):
     text: str
-    score: float
-    log_probability: float
+    log_probability: float | None = Field(description="log p(output given the input), summed over its tokens")
+    score: float | None = Field(description="what outputs are ranked by")
 
 
 class AlignmentOut(BaseModel):
@@ -147,10 +147,8 @@ class SpanOut(BaseModel):
     text: str
 
 
-class PredictionOut(BaseModel):
+class PredictionOut(OutputOut):
     input: str
-    text: str
-    score: float
     n_best: list[OutputOut]
     alignment: AlignmentOut | None = None
     labels: list[str] | None = Field(None, description="of a classifier: the labels given")

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from regard.settings.base import Settings
+from regard.settings.model import head_problems
 
 
 class EncoderSettings(Settings):
@@ -34,10 +35,7 @@ class EncoderSettings(Settings):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights dropped in training")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        if self.width % self.heads:
-            yield "heads", f"must divide width={self.width}"
-        elif self.positions == "rotary" and self.width // self.heads % 2:
-            yield "positions", f"needs an even width per head, but width/heads is {self.width // self.heads}"
+        yield from head_problems(self.width, self.heads, positions=self.positions)
 
 
 class PretrainedSettings(Settings):

@@ -1,7 +1,7 @@
 """The models a text-to-text recipe can ask for."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
@@ -28,6 +28,30 @@ SIZES: dict[str, dict[str, Any]] = {
     "base": {"encoder_layers": 6, "decoder_layers": 6, "width": 512, "feed_forward": 2048, "heads": 8, "dropout": 0.1},
     "big": {"encoder_layers": 6, "decoder_layers": 6, "width": 1024, "feed_forward": 4096, "heads": 16, "dropout": 0.3},
 }
+
+
+class SizedSettings(Settings):
+    """A section whose `size` is a name for several of its fields; what is given beside it takes precedence."""
+
+    sizes: ClassVar[Mapping[str, dict[str, Any]]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_size(cls, given: Any) -> Any:
+        return {**cls.sizes.get(given.get("size"), {}), **given} if isinstance(given, dict) else given
+
+
+def head_problems(
+    width: int, heads: int, kv_heads: int | None = None, positions: str = ""
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the heads of a Transformer of this width."""
+    if width % heads:
+        usual = [str(count) for count in (1, 2, 4, 8, 12, 16, 32) if width % count == 0]
+        yield "heads", f"must divide width={width}; {', '.join(usual)} would"
+    elif positions == "rotary" and width // heads % 2:
+        yield "positions", f"needs an even width per head, but width/heads is {width // heads}"
+    if kv_heads and heads % kv_heads:
+        yield "kv_heads", f"must divide heads={heads}"
 
 
 class RecurrentSettings(Settings):
@@ -73,8 +97,10 @@ class RecurrentSettings(Settings):
             yield "width", "must be even, as each direction of the encoder has half of it"
 
 
-class TransformerSettings(Settings):
+class TransformerSettings(SizedSettings):
     """The Transformer, encoder and decoder."""
+
+    sizes: ClassVar[Mapping[str, dict[str, Any]]] = SIZES
 
     kind: Literal["transformer"] = Field("transformer", description="recurrent or transformer")
     size: Literal["tiny", "small", "base", "big"] | None = Field(
@@ -102,24 +128,7 @@ class TransformerSettings(Settings):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights dropped in training")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all words in the loss")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_from_size(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("size") in SIZES:
-            return {**SIZES[given["size"]], **given}
-        return given
-
     def problems(self) -> Iterator[tuple[str, str]]:
-        if self.width % self.heads:
-            yield "heads", f"must divide width={self.width}{_divisors(self.width)}"
-        if self.kv_heads and self.heads % self.kv_heads:
-            yield "kv_heads", f"must divide heads={self.heads}"
-        if self.positions == "rotary" and self.width % self.heads == 0 and self.width // self.heads % 2:
-            yield "positions", f"needs an even width per head, but width/heads is {self.width // self.heads}"
+        yield from head_problems(self.width, self.heads, self.kv_heads, self.positions)
         if self.positions not in {"sinusoidal", "learned"} and self.combine == "concat":
             yield "combine", f"has no meaning for positions={self.positions}, which add nothing to the word vectors"
-
-
-def _divisors(width: int) -> str:
-    usual = [heads for heads in (1, 2, 4, 8, 12, 16, 32) if width % heads == 0]
-    return f"; {', '.join(map(str, usual))} would"

@@ -1,5 +1,7 @@
 """How tokens are drawn from a model's distribution: those of a text, or those of a picture."""
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
 from regard.settings.base import Settings
@@ -12,3 +14,14 @@ class SamplingSettings(Settings):
     top_k: int = Field(0, ge=0, description="draw from the k most probable tokens only; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
     seed: int = Field(0, ge=0, description="of the draws; the same seed gives the same output")
+
+    n_best: int = Field(1, ge=1, le=1000, description="outputs given back for each input, best first")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.n_best > 1 and not self.temperature:
+            yield "n_best", "asks for several, but temperature=0 writes the same every time: give a temperature"
+
+    @property
+    def random(self) -> bool:
+        """Whether outputs are drawn, and not the most probable ones."""
+        return self.temperature > 0

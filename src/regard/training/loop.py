@@ -57,6 +57,7 @@ def fit(
     complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda old: old,
     parallel: Parallel | None = None,
     on_message: Say | None = None,
+    unit: str = "tokens",
 ) -> Result:
     """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
 
@@ -64,14 +65,14 @@ def fit(
     `watch(model, step)` may look at the model at every validation, on the first process.
     `config` is the resolved recipe: a folder that was started with another one is refused; `complete(old)` gives an
     older version's recipe the settings that have been added since, at their defaults. The best weights (by the metric;
-    averaged, if `settings.average`) end up in `folder/model.safetensors`.
+    averaged, if `settings.average`) end up in `folder/model.safetensors`. `unit` is what the loss counts.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
     config = {"training": settings.model_dump(mode="json")} if config is None else config
     parallel = parallel or Parallel(device=pick_device(settings.device))
     trainer = _Trainer(
-        model, batches, settings, Path(folder), evaluate, sample, watch, config, complete, parallel, on_message
+        model, batches, settings, Path(folder), evaluate, sample, watch, config, complete, parallel, on_message, unit
     )
     try:
         return trainer.train()
@@ -93,10 +94,11 @@ class _Trainer:
         complete: Callable[[dict[str, Any]], dict[str, Any]],
         parallel: Parallel,
         on_message: Say | None,
+        unit: str,
     ) -> None:
         self.model, self.batches, self.settings, self.folder = model, batches, settings, folder
         self.evaluate, self.sample, self.watch = evaluate, sample, watch
-        self.config, self.parallel = config, parallel
+        self.config, self.parallel, self.unit = config, parallel, unit
         self.progress = display()
         self.say: Say = (on_message or self.progress.say) if parallel.main else lambda text: None
 
@@ -223,7 +225,7 @@ class _Trainer:
         run, pending, self.pending = self.run, self.pending, []
         rows = torch.stack([computed for *_, computed in pending]).tolist() if pending else []
         for (step, epoch, index, _), (total, count, length, bad) in zip(pending, rows, strict=True):
-            run.tokens += int(count)
+            run.items += int(count)
             if not bad:
                 run.bad_in_a_row = 0
                 run.window.add(total, count, length)
@@ -251,8 +253,9 @@ class _Trainer:
             "loss": window.total / window.count if window.count else math.nan,
             "gradient": window.length / window.steps if window.steps else math.nan,
             "learning_rate": self.rate(run.step),
-            "tokens": run.tokens,
-            "tokens_per_second": window.count / self.busy if self.busy else 0.0,
+            "unit": self.unit,
+            "items": run.items,
+            "items_per_second": window.count / self.busy if self.busy else 0.0,
             "waiting": round(self.waited / self.busy, 4) if self.busy else 0.0,
             "skipped": run.skipped,
             "seconds": round(run.seconds, 3),
@@ -281,9 +284,8 @@ class _Trainer:
         scores, text = self.parallel.share((scores, text))
         if settings.metric not in scores:
             raise CallError(f"training.metric={settings.metric!r}: validation gives {', '.join(scores)}")
-        value, former = float(scores[settings.metric]), run.best["value"] if run.best else None
-        better = former is None or (value < former if settings.mode == "min" else value > former)
-        better = better and math.isfinite(value)
+        value = float(scores[settings.metric])
+        better = math.isfinite(value) and run.step > run.skipped and self._better(value, scores)
         self._tick()
         record = {"kind": "validation", "step": run.step, "epoch": self.passes, "seconds": round(run.seconds, 3)}
         record |= {"scores": scores, "best": better, "sample": text}
@@ -296,6 +298,15 @@ class _Trainer:
             run.best = {"step": run.step, "value": value, "scores": scores}
             self._save()
             self._write_weights()
+
+    def _better(self, value: float, scores: dict[str, float]) -> bool:
+        """Than the best so far; of equal scores, the one with the lower loss."""
+        if self.run.best is None:
+            return True
+        former = self.run.best["value"]
+        if value == former:
+            return scores.get("loss", math.inf) < self.run.best["scores"].get("loss", math.inf)
+        return value < former if self.settings.mode == "min" else value > former
 
     def _standing(self) -> tuple[int, int]:
         return self.run.step, self.run.validated

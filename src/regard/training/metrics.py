@@ -1,6 +1,6 @@
 """`metrics.jsonl`: one JSON object a line, appended as the run goes; and TensorBoard where it is asked for.
 
-{"kind": "train", "step": 50, "epoch": 0.1, "loss": 4.2, "learning_rate": 1e-4, "gradient": 1.3, "tokens": 201345, ...}
+{"kind": "train", "step": 50, "epoch": 0.1, "loss": 4.2, "unit": "tokens", "items": 201345, ...}
 {"kind": "validation", "step": 500, "epoch": 1, "scores": {"loss": 2.9, "bleu": 17.2}, "best": true, "sample": "..."}
 """
 

@@ -86,7 +86,7 @@ def summary(record: Record) -> str:
     loss = "loss unknown" if record["loss"] is None else f"loss {record['loss']:.4f}"
     return (
         f"step {record['step']:,} · epoch {record['epoch']:.2f} · {loss}"
-        f" · rate {record['learning_rate']:.2e} · {record['tokens_per_second']:,.0f} tokens/s"
+        f" · rate {record['learning_rate']:.2e} · {record['items_per_second']:,.0f} {record['unit']}/s"
     )
 
 

@@ -83,7 +83,7 @@ def _figures(records: Sequence[Record], scores: Mapping[str, Number]) -> list[tu
         figures += [
             ("steps", f"{last['step']:,}"),
             ("epochs", f"{last['epoch']:.3g}"),
-            ("tokens seen", number(last["tokens"])),
+            (f"{last['unit']} seen", number(last["items"])),
             ("time", duration(records[-1]["seconds"])),
         ]
         if last["skipped"]:
@@ -109,13 +109,14 @@ def _charts(records: Sequence[Record]) -> list[str]:
         steps, values = [r["step"] for r in seen], [r["scores"][name] for r in seen]
         return Line(f"validation {name}", steps, values, "validation", dots=True, mark=best)
 
+    unit = train[-1]["unit"] if train else "tokens"
     names = list(dict.fromkeys(name for record in validations for name in record["scores"]))
     return [
         line_chart("Loss", [trained("loss"), *([validated("loss")] if "loss" in names else [])]),
         *(line_chart(f"Validation {name}", [validated(name)]) for name in names if name != "loss"),
         line_chart("Learning rate", [trained("learning_rate")], zero=True),
         line_chart("Length of the gradient", [trained("gradient")], zero=True),
-        line_chart("Tokens per second", [trained("tokens_per_second")], zero=True),
+        line_chart(f"{unit.capitalize()} per second", [trained("items_per_second")], zero=True),
     ]
 
 

@@ -30,7 +30,7 @@ class Run:
     seconds: float = 0.0
     busy: float = 0.0  # seconds of training, without validation and saving
     waiting: float = 0.0  # of these, seconds of waiting for data
-    tokens: int = 0
+    items: int = 0  # that the loss was taken of: tokens, labels, ...
     skipped: int = 0
     bad_in_a_row: int = 0
     worse_in_a_row: int = 0  # validations since the best

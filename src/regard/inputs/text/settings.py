@@ -20,8 +20,11 @@ class PairDataSettings(Settings):
     train: str = Field(description="training pairs: FILE, FILE,FILE, corpus:NAME, hub:NAME or a folder")
     valid: str | None = Field(None, description="validation pairs; by default a part of the training pairs, held out")
     test: str | None = Field(None, description="test pairs, for `regard evaluate`")
-    alignments: str | None = Field(
-        None, description="gold word alignments of the test pairs, in Pharaoh or NAACL format, for alignment error"
+    alignments: str | None = Field(None, description="file of gold word alignments of the test pairs")
+    alignment_format: Literal["auto", "pharaoh", "talp", "naacl"] = Field(
+        "auto",
+        description="of that file: pharaoh (0-0 1?2 a line, alone or after source ||| target |||), talp (the same, "
+        "counted from 1: 1-1 2p3), naacl (a link a line); auto is pharaoh or naacl",
     )
     format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
     source: Column | None = Field(

@@ -106,7 +106,9 @@ export function drawCard(place, card) {
   if (!card) return;
   const number = (value) => element("td", { textContent: value === null ? "" : value.toFixed(3) });
   const wish = { low: " ↓", high: " ↑", "": "" };
-  const head = element("tr", {}, element("td"), ...["here", "uniform", "shuffled"].map((name) => {
+  const keys = { here: "value", uniform: "uniform", shuffled: "shuffled" };
+  const columns = Object.keys(keys).filter((name) => card.figures.some((figure) => figure[keys[name]] !== null));
+  const head = element("tr", {}, element("td"), ...columns.map((name) => {
     const made = element("th", { textContent: name });
     made.scope = "col";
     return made;
@@ -117,7 +119,7 @@ export function drawCard(place, card) {
     if (foreign) others.add(figure.about);
     const name = element("th", { textContent: figure.name + wish[figure.better] + (foreign ? " *" : "") });
     name.scope = "row";
-    return element("tr", {}, name, number(figure.value), number(figure.uniform), number(figure.shuffled));
+    return element("tr", {}, name, ...columns.map((column) => number(figure[keys[column]])));
   });
   place.append(element("h2", { textContent: "Whether to believe it" }),
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines)),

@@ -1,6 +1,7 @@
 """Logits of a classifier into answers, scores and pictures, whatever came in."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,20 +9,13 @@ from jaxtyping import Bool, Float, Int
 
 from regard.data.labels import UNKNOWN, Labels
 from regard.layers.class_loss import class_loss
-from regard.look.svg import heat_map
-from regard.metrics.classes import (
-    Bin,
-    class_scores,
-    confusion,
-    exact,
-    macro_f1,
-    micro_f1,
-    one_hot,
-    reliability,
-)  # fmt: skip
+from regard.look.svg import heat_map, reliability_diagram
+from regard.metrics.classes import Bin, class_scores, confusion, exact, macro_f1, micro_f1, one_hot, reliability
 from regard.outputs.result import Picture, Scores
 
 Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know
+PERCENT = ("accuracy", "macro_f1", "micro_f1", "calibration_error")
+CONFUSION = "confusion (rows: right, columns: predicted)"
 WIDEST = 40  # classes of a confusion matrix that is drawn
 
 
@@ -63,38 +57,40 @@ def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, thresho
     """Everything that `evaluate` tells."""
     said, gold = answers(logits, labels, threshold), table_of(rows, labels)
     error, bins = _calibration(logits, rows, labels)
-    by_class = class_scores(gold, said, labels.names)
-    values = {
-        **quick(logits, rows, labels, threshold),
-        "calibration_error": error,
-        "examples": float(len(rows)),
-    }
+    values = {**quick(logits, rows, labels, threshold), "calibration_error": error, "examples": float(len(rows))}
     details = {
-        "by class": [score.as_row() for score in by_class],
-        "calibration": [one.as_row() for one in bins],
+        "by class": [score.as_row() for score in class_scores(gold, said, labels.names)],
+        "calibration, in percent": [one.as_row() for one in bins],
     }
     if not labels.several:
-        matrix = confusion(_first(rows), logits.argmax(1), len(labels))
-        details["confusion (rows: right, columns: predicted)"] = [
-            {"": name, **{other: int(count) for other, count in zip(labels.names, row, strict=True)}}
-            for name, row in zip(labels.names, matrix, strict=True)
-        ]
-    return Scores(values, {}, details, pictures(logits, rows, labels, "Test data"))
+        details[CONFUSION] = confusion_rows(confusion(_first(rows), logits.argmax(1), len(labels)), labels.names)
+    return Scores(values, {}, details, pictures(logits, rows, labels, "Test data"), percent=PERCENT)
 
 
 def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, data: str) -> list[Picture]:
     """The confusion matrix (of one label each) and the reliability of probabilities; `data` says of what."""
     found = []
-    if not labels.several and len(labels) <= WIDEST:
+    if not labels.several:
         matrix = confusion(_first(rows), logits.argmax(1), len(labels))
-        share = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
-        rights = [f"{name} ({count})" for name, count in zip(labels.names, matrix.sum(1), strict=True)]
-        note = f"{data}. Rows: the right class (and how many there are); columns: what the model said."
-        found.append(Picture("Confusion", heat_map(share, rights, labels.names, "Confusion"), note))
+        found += confusion_picture(matrix, labels.names, f"{data}. Rows: the right class")
     error, bins = _calibration(logits, rows, labels)
-    note = f"{data}. Bars: how often right; line: how sure. Expected calibration error {error:.1f} points."
-    found.append(Picture("Calibration", _reliability_diagram(bins), note))
-    return found
+    note = f"{data}. Bars: how often right; line: how sure. Expected calibration error: {error:.1f} percent."
+    return [*found, Picture("Calibration", reliability_diagram(bins), note)]
+
+
+def confusion_rows(matrix: Int[np.ndarray, "N N"], names: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"": name, **dict(zip(names, row.tolist(), strict=True))} for name, row in zip(names, matrix, strict=True)]
+
+
+def confusion_picture(matrix: Int[np.ndarray, "N N"], names: Sequence[str], about: str) -> list[Picture]:
+    """One, if it is not too wide; `about`: of what data, and what rows are."""
+    if len(names) > WIDEST:
+        return []
+    counts = matrix.sum(1)
+    rights = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
+    note = f"{about} (and how many there are); columns: what the model said."
+    share = matrix / np.maximum(1, counts[:, None])
+    return [Picture("Confusion", heat_map(share, rights, names, "Confusion"), note)]
 
 
 def _accuracy(rows: Rows, gold: Bool[np.ndarray, "M N"], said: Bool[np.ndarray, "M N"]) -> float:
@@ -114,32 +110,3 @@ def _calibration(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels) -
     best = table.argmax(1)
     every = np.arange(len(table))
     return reliability(table[every, best], gold[every, best])
-
-
-def _reliability_diagram(bins: Sequence[Bin], size: int = 220) -> str:
-    """Bars of how often each bin is right, under the diagonal of perfect calibration."""
-    width, left, base = size / 10, 34, size + 10
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size + 50} {size + 44}" width="{size + 50}" '
-        f'height="{size + 44}" role="img" font-family="system-ui, sans-serif" font-size="11" fill="currentColor">'
-        "<title>Reliability of probabilities</title>"
-    ]
-    for one in bins:
-        x, height = left + one.low * size, one.right / 100 * size
-        sure = base - one.confidence / 100 * size
-        parts.append(
-            f'<rect x="{x + 1:.1f}" y="{base - height:.1f}" width="{width - 2:.1f}" height="{height:.1f}" '
-            f'fill="#2563eb" fill-opacity="0.55">'
-            f"<title>{one.low:.0%} to {one.high:.0%}: {one.right:.1f}% right of {one.count}</title>"
-            f'</rect><line x1="{x + 1:.1f}" x2="{x + width - 1:.1f}" y1="{sure:.1f}" y2="{sure:.1f}" '
-            'stroke="currentColor" stroke-width="2"/>'
-        )
-    parts.append(
-        f'<line x1="{left}" y1="{base}" x2="{left + size}" y2="{base - size}" stroke="currentColor" '
-        f'stroke-dasharray="3 3" opacity="0.5"/><line x1="{left}" y1="{base}" x2="{left + size}" y2="{base}" '
-        f'stroke="currentColor"/><text x="{left + size / 2}" y="{base + 28}" text-anchor="middle">probability</text>'
-    )
-    for share in (0, 0.5, 1):
-        parts.append(f'<text x="{left + share * size}" y="{base + 14}" text-anchor="middle">{share:g}</text>')
-        parts.append(f'<text x="{left - 6}" y="{base - share * size + 4}" text-anchor="end">{share:g}</text>')
-    return "".join(parts) + "</svg>"

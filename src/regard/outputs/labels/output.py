@@ -6,9 +6,8 @@ Labels, scores, calibration, answers and looking are the same for whatever comes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,36 +20,26 @@ from regard.data.examples import Example, Examples
 from regard.data.label_writing import Writing
 from regard.data.labels import UNKNOWN
 from regard.encoders.class_token import by_class_token
-from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.inputs.image.settings import PictureSettings
 from regard.layers.pooling import attends
-from regard.look.axis import Axis, Token
+from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled import pooled
 from regard.models.classifier import Classifier
-from regard.outputs.base import QUICK, LookOptions, Told, device_of
+from regard.outputs.base import QUICK, LookOptions, Told
+from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels import classes
-from regard.outputs.labels.classify_settings import ClassifyRecipe, PretrainedClassifierSettings
+from regard.outputs.labels.settings import ClassifyRecipe, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
-from regard.outputs.result import Candidate, Picture, Prediction, Scores
-from regard.outputs.text.search import grouped
+from regard.outputs.result import Candidate, Labeled, Picture, Prediction, Scores
 
 Logits = Float[np.ndarray, "M N"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Classified(Prediction):
-    """The labels that were given, and the probability of every class, the most probable first."""
-
-    labels: list[str]
-    probabilities: dict[str, float]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "labels": self.labels, "probabilities": self.probabilities}
-
-
 class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
+    unit: ClassVar[str] = "labels"
+
     @property
     def writing(self) -> Writing:
         return self.recipe.data.writing
@@ -109,60 +98,47 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return classes.pictures(*self._stored(model, valid), self.labels, "Validation data")
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Classifier, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
+    def predict(self, model: Classifier, inputs: Sequence[Any]) -> list[Prediction]:
         """The most probable label, or all that reach the threshold; `n_best` gives the runners-up."""
-        self.refuse(prefix=prefix, attention=attention)
-        table = classes.probabilities(self._logits(model, inputs), self.labels)
+        table = classes.log_probabilities(self._logits(model, inputs), self.labels)
         return [self._prediction(one, row) for one, row in zip(inputs, table, strict=True)]
 
-    def _prediction(self, one: Any, probability: Float[np.ndarray, " N"]) -> Classified:
-        how, names = self.recipe.decoding, self.labels.names
-        order = np.argsort(-probability, kind="stable")
+    def _prediction(self, one: Any, log_probability: Float[np.ndarray, " N"]) -> Labeled:
+        names, order = self.labels.names, [int(number) for number in np.argsort(-log_probability, kind="stable")]
+        chance = np.exp(log_probability)
+        given = order[:1]
+        outputs = [self._candidate(number, log_probability) for number in order[: self.recipe.decoding.n_best]]
         if self.labels.several:
-            given = [int(number) for number in order if probability[number] >= how.threshold]
-            chance = float(np.where(probability >= how.threshold, probability, 1 - probability).prod())
-            outputs = [Candidate(self.labels.writing.joined(names[number] for number in given), chance, _log(chance))]
-        else:
-            given = [int(order[0])]
-            outputs = [
-                Candidate(names[number], float(probability[number]), _log(float(probability[number])))
-                for number in order[: how.n_best]
-            ]
-        return Classified(
-            self.input.name(one), outputs, labels=[names[number] for number in given],
-            probabilities={names[number]: float(probability[number]) for number in order},
-        )  # fmt: skip
+            given = [number for number in order if chance[number] >= self.recipe.decoding.threshold]
+            total = float(np.where(chance >= self.recipe.decoding.threshold, log_probability, np.log1p(-chance)).sum())
+            text = self.labels.writing.joined(names[number] for number in given)
+            outputs = [Candidate(text, total, float(np.exp(total)))]
+        labels, chances = [names[number] for number in given], {names[n]: float(chance[n]) for n in order}
+        return Labeled(self.input.name(one), outputs, labels=labels, probabilities=chances)
+
+    def _candidate(self, number: int, log_probability: Float[np.ndarray, " N"]) -> Candidate:
+        return Candidate(
+            self.labels.names[number], float(log_probability[number]), float(np.exp(log_probability[number]))
+        )
 
     def score(self, model: Classifier, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """log p(label | input) of given labels."""
         wanted = [self.labels.require(label) for label in outputs]
         table = classes.log_probabilities(self._logits(model, inputs), self.labels)
         return [
-            Prediction(self.input.name(one), [Candidate(label, float(row[number]), float(row[number]))])
-            for one, label, number, row in zip(inputs, outputs, wanted, table, strict=True)
+            Prediction(self.input.name(one), [self._candidate(number, row)])
+            for one, number, row in zip(inputs, wanted, table, strict=True)
         ]
 
-    @torch.inference_mode()
     def _logits(self, model: Classifier, inputs: Sequence[Any]) -> Logits:
-        """Inputs of like length together."""
-        items, device = [self.input.read(one) for one in inputs], device_of(model)
-
-        def classify(numbers: list[int]) -> list[np.ndarray]:
-            source = self.input.collate([items[number] for number in numbers]).to(device)
-            return list(model.logits(source).float().cpu().numpy())
-
-        lengths = [self.input.length(item) for item in items]
-        found = grouped(len(items), lengths, self.recipe.decoding.batch_tokens, classify)
-        return np.stack(found) if found else np.empty((0, len(self.labels)), np.float32)
+        items = [self.input.read(one) for one in inputs]
+        found = rows_of(self.input, model, items, model.logits, self.recipe.decoding.batch_tokens)
+        return torch.stack(found).numpy() if found else np.empty((0, len(self.labels)), np.float32)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Classifier, one: Any, options: LookOptions) -> list[Told]:
         """The given label, or the most probable ones; of several labels, all that are given, one after the other."""
-        if options.gold is not None:
-            raise CallError("labels are not aligned to words: leave gold out")
-        chance = classes.probabilities(self._logits(model, [one]), self.labels)[0]
+        chance = np.exp(classes.log_probabilities(self._logits(model, [one]), self.labels)[0])
         order = [int(number) for number in np.argsort(-chance, kind="stable")]
         if options.output is not None:
             chosen = [self.labels.require(name) for name in self.labels.writing.labels(options.output)] or order[:1]
@@ -177,7 +153,7 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
         item, first = self.item_of(one), by_class_token(model.encoder, model.pooling)
         item = item if attends(model.pooling) else self.input.inside(item)
         name = told.text
-        axes = {"target": Axis((Token(name, (0, len(name)), 0),), name), "source": self.input.axis(item)}
+        axes = {"target": whole(name), "source": self.input.axis(item)}
 
         def steps(source: Any) -> Tensor:
             logits = model.logits(source).float()
@@ -187,20 +163,12 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return self.asked(model, item, steps, axes, place=pooled(first))
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Classifier, *, alignments: bool = False) -> Scores:
-        """Accuracy, F1 of each class, confusion, calibration on the test data."""
-        self.refuse(alignments=alignments)
-        examples, skipped = self.input.test()
+    def test_scores(self, model: Classifier, examples: Sequence[Example], alignments: bool) -> Scores:
+        """Accuracy, F1 of each class, confusion, calibration."""
         logits = self._logits(model, [example.input for example in examples])
         rows = [tuple(self.labels.classes(self.labels.writing.labels(one.texts[0]))) for one in examples]
         scores = classes.scores(logits, rows, self.labels, self.recipe.decoding.threshold)
         unknown = sum(UNKNOWN in row for row in rows)
         if unknown:
             scores.notes["unknown labels"] = f"{unknown} examples have a label that training did not: all wrong"
-        if skipped:
-            scores.notes["skipped"] = skipped
         return scores
-
-
-def _log(probability: float) -> float:
-    return float(np.log(max(probability, np.finfo(np.float64).tiny)))

@@ -1,41 +1,47 @@
-"""What every classifier has, whatever comes in: examples with labels, and a head above its encoder."""
+"""The recipe of classification: whatever comes in gets a label, or several.
+
+One job for all. `data.kind` says what comes in: a new kind is a data section that extends `LabelSettings`, model
+sections that extend `HeadSettings`, both added to the unions below and to `MODELS`, and its input in `jobs.py`.
+"""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from regard.data.file_settings import ColumnSettings
 from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FileFormat
+from regard.data.settings import WORDS, Column, OneTextTokenizer
+from regard.inputs.image.settings import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    PictureSettings,
+    VisionTransformerSettings,
+    fits,
+)
+from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeriesSettings, TransformerSeriesSettings
+from regard.inputs.sound.settings import RecordingSettings, SoundRecurrentSettings, SoundTransformerSettings
+from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.settings.base import Settings
+from regard.settings.pooling import PoolingSettings
+from regard.settings.recipe import Recipe
 
 
-class LabelSettings(Settings):
-    """Where examples and their labels come from; shared by texts, pictures and recordings."""
+class LabelSettings(ColumnSettings):
+    """Where examples and their labels come from; shared by texts, pictures and recordings.
 
-    train: str = Field(description="training examples: FILE, a folder with a sub-folder for each class, corpus:NAME")
-    valid: str | None = Field(None, description="validation examples; by default a part of the training ones, held out")
-    test: str | None = Field(None, description="test examples, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
+    Each of train, valid and test is a FILE, a folder with a sub-folder for each class, or corpus:NAME.
+    """
+
+    counted: ClassVar[str]  # the word for one example
     label: Column | None = Field(
         None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
-    )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
     )
     separator: str | None = Field(
         None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
     )
     names: dict[str, str] = Field({}, description="what to call labels that the files write otherwise: {0: negative}")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of training examples held out for validation if valid is not given"
-    )
-    valid_most: int = Field(2000, ge=1, description="most training examples, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def columns_with(self, side: str, column: Column | None) -> Columns:
         """Those of the examples, which are called `side`, and of their labels."""
@@ -45,14 +51,6 @@ class LabelSettings(Settings):
     def writing(self) -> Writing:
         """How labels are written in the files."""
         return Writing(self.separator, tuple(sorted(self.names.items())))
-
-    def column_problems(self, side: str, column: Column | None) -> Iterator[tuple[str, str]]:
-        if isinstance(column, str) != isinstance(self.label, str) and None not in (column, self.label):
-            yield side, f"is {column!r} and label is {self.label!r}: give both by name or both by number"
-        if column is not None and column == self.label:
-            yield "label", f"is {self.label!r}, the same column as {side}"
-        if self.header is False and (isinstance(column, str) or isinstance(self.label, str)):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
 
     @model_validator(mode="before")
     @classmethod
@@ -71,3 +69,177 @@ class HeadSettings(Settings):
     class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
         "none", description="weight of each class in the loss; balanced: rare classes weigh more, {label: weight}"
     )
+
+
+# -------------------------------------------------------------------------------------------------------------- data
+class TextSettings(LabelSettings):
+    """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
+
+    counted: ClassVar[str] = "text"
+    kind: Literal["text"] = Field("text", description="text, image, sound or series")
+    text: Column | None = Field(
+        None, description="column of the text: a name, or a number from 0; by default 'text', or the first column"
+    )
+    tokenizer: OneTextTokenizer = Field(
+        WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
+    )
+    max_length: int = Field(256, ge=2, description="most tokens of a text, the end token included")
+    overlong: Literal["skip", "cut"] = Field("cut", description="what happens to longer texts in training")
+
+    @property
+    def columns(self) -> Columns:
+        return self.columns_with("text", self.text)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from self.column_problems(text=self.text, label=self.label)
+        yield from self.tokenizer.problems_of_one_text()
+
+
+class ImageSettings(LabelSettings, PictureSettings):
+    """Labeled pictures: a folder with a sub-folder for each class, a list of files and labels, arrays in a .npz."""
+
+    counted: ClassVar[str] = "image"
+    kind: Literal["image"] = Field("image", description="text, image, sound or series")
+
+    @property
+    def columns(self) -> Columns:
+        return self.columns_with("image", self.image)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from self.column_problems(image=self.image, label=self.label)
+
+
+class LabeledSoundSettings(RecordingSettings, LabelSettings):
+    """Labeled recordings: a folder or a tar with a sub-folder for each class, or a list of paths and labels."""
+
+    counted: ClassVar[str] = "recording"
+    kind: Literal["sound"] = Field("sound", description="text, image, sound or series")
+
+    @property
+    def columns(self) -> Columns:
+        return self.columns_with("path", self.path)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from self.column_problems(path=self.path, label=self.label)
+
+
+class SeriesSettings(LabeledSeriesSettings):
+    """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
+
+    counted: ClassVar[str] = "series"
+    kind: Literal["series"] = Field("series", description="text, image, sound or series")
+
+    @property
+    def writing(self) -> Writing:
+        return Writing()
+
+
+# ------------------------------------------------------------------------------------------------------------- models
+class RecurrentClassifierSettings(RecurrentTextSettings, HeadSettings):
+    """Embedding, LSTM or GRU, attention over its states, pooling, softmax."""
+
+
+class TransformerClassifierSettings(TransformerTextSettings, HeadSettings):
+    """A Transformer encoder, from scratch, that reads `<s>` text `</s>`; `<s>` is the class token, [CLS]."""
+
+
+class PretrainedClassifierSettings(PretrainedTextSettings, HeadSettings):
+    """The encoder of another run, such as one that `regard import` made, under a new head."""
+
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="each layer learns at this share of the rate of the one above it"
+    )
+
+
+class ConvNetClassifierSettings(ConvNetSettings, HeadSettings):
+    """A small convolutional network, with self-attention over positions where that is asked for."""
+
+
+class VisionTransformerClassifierSettings(VisionTransformerSettings, HeadSettings):
+    """The Vision Transformer; its class token is what the label is read from."""
+
+
+class EfficientNetClassifierSettings(EfficientNetSettings, HeadSettings):
+    """EfficientNet-Lite0 with its ImageNet weights, under a new head."""
+
+
+class SoundRecurrentClassifierSettings(SoundRecurrentSettings, HeadSettings):
+    """A pyramid of LSTMs or GRUs over the frames of a recording, pooling, softmax."""
+
+
+class SoundTransformerClassifierSettings(SoundTransformerSettings, HeadSettings):
+    """Convolutions and a Transformer encoder over the frames of a recording, pooling, softmax."""
+
+
+class SeriesRecurrentClassifierSettings(RecurrentSeriesSettings, PoolingSettings, HeadSettings):
+    """LSTM or GRU over the steps of a series, pooling, softmax."""
+
+    kind: Literal["series_recurrent"] = Field("series_recurrent", description="or series_transformer")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class SeriesTransformerClassifierSettings(TransformerSeriesSettings, PoolingSettings, HeadSettings):
+    """A Transformer encoder over the steps of a series, pooling, softmax."""
+
+    kind: Literal["series_transformer"] = Field("series_transformer", description="or series_recurrent")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+# ------------------------------------------------------------------------------------------------------------- recipe
+class AnswerSettings(Settings):
+    """How a trained classifier is asked."""
+
+    n_best: int = Field(1, ge=1, le=1000, description="labels given back for each input, the most probable first")
+    threshold: float = Field(0.5, gt=0, lt=1, description="probability from which a label is given (several labels)")
+    batch_tokens: int = Field(4096, ge=1, description="tokens of inputs classified together")
+
+
+#: Which models go with which kind of data.
+MODELS: dict[str, tuple[type[Settings], ...]] = {
+    "text": (RecurrentClassifierSettings, TransformerClassifierSettings, PretrainedClassifierSettings),
+    "image": (ConvNetClassifierSettings, VisionTransformerClassifierSettings, EfficientNetClassifierSettings),
+    "sound": (SoundRecurrentClassifierSettings, SoundTransformerClassifierSettings),
+    "series": (SeriesRecurrentClassifierSettings, SeriesTransformerClassifierSettings),
+}
+
+
+class ClassifyRecipe(Recipe):
+    """A label, or several, for a text, a picture, a recording or a series."""
+
+    job: Literal["classify"] = Field("classify", description="the job: a label for each input")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: Annotated[
+        TextSettings | ImageSettings | LabeledSoundSettings | SeriesSettings, Field(discriminator="kind")
+    ] = Field(description="the user's files and how they are read")
+    model: Annotated[
+        RecurrentClassifierSettings
+        | TransformerClassifierSettings
+        | PretrainedClassifierSettings
+        | ConvNetClassifierSettings
+        | VisionTransformerClassifierSettings
+        | EfficientNetClassifierSettings
+        | SoundRecurrentClassifierSettings
+        | SoundTransformerClassifierSettings
+        | SeriesRecurrentClassifierSettings
+        | SeriesTransformerClassifierSettings,
+        Field(discriminator="kind"),
+    ] = Field(description="the model and its sizes")
+    decoding: AnswerSettings = Field(AnswerSettings.model_validate({}), description="how the model is asked")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_if_not_said(cls, given: Any) -> Any:
+        data = given.get("data") if isinstance(given, dict) else None
+        return {**given, "data": {"kind": "text", **data}} if isinstance(data, dict) else given
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self.data, ImageSettings):
+            for name, why in fits(self.model, self.data):
+                yield f"model.{name}", why
+        if not isinstance(self.model, MODELS[self.data.kind]):
+            fitting = ", ".join(str(one.model_fields["kind"].default) for one in MODELS[self.data.kind])
+            yield "model.kind", f"does not read data.kind={self.data.kind}; {fitting} would"
+        paced = isinstance(self.model, PretrainedClassifierSettings) and self.model.layer_decay < 1
+        if paced and self.training.optimizer == "muon":
+            yield "model.layer_decay", "sets rates of its own, which training.optimizer=muon does not know"
+        if self.data.writing.separator is not None and self.decoding.n_best > 1:
+            yield "decoding.n_best", "has no meaning with several labels: their probabilities are all given"

@@ -1,7 +1,8 @@
-"""The model of a drawing recipe."""
+"""The model of a drawing recipe, and the pictures that it learns from."""
 
 from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.inputs.image.build import colors
+from regard.inputs.image.input import ImageInput
 from regard.inputs.image.store import PictureStore
 from regard.models.drawer import Drawer
 from regard.models.language_model import LanguageModel
@@ -33,3 +34,20 @@ def build_drawer(recipe: DrawRecipe, words: int, train: PictureStore | None = No
         tokenizer, writer,
         words=words, text_length=data.max_length, text_weight=s.text_weight, tokenizer_rate=t.rate,
     )  # fmt: skip
+
+
+class CaptionedPictures(ImageInput):
+    """The pictures that are learned from: the files of a captioner, cut into the regions of a drawing."""
+
+    def __init__(self, recipe: DrawRecipe) -> None:
+        super().__init__(recipe, lambda recipe: recipe.model.tokenizer)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        assert isinstance(self.recipe, DrawRecipe)
+        return grid_of(self.recipe)
+
+    @property
+    def train(self) -> PictureStore | None:
+        """What mean and deviation are taken of; None where the weights bring them."""
+        return self._train

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from regard.companion_run import companion
 from regard.decoding.continuing import Sampling, continued
 from regard.models.drawer import Drawer
-from regard.outputs.base import device_of
+from regard.other_run import load_other_run
+from regard.outputs.batched import device_of
 from regard.outputs.picture.settings import DrawingSettings
 
 AT_ONCE = 64  # pictures that are worked on together
@@ -62,6 +62,6 @@ def similarity(run: str, pictures: UInt8[Tensor, "B C H W"], texts: Sequence[str
     DALL·E draws 512 pictures for a sentence and shows those that CLIP likes best (Ramesh et al. 2021, section 2.6,
     arXiv:2102.12092).
     """
-    job, judge = companion("decoding.rerank", run, "match", device)
+    job, judge = load_other_run("decoding.rerank", run, "match", device)
     arrays = [picture.permute(1, 2, 0).squeeze(2).numpy() for picture in pictures]
     return job.output.similarity(judge, arrays, texts).cpu()

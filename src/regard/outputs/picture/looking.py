@@ -18,32 +18,22 @@ from torch import Tensor
 
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.axis import Axis, Token, axis
-from regard.look.case import Case, Parts, Table
+from regard.look.case import Case, Table
 from regard.look.records import Attention
 from regard.models.drawer import Drawer
-from regard.outputs.base import device_of
-from regard.outputs.picture.drawing import AT_ONCE
+from regard.outputs.batched import case_of, device_of
 from regard.special_tokens import START
 
 
-def case_of(model: Drawer, input: TextInput, item: TextItem, codes: Int[Tensor, " K"]) -> Case:
+def drawing_case(model: Drawer, input: TextInput, item: TextItem, codes: Int[Tensor, " K"]) -> Case:
     """A sentence, and the picture of these codes. A word that is left out is not there at all."""
-    device, codes = device_of(model), codes.unsqueeze(0)
-
-    def ask(without: Sequence[Parts]) -> Tensor:
-        items = [input.without(item, parts) for parts in without]
-        at_once = len(items) if torch.is_grad_enabled() else AT_ONCE  # a trace takes a second call for another step
-        groups = (items[start : start + at_once] for start in range(0, len(items), at_once))
-        drawn = codes.to(device)
-        return torch.cat([model.scores(input.collate(some).to(device), drawn.expand(len(some), -1)) for some in groups])
-
     with torch.no_grad():
-        image = model.tokenizer.pictures(codes.to(device))[0].permute(1, 2, 0).cpu().numpy()
+        image = model.tokenizer.pictures(codes[None].to(device_of(model)))[0].permute(1, 2, 0).cpu().numpy()
     axes = {"source": _after_start(input, item), "target": axis(grid=model.tokenizer.grid, image=image)}
     parts = [place + 1 for place in input.parts(item)]
-    return Case(
-        model, ask, axes, parts,
-        vectors=input.vectors(model.writer.decoder), gather=lambda found: np.concatenate(found).sum(-1)[:, parts],
+    return case_of(
+        input, model, model.writer.decoder, item, model.scores, axes, target=codes[None], parts=parts,
+        gather=lambda found: np.concatenate(found).sum(-1)[:, parts],
         place=_words_and_regions, turned=True, offset=model.text_length,
     )  # fmt: skip
 

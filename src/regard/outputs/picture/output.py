@@ -27,12 +27,12 @@ from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.case import Case
 from regard.models.drawer import DrawBatch, Drawer
-from regard.outputs.base import LookOptions, Output, Told, device_of
+from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.batched import device_of
 from regard.outputs.picture import scores as picture_scores
-from regard.outputs.picture.build import build_drawer
+from regard.outputs.picture.build import CaptionedPictures, build_drawer
 from regard.outputs.picture.drawing import AT_ONCE, Drawn, candidates, codes_of, painted, rebuilt, similarity
-from regard.outputs.picture.looking import case_of
-from regard.outputs.picture.pictures import CaptionedPictures
+from regard.outputs.picture.looking import drawing_case
 from regard.outputs.picture.result import Drawing
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
@@ -57,6 +57,7 @@ class StagedBatches:
 
 
 class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
+    unit: ClassVar[str] = "regions"
     takes_files: ClassVar[bool] = True
 
     def __init__(self, recipe: DrawRecipe, input: TextInput) -> None:
@@ -130,14 +131,11 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
         return found
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Drawer, inputs: Sequence[str], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
-        self.refuse(prefix=prefix, attention=attention)
+    def predict(self, model: Drawer, inputs: Sequence[str]) -> list[Prediction]:
         found: list[Prediction] = []
         for text, ranked in zip(inputs, self._ranked(model, inputs), strict=True):
             best = ranked[: self.recipe.decoding.n_best]
-            outputs = [Candidate(_as_text(one.codes), score, one.log_probability) for score, one in best]
+            outputs = [Candidate(_as_text(one.codes), one.log_probability, score) for score, one in best]
             pictures = painted(model, [one.codes for _, one in best]).permute(0, 2, 3, 1).numpy()
             found.append(Drawing(text, outputs, None, tuple(pictures), tuple(self._unknown(text))))
         return found
@@ -182,7 +180,7 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
         found = []
         for text, codes in zip(inputs, self._codes(model, outputs), strict=True):
             total = self._log_probability(model, text, codes)
-            found.append(Prediction(text, [Candidate(_as_text(codes), total, total)]))
+            found.append(Prediction(text, [Candidate(_as_text(codes), total)]))
         return found
 
     @torch.inference_mode()
@@ -202,7 +200,6 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Drawer, one: str, options: LookOptions) -> list[Told]:
         """The model's own drawings, or a given picture."""
-        self.refuse(gold=options.gold)
         if options.output is None:
             (ranked,) = self._ranked(model, [one])
             return [Told(drawn.codes, "", score) for score, drawn in ranked[: self.recipe.decoding.n_best]]
@@ -210,14 +207,15 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
         return [Told(codes, "", self._log_probability(model, one, codes))]
 
     def case(self, model: Drawer, one: str, told: Told) -> Case:
-        return case_of(model, self.input, self._read(one), told.target)
+        return drawing_case(model, self.input, self._read(one), told.target)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Drawer, *, alignments: bool = False) -> Scores:
+    def test(self) -> tuple[list[Example], str]:
+        return self.captioned.test()
+
+    def test_scores(self, model: Drawer, examples: Sequence[Example], alignments: bool) -> Scores:
         """What regions cost and tokens keep; on corpus:shapes, what drawings show; with a reranker, how they fit."""
-        self.refuse(alignments=alignments)
         data, rerank = self.recipe.data, self.recipe.decoding.rerank
-        examples, skipped = self.captioned.test()
         values = picture_scores.costs(model, self._in_groups(examples))
         values |= {"bits_per_region": values["region_loss"] / float(np.log(2)), "pictures": float(len(examples))}
         details, pictures = {}, []
@@ -234,7 +232,7 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
             if rerank:
                 fit = partial(similarity, rerank, device=device_of(model))
                 values |= picture_scores.similarities(sentences, drawn, true, fit)
-        return Scores(values, {"skipped": skipped} if skipped else {}, details, pictures)
+        return Scores(values, {}, details, pictures, percent=[name for name in values if name.startswith("right")])
 
     def _in_groups(self, examples: Sequence[Example]) -> Iterator[DrawBatch]:
         """Every picture with every sentence of it that is not too long."""

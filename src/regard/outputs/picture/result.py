@@ -44,7 +44,9 @@ class Drawing(Prediction):
 
     def as_dict(self) -> dict[str, Any]:
         pictures = [b64encode(_png(as_image(picture))).decode() for picture in self.pictures]
-        return super().as_dict() | {"png": pictures, "unknown": list(self.unknown)}
+        found = super().as_dict() | {"png": pictures}
+        del found["pictures"]  # the same, as numbers
+        return found
 
     def save(self, path: str | Path) -> Path:
         """The best picture, pixel by pixel, into a .png file."""

@@ -65,12 +65,8 @@ def shown_right(sentences: Sequence[str], drawn: Tensor, true: Tensor, rebuilt: 
     }  # fmt: skip
     sizes = np.array([len(scene.things) for scene in scenes])
     rows = [
-        {
-            "things": int(size),
-            "sentences": int((sizes == size).sum()),
-            "right": 100 * float(right[sizes == size].mean()),
-        }
-        for size in np.unique(sizes)
+        {"things": int(n), "sentences": int((sizes == n).sum()), "right": 100 * float(right[sizes == n].mean())}
+        for n in np.unique(sizes)
     ]
     return {name: 100 * float(np.mean(found)) for name, found in values.items()}, {"by number of things": rows}
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from regard.outputs.text.caption_settings import CaptionDataSettings
 from regard.settings.base import Settings
+from regard.settings.model import head_problems
 from regard.settings.recipe import Recipe
 from regard.settings.sampling import SamplingSettings
 
@@ -42,8 +43,7 @@ class DrawerSettings(Settings):
     text_weight: float = Field(1 / 7, ge=0, description="weight of a token of the text in the loss; a region has 1")
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        if self.width % self.heads:
-            yield "heads", f"must divide width={self.width}"
+        yield from head_problems(self.width, self.heads)
 
 
 class DrawingSettings(SamplingSettings):
@@ -52,15 +52,9 @@ class DrawingSettings(SamplingSettings):
     candidates: int = Field(
         1, ge=1, le=1000, description="pictures drawn for each sentence, of which the best are given"
     )
-    n_best: int = Field(1, ge=1, le=1000, description="pictures given for each sentence")
     rerank: str | None = Field(
         None, description="a run of the job match that says which candidates are best; null is the model itself"
     )
-
-    @property
-    def random(self) -> bool:
-        """Whether outputs are drawn, and not the most probable ones."""
-        return self.temperature > 0
 
 
 class DrawRecipe(Recipe):

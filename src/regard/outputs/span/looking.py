@@ -19,15 +19,15 @@ from torch import Tensor
 
 from regard.errors import CallError
 from regard.inputs.question.input import QuestionInput, WindowItem
-from regard.look import Attention, Axis, Token
+from regard.look import Attention, Axis
+from regard.look.axis import whole
 from regard.look.case import Case, Parts, Table
 from regard.models.reader import Reader
-from regard.outputs.base import Told, device_of
+from regard.outputs.base import Told
+from regard.outputs.batched import AT_ONCE, device_of
 
-GROUP = 4096  # tokens that go through the model together
 
-
-def case_of(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
+def reader_case(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
     """`told.target`: the characters of the answer; None if there is none."""
     item, first, last = _window(input, one, told.target)
     (question, document), device = input.sides(item), device_of(model)
@@ -35,7 +35,7 @@ def case_of(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
     own = frozenset(range(asked + first - 1, asked + last)) if first else frozenset()  # parts that stay
 
     def ask(without: Sequence[Parts]) -> Tensor:
-        rows = max(1, GROUP // input.length(item))
+        rows = max(1, AT_ONCE // input.length(item))
         return torch.cat([_point(without[start : start + rows]) for start in range(0, len(without), rows)])
 
     def _point(without: Sequence[Parts]) -> Tensor:
@@ -56,12 +56,9 @@ def case_of(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
             found.append(Attention(name, "cross", role.layer, between, "question", "document"))
         return found
 
-    both, label = _bracketed(input.axis(item), document.start, first, last), told.text or "(no answer)"
-    places = range(len(both))
-    axes = {
-        "target": Axis((Token(label, (0, len(label)), 0),), label), "source": both,
-        "question": both.taken(places[question]), "document": both.taken(places[document]),
-    }  # fmt: skip
+    both = _bracketed(input.axis(item), document.start, first, last)
+    axes = {"target": whole(told.text or "(no answer)"), "source": both}
+    axes |= {"question": both.taken(range(len(both))[question]), "document": both.taken(range(len(both))[document])}
     return Case(
         model, ask, axes, input.parts(item), vectors=input.vectors(model),
         gather=lambda products: input.gather(item, products), place=place, by_step=False,

@@ -6,14 +6,14 @@ question, document → windows → reader → two pointers → the best valid sp
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.examples import Examples
+from regard.data.examples import Example, Examples
 from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
@@ -23,9 +23,8 @@ from regard.models.reader import PairReader, Reader
 from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Prediction, Scores
-from regard.outputs.span.looking import case_of
-from regard.outputs.span.reading import Found, find
-from regard.outputs.span.result import Answer, Answers
+from regard.outputs.span.looking import reader_case
+from regard.outputs.span.reading import Answer, Answers, Found, find
 from regard.outputs.span.scores import answer_scores, scores_of
 from regard.outputs.span.settings import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
 from regard.parts import build_score
@@ -35,6 +34,8 @@ ALL = 10**9  # spans of a window: as many as there are
 
 
 class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
+    unit: ClassVar[str] = "windows"
+
     @property
     def vocabulary(self) -> Vocabulary:
         """Answers are words of the documents."""
@@ -71,14 +72,9 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return {"exact_match": exact, "f1": f1}
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Reader, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
-        self.refuse(prefix=prefix, attention=attention)
-        return [
-            self._prediction(one, self._answers(found))
-            for one, found in zip(inputs, self._find(model, inputs), strict=True)
-        ]
+    def predict(self, model: Reader, inputs: Sequence[Any]) -> list[Prediction]:
+        found = self._find(model, inputs)
+        return [self._prediction(one, self._answers(spans)) for one, spans in zip(inputs, found, strict=True)]
 
     def score(self, model: Reader, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """log p of given answers: of the best place in the document where each stands."""
@@ -98,12 +94,12 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
     def _answers(self, found: Found) -> list[Answer]:
         """With data.no_answer, the empty answer stands among the others, first if it wins."""
         if not found.spans:
-            return [Answer("", 0.0, 0.0)]
+            return [Answer("", 0.0)]
         answers = [self._answer(found, span.score, found.chars(span)) for span in found.spans]
         if self.recipe.data.no_answer:
             silence = self._answer(found, found.none, None)
             wins = found.odds > self.recipe.decoding.threshold
-            place = 0 if wins else max(1, sum(answer.score >= silence.score for answer in answers))
+            place = 0 if wins else max(1, sum(span.score >= found.none for span in found.spans))
             answers.insert(place, silence)
         return answers[: self.recipe.decoding.n_best]
 
@@ -111,7 +107,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         """With its log-probability among all spans, and *no answer* where that may be said."""
         total = np.logaddexp(found.total, found.none) if self.recipe.data.no_answer else found.total
         score = float(score - total)
-        return Answer("", score, score) if chars is None else Answer(found.text(chars), score, score, *chars)
+        return Answer("", score) if chars is None else Answer(found.text(chars), score, None, *chars)
 
     def _given(self, found: Found, said: str, number: int) -> Answer:
         """An answer that was given, at the best of its places; `found` has all spans there are."""
@@ -129,8 +125,6 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Reader, one: Any, options: LookOptions) -> list[Told]:
-        if options.gold is not None:
-            raise CallError("gold links are for translations; a question's words have none with its document")
         if options.output is None:
             answers = self._answers(self._find(model, [one])[0])
         else:
@@ -138,19 +132,14 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return [Told(answer.span, answer.text, answer.score) for answer in answers]
 
     def case(self, model: Reader, one: Any, told: Told) -> Case:
-        return case_of(model, self.input, one, told)
+        return reader_case(model, self.input, one, told)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Reader, *, alignments: bool = False) -> Scores:
+    def test_scores(self, model: Reader, examples: Sequence[Example], alignments: bool) -> Scores:
         """Exact match and F1 as SQuAD's scripts compute them; by kind of question."""
-        self.refuse(alignments=alignments)
-        examples, skipped = self.input.test()
         found = self._find(model, [example.input for example in examples])
         said = [self._answers(one)[0].text for one in found]
-        scores = scores_of(said, found, examples, self.recipe.data.no_answer)
-        if skipped:
-            scores.notes["skipped"] = skipped
-        return scores
+        return scores_of(said, found, examples, self.recipe.data.no_answer)
 
 
 def _freeze(encoder: Bert, layers: int) -> None:

@@ -31,7 +31,8 @@ def scores_of(said: Sequence[str], found: Sequence[Found], examples: Sequence[Ex
         f1 = [one.f1 for one in _each(spoken, examples, no_answer)]
         best = best_threshold([one.odds for one in found], f1, [float(not has_one) for has_one in has])
         values |= {"best_f1": best.f1, "best_threshold": best.value}
-    return Scores(values, details={"by first word": _by_word(examples, scores)})
+    percent = [name for name in values if name.endswith(("exact_match", "f1"))]
+    return Scores(values, details={"by first word": _by_word(examples, scores)}, percent=percent)
 
 
 def _each(said: Sequence[str], examples: Sequence[Example], no_answer: bool) -> list[AnswerScore]:

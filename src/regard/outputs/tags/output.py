@@ -5,7 +5,7 @@ p(tags | x) = Π_t softmax(W h_t + b)        h_t: the vector of the first piece 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.data.batches import padded
 from regard.data.check_report import CheckReport, Finding
-from regard.data.examples import Examples
+from regard.data.examples import Example, Examples
 from regard.data.label_writing import Writing
 from regard.data.labels import UNKNOWN
 from regard.data.read_report import FIRST as SHOWN
@@ -25,17 +25,18 @@ from regard.inputs.text.words import WordsInput, WordsItem
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
 from regard.look.pooled import rows_at
-from regard.look.svg import heat_map
 from regard.metrics.classes import class_scores, confusion, macro_f1, one_hot
 from regard.metrics.spans import marks_spans, span_scores, spans, violations
 from regard.models.tagger import Tagger, Words
-from regard.outputs.base import QUICK, LookOptions, Told, device_of
-from regard.outputs.labels.classes import WIDEST
+from regard.outputs.base import QUICK, LookOptions, Told
+from regard.outputs.batched import device_of, rows_of
+from regard.outputs.labels.classes import CONFUSION, confusion_picture, confusion_rows
 from regard.outputs.labels.vocabulary import ClassOutput
-from regard.outputs.result import Candidate, Picture, Prediction, Scores
+from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.tags.settings import RecurrentTaggerSettings, TagRecipe
-from regard.outputs.text.search import grouped
 from regard.parts import build_attention
+
+PERCENT = ("accuracy", "precision", "recall", "f1", "macro_f1", "exact_match")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +47,10 @@ class Tagged(Prediction):
     tags: list[str]
     spans: list[dict[str, Any]]
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "words": self.words, "tags": self.tags, "spans": self.spans}
-
 
 class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
+    unit: ClassVar[str] = "words"
+
     @property
     def writing(self) -> Writing:
         return Writing(" ")
@@ -93,66 +93,49 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return False
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Tagger, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
-        self.refuse(prefix=prefix, attention=attention)
+    def predict(self, model: Tagger, inputs: Sequence[Any]) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]
         tables = self._log_probabilities(model, items)
         return [self._tagged(one, item, table) for one, item, table in zip(inputs, items, tables, strict=True)]
 
     def _tagged(self, one: Any, item: WordsItem, table: Float[np.ndarray, "W N"]) -> Tagged:
         words, tags = list(item.words), [self.labels.names[number] for number in table.argmax(1)]
-        total = float(table.max(1, initial=-np.inf).sum()) if len(table) else 0.0
-        said = Candidate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)), total, total)
+        total = float(table.max(1).sum()) if len(table) else 0.0
+        said = Candidate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)), total)
         marked = spans(tags) if marks_spans(self.labels.names) else []
         told = [{**span._asdict(), "text": " ".join(words[span.start : span.end])} for span in marked]
         return Tagged(self.input.name(one), [said], words=words, tags=tags, spans=told)
 
     def score(self, model: Tagger, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """log p(tags | words) of given tags, separated by spaces."""
-        items = [self.input.read(one) for one in inputs]
-        chosen = [self._required(item, tags) for item, tags in zip(items, outputs, strict=True)]
-        found = []
-        for one, tags, classes, table in zip(
-            inputs, outputs, chosen, self._log_probabilities(model, items), strict=True
-        ):
-            total = float(table[np.arange(len(classes)), classes].sum())
-            found.append(Prediction(self.input.name(one), [Candidate(tags, total, total)]))
-        return found
+        told = [self._told(model, one, tags) for one, tags in zip(inputs, outputs, strict=True)]
+        return [
+            Prediction(self.input.name(one), [Candidate(tags, found.score)])
+            for one, tags, found in zip(inputs, outputs, told, strict=True)
+        ]
 
-    def _required(self, item: WordsItem, tags: str) -> list[int]:
-        names = tags.split()
-        if len(names) != len(item.words):
+    def _told(self, model: Tagger, one: Any, given: str | None) -> Told:
+        """The given tags, or the model's own, with their log-probability."""
+        item = self.input.read(one)
+        names = None if given is None else given.split()
+        if names is not None and len(names) != len(item.words):
             raise CallError(f"{len(names)} tags do not fit the {len(item.words)} words {' '.join(item.words)[:60]!r}")
-        return [self.labels.require(name) for name in names]
+        (table,) = self._log_probabilities(model, [item])
+        classes = table.argmax(1).tolist() if names is None else [self.labels.require(name) for name in names]
+        total = float(table[np.arange(len(classes)), classes].sum())
+        return Told(classes, " ".join(self.labels.names[number] for number in classes), total)
 
     def _tags(self, model: Tagger, inputs: Sequence[Any]) -> list[list[str]]:
         tables = self._log_probabilities(model, [self.input.read(one) for one in inputs])
         return [[self.labels.names[number] for number in table.argmax(1)] for table in tables]
 
-    @torch.inference_mode()
     def _log_probabilities(self, model: Tagger, items: Sequence[WordsItem]) -> list[Float[np.ndarray, "W N"]]:
-        device = device_of(model)
-
-        def tag(numbers: list[int]) -> list[np.ndarray]:
-            source = self.input.collate([items[number] for number in numbers]).to(device)
-            table = model.logits(source).float().log_softmax(-1).cpu().numpy()
-            return [row[: len(items[number].words)] for row, number in zip(table, numbers, strict=True)]
-
-        lengths = [self.input.length(item) for item in items]
-        return grouped(len(items), lengths, self.recipe.decoding.batch_tokens, tag)
+        tables = rows_of(self.input, model, items, model.logits, self.recipe.decoding.batch_tokens)
+        return [table[: len(item.words)].log_softmax(-1).numpy() for item, table in zip(items, tables, strict=True)]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Tagger, one: Any, options: LookOptions) -> list[Told]:
-        if options.gold is not None:
-            raise CallError("each tag belongs to its own word: there is nothing to align, leave gold out")
-        item = self.input.read(one)
-        (table,) = self._log_probabilities(model, [item])
-        given = options.output
-        classes = table.argmax(1).tolist() if given is None else self._required(item, given)
-        total = float(table[np.arange(len(classes)), classes].sum())
-        return [Told(classes, " ".join(self.labels.names[number] for number in classes), total)]
+        return [self._told(model, one, options.output)]
 
     def case(self, model: Tagger, one: Any, told: Told) -> Case:
         """Rows are tags, each with what the vector of its own word saw; columns are words, or their pieces."""
@@ -169,29 +152,23 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return self.asked(model, item, steps, axes, place=rows_at(places), places=places)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Tagger, *, alignments: bool = False) -> Scores:
+    def test_scores(self, model: Tagger, examples: Sequence[Example], alignments: bool) -> Scores:
         """Accuracy of words and of whole sentences; precision, recall and F1 of spans, where tags mark them."""
-        self.refuse(alignments=alignments)
-        examples, skipped = self.input.test()
         right = [example.texts[0].split() for example in examples]
         said = self._tags(model, [example.input for example in examples])
-        names, rows = self.labels.names, {}
-        gold = np.array(self.labels.classes(tag for tags in right for tag in tags))
-        given = np.array(self.labels.classes(tag for tags in said for tag in tags))
+        names = self.labels.names
+        gold, given = (np.array(self.labels.classes(tag for tags in side for tag in tags)) for side in (right, said))
         by_tag = class_scores(one_hot(gold, len(names)), one_hot(given, len(names)), names)
-        rows["by tag"] = [score.as_row() for score in by_tag]
         matrix = confusion(gold, given, len(names))
-        rows["confusion (rows: right, columns: predicted)"] = [
-            {"": name, **dict(zip(names, row.tolist(), strict=True))} for name, row in zip(names, matrix, strict=True)
-        ]
+        rows = {"by tag": [score.as_row() for score in by_tag], CONFUSION: confusion_rows(matrix, names)}
         if marks_spans(names):
             rows["by span"] = [row for row in span_scores(right, said) if row["label"]]
         whole = 100 * float(np.mean([one == other for one, other in zip(right, said, strict=True)]))
         values = {**_values(right, said), "macro_f1": macro_f1(by_tag), "sentences": float(len(right))}
         unknown = int((gold == UNKNOWN).sum())
         notes = {"unknown tags": f"{unknown} words have a tag that training did not: all wrong"} if unknown else {}
-        notes |= {"skipped": skipped} if skipped else {}
-        return Scores(values | {"exact_match": whole}, notes, rows, _confused(matrix, names))
+        drawn = confusion_picture(matrix, names, "Test data. Rows: the right tag")
+        return Scores(values | {"exact_match": whole}, notes, rows, drawn, percent=PERCENT)
 
 
 def _values(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -201,15 +178,6 @@ def _values(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> di
         total = next(row for row in span_scores(right, said) if not row["label"])
         found |= {name: total[name] for name in ("precision", "recall", "f1")}
     return found
-
-
-def _confused(matrix: NDArray[np.int64], names: Sequence[str]) -> list[Picture]:
-    if len(names) > WIDEST:
-        return []
-    share = matrix / np.maximum(1, matrix.sum(1, keepdims=True))
-    rights = [f"{name} ({count})" for name, count in zip(names, matrix.sum(1), strict=True)]
-    note = "Test data. Rows: the right tag (and how many there are); columns: what the model said."
-    return [Picture("Confusion", heat_map(share, rights, names, "Confusion"), note)]
 
 
 def _wrong_beginnings(role: Role, examples: Examples) -> Iterator[Finding]:

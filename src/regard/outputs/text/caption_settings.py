@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from regard.data.file_settings import ColumnSettings
 from regard.data.pairs import Columns
 from regard.data.settings import Column, TokenizerSettings
 from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
@@ -13,7 +14,7 @@ from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 
-class CaptionDataSettings(PictureSettings):
+class CaptionDataSettings(PictureSettings, ColumnSettings):
     """Pictures and what is said of them; a picture may have several captions, one a line of a list.
 
     Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name and caption), a folder or .tar
@@ -34,12 +35,10 @@ class CaptionDataSettings(PictureSettings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        if self.tokenizer.joint or self.tokenizer.target_kind or self.tokenizer.target_size:
-            yield "tokenizer", "has one text only: joint, target_kind and target_size have no meaning here"
+        yield from self.tokenizer.problems_of_one_text()
+        yield from self.column_problems(image=self.image, caption=self.caption)
         if self.augment.mixup:
             yield "augment.mixup", "mixes labels; of two captions there is no mean"
-        if isinstance(self.image, str) != isinstance(self.caption, str) and None not in (self.image, self.caption):
-            yield "image", f"is {self.image!r} and caption is {self.caption!r}: give both by name or both by number"
 
 
 class RecurrentCaptionerSettings(RecurrentSettings):

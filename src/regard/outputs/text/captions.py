@@ -10,8 +10,8 @@ from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
 from regard.metrics.text import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Scores
-from regard.outputs.text.attended import attended
 from regard.outputs.text.caption_settings import CaptionRecipe
+from regard.outputs.text.cross_attention import cross_attention
 from regard.outputs.text.output import TextOutput
 
 
@@ -22,11 +22,11 @@ class Captions(TextOutput[CaptionRecipe, Any]):
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
         """BLEU-1 to 4, CIDEr-D and exact match against all references; the pointing game, where boxes are known."""
-        self.refuse(alignments=alignments)
         references = [example.texts for example in examples]
         values = {**caption_bleu(said, references), "cider": cider(said, references)}
         values |= {"exact_match": _exact(said, references), "pictures": float(len(examples))}
-        return Scores(values | self._pointing_game(model, examples), {"words": SIGNATURE})
+        percent = ("exact_match", "pointing", "pointing_uniform")
+        return Scores(values | self._pointing_game(model, examples), {"words": SIGNATURE}, percent=percent)
 
     def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
         """How often the most attended region lies in the box of what the noun names, in percent.
@@ -36,7 +36,8 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         """
         boxed = [example for example in examples if example.gold]
         items = [self.input.read(example.input) for example in boxed]
-        looked = attended(model, self.input, items, [self.tokenizer.encode(example.texts[0]) for example in boxed])
+        targets = [self.tokenizer.encode(example.texts[0]) for example in boxed]
+        looked = cross_attention(model, self.input, items, targets)
         if not looked or not looked[0].weights:
             return {}
         source = self.input.axis(items[0])

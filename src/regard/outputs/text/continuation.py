@@ -12,13 +12,9 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.cost.hardware import here
-from regard.cost.passes import model_cost
-from regard.cost.units import count, duration, memory
 from regard.data.examples import Example
-from regard.data.tables import Role
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.continuing import Sampling, Written, continued
 from regard.errors import CallError
@@ -27,17 +23,16 @@ from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
 from regard.look.case import Case, Parts
 from regard.models.language_model import LanguageModel
-from regard.outputs.base import LookOptions, Output, Told, device_of
+from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.batched import AT_ONCE, device_of
 from regard.outputs.result import Candidate, Prediction, Scores
-from regard.outputs.text.generate_settings import GenerateRecipe
-from regard.outputs.text.growing_text import GrowingText
-from regard.outputs.text.language_model_settings import LanguageModelSettings
+from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
 from regard.outputs.text.perplexity import TextLoss, text_loss
+from regard.outputs.text.text_streamer import TextStreamer
 
 SAMPLE = 160  # tokens of the sample while training
 SHOWN = 40  # tokens of a piece of validation text that is shown
 LOOKED_AT = 20  # most tokens that a look lets the model go on with
-GROUP = 4096  # tokens that go through the model together
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -52,18 +47,6 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
     def build(self) -> LanguageModel:
         return build_language_model(self.recipe.model, self.tokenizer.size, self.tokenizer.specials.pad)
-
-    def estimates(self, model: nn.Module, splits: dict[Role, TextStore]) -> dict[str, str]:
-        training, train = self.recipe.training, splits["train"]
-        rows = max(1, training.max_tokens // self.context)
-        cost = model_cost(model, batch=rows, length=self.context, hardware=here(0.3))
-        found = {"parameters": count(cost.parameters), "memory for training": memory(cost.memory.training)}
-        if cost.time is not None:
-            seconds = len(train) / cost.time.training_tokens_per_second
-            share = f"{cost.time.utilization:.0%} of this machine's peak"
-            found["time for an epoch"] = f"about {duration(seconds)} at {share}"
-        batches = self.batches(train, training.max_tokens).len_epoch(0)
-        return found | {"batches in an epoch": f"{batches:,} of {rows} × {self.context} tokens"}
 
     def validate(self, model: LanguageModel, valid: TextStore) -> dict[str, float]:
         """Loss, perplexity and bits per byte of all validation text, in windows side by side."""
@@ -83,18 +66,15 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return example.input + text.text
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: LanguageModel, inputs: Sequence[str], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
+    def predict(self, model: LanguageModel, inputs: Sequence[str], *, prefix: str = "") -> list[Prediction]:
         """Continuations, best first; their texts do not repeat the prompt. `prefix` is what they begin with."""
-        self.refuse(attention=attention)
         each, longest = self.recipe.decoding.n_best, self.recipe.decoding.max_length
         prompts = [text for text in inputs for _ in range(each)]
         texts = self._continued(model, prompts, self._sampling, longest, prefix)
-        found = [Candidate(prefix + text.text, text.total, text.total) for text in texts]
+        found = [Candidate(prefix + text.text, text.log_probability) for text in texts]
         groups = (found[place : place + each] for place in range(0, len(found), each))
         return [
-            Prediction(text, sorted(group, key=lambda one: -one.score))
+            Prediction(text, sorted(group, key=lambda one: -(one.score or 0.0)))
             for text, group in zip(inputs, groups, strict=True)
         ]
 
@@ -112,9 +92,9 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
         news(prefix)
         for _ in self._writing(model, [text], self._sampling, self.recipe.decoding.max_length):
-            news(text.news())
-        news(text.news(last=True))
-        return Prediction(one, [Candidate(said, text.total, text.total)])
+            news(text.new_text())
+        news(text.new_text(last=True))
+        return Prediction(one, [Candidate(said, text.log_probability)])
 
     @torch.inference_mode()
     def score(self, model: LanguageModel, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
@@ -125,22 +105,22 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
             tokens = torch.tensor([[*self.input.read(text).ids, *new][-self.context - 1 :]], device=device_of(model))
             scores = model.log_probabilities(model.features(tokens[:, :-1]), tokens[:, 1:])[0]
             total = float(scores[len(scores) - len(new) :].sum())
-            found.append(Prediction(text, [Candidate(said, total, total)]))
+            found.append(Prediction(text, [Candidate(said, total)]))
         return found
 
     def _continued(
         self, model: LanguageModel, prompts: Sequence[str], how: Sampling, max_length: int, prefix: str = ""
-    ) -> list[GrowingText]:
+    ) -> list[TextStreamer]:
         texts = [self._begun(prompt, prefix) for prompt in prompts]
         for _ in self._writing(model, texts, how, max_length):
             pass
         return texts
 
-    def _begun(self, prompt: str, prefix: str) -> GrowingText:
-        return GrowingText(self.tokenizer, prompt, prefix, self.recipe.decoding.stop)
+    def _begun(self, prompt: str, prefix: str) -> TextStreamer:
+        return TextStreamer(self.tokenizer, prompt, prefix, self.recipe.decoding.stop)
 
     def _writing(
-        self, model: LanguageModel, texts: Sequence[GrowingText], how: Sampling, max_length: int
+        self, model: LanguageModel, texts: Sequence[TextStreamer], how: Sampling, max_length: int
     ) -> Iterator[Written]:
         """Every token, when its text has it."""
         special = self.tokenizer.specials
@@ -164,14 +144,13 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
         With decoding.n_best, so many continuations, drawn as `predict` draws them.
         """
-        self.refuse(gold=options.gold)
         if options.output is not None:
             return [Told([*self.input.read(one).ids, *self._after(one, options.output)], options.output)]
         how, prompt = self.recipe.decoding, self.input.read(one + options.prefix).ids
         longest = max(1, min(LOOKED_AT, how.max_length, self.context + 1 - len(prompt)))
         sampling = GREEDY if how.n_best == 1 else self._sampling
         texts = self._continued(model, [one] * how.n_best, sampling, longest, options.prefix)
-        told = [Told([*prompt, *text.ids], options.prefix + text.text, text.total) for text in texts]
+        told = [Told([*prompt, *text.ids], options.prefix + text.text, text.log_probability) for text in texts]
         return sorted(told, key=lambda one: -(one.score or 0.0))
 
     def case(self, model: LanguageModel, one: str, told: Told) -> Case:
@@ -187,7 +166,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
         def ask(without: Sequence[Parts]) -> Tensor:
             # All at once where gradients are taken: a trace takes a second call for another step.
-            at_once = len(without) if torch.is_grad_enabled() else max(1, GROUP // len(read.ids))
+            at_once = len(without) if torch.is_grad_enabled() else max(1, AT_ONCE // len(read.ids))
             groups = (without[start : start + at_once] for start in range(0, len(without), at_once))
             return torch.cat([self._told_without(model, read, told_tokens, some) for some in groups])
 
@@ -217,22 +196,18 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return torch.where(last < 0, -math.log(model.output.out_features), known)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: LanguageModel, *, alignments: bool = False) -> Scores:
+    def test_scores(self, model: LanguageModel, examples: TextStore, alignments: bool) -> Scores:
         """Loss, perplexity and bits per byte of the test text, or of the validation text if there is none."""
-        self.refuse(alignments=alignments)
-        store, skipped = self.input.test()
         stride = self.recipe.decoding.stride or max(1, self.context // 2)
-        found = self._loss(model, store, stride)
+        found = self._loss(model, examples, stride)
         values = {**found.values(), "tokens": float(found.tokens), "bytes": float(found.bytes)}
-        notes = {"text": store.name, "window": f"{self.context} tokens, moved by {stride}"}
-        if store.unknown:
-            notes["unknown"] = f"{store.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
-        if skipped:
-            notes["skipped"] = skipped
+        notes = {"text": examples.name, "window": f"{self.context} tokens, moved by {stride}"}
+        if examples.unknown:
+            notes["unknown"] = f"{examples.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
         return Scores(values, notes)
 
     def _loss(self, model: LanguageModel, store: TextStore, stride: int) -> TextLoss:
-        rows = max(1, max(GROUP, self.recipe.training.max_tokens) // self.context)
+        rows = max(1, max(AT_ONCE, self.recipe.training.max_tokens) // self.context)
         return text_loss(model, store, context=self.context, stride=stride, rows=rows)
 
     # ----------------------------------------------------------------------------------------------------------- parts

@@ -19,28 +19,30 @@ from regard.data.batches import pad_sentences, padded
 from regard.data.examples import Example, Examples
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoders.decoder import Decoder
-from regard.decoding.ctc_joint import LanguageModelVoice
+from regard.decoding.beam import LengthPenalty
 from regard.decoding.protocol import Hypothesis
-from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.look.axis import Axis, Token
-from regard.look.case import Case, Parts
+from regard.look.case import Case
 from regard.models.captioner import Captioner
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told, device_of
+from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told
+from regard.outputs.batched import device_of, in_groups
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
-from regard.outputs.text.attended import GROUP, Attended, attended
-from regard.outputs.text.search import Ids, grouped, in_groups, search
+from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, log_probabilities
+from regard.outputs.text.search import search
 from regard.parts import text_decoder
 from regard.settings.model import RecurrentSettings
 from regard.special_tokens import END, PAD, START
 
+GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # one token after the other
 TARGET = "tokenizer.target.json"  # of a run whose input has a tokenizer of its own
 
 
 class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     takes_prefix: ClassVar[bool] = True
     writes_text: ClassVar[bool] = True
+    gives_attention: ClassVar[bool] = True
 
     def __init__(self, recipe: R, input: I) -> None:
         super().__init__(recipe, input)
@@ -106,8 +108,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def greedily(self, model: Seq2Seq, inputs: Sequence[Any]) -> list[str]:
-        how = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0, "sample": False}
-        found = self.search(model, [self.input.read(one) for one in inputs], plain=True, **how)
+        found = self.search(model, [self.input.read(one) for one in inputs], plain=True, sample=False, **GREEDY)
         return [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
 
     def predict(
@@ -115,26 +116,24 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     ) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]
         found = self.search(model, items, prefix=prefix)
-        looked: Sequence[Attended | None] = [None] * len(items)
+        looked: Sequence[CrossAttention | None] = [None] * len(items)
         if items and (attention or self.needs_attention(found)):
-            looked = attended(model, self.input, items, [hypotheses[0].tokens for hypotheses in found])
+            looked = cross_attention(model, self.input, items, [hypotheses[0].tokens for hypotheses in found])
         return [
             self.prediction(one, item, hypotheses, seen, attention)
             for one, item, hypotheses, seen in zip(inputs, items, found, looked, strict=True)
         ]
 
     def prediction(
-        self, one: Any, item: Any, hypotheses: list[Hypothesis], seen: Attended | None, attention: bool
+        self, one: Any, item: Any, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
     ) -> Prediction:
-        outputs = [Candidate(self.tokenizer.decode(h.tokens), h.score, h.log_probability) for h in hypotheses]
-        alignment = None if seen is None or not attention else self.alignment(item, hypotheses[0].tokens, seen)
+        """`attention`: with the weights and what they stand between; nothing for a model that does not attend."""
+        outputs = [Candidate(self.tokenizer.decode(h.tokens), h.log_probability, h.score) for h in hypotheses]
+        alignment = None
+        if attention and seen is not None and seen.weights:
+            rows = self.tokenizer.labels([*hypotheses[0].tokens, END])
+            alignment = Alignment(rows, self.input.axis(item).labels, seen.weights)
         return Prediction(self.input.name(one), outputs, alignment)
-
-    def alignment(self, item: Any, tokens: Ids, seen: Attended) -> Alignment | None:
-        """The weights with what they stand between; None for a model that does not attend."""
-        if not seen.weights:
-            return None
-        return Alignment(self.tokenizer.labels([*tokens, END]), self.input.axis(item).labels, seen.weights)
 
     def needs_attention(self, found: Sequence[Sequence[Hypothesis]]) -> bool:
         """Whether what was found cannot be told without knowing where the model looked."""
@@ -155,13 +154,14 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         `plain`: by the decoder alone, without what helps it.
         """
         decoding, begin = self.recipe.decoding.model_copy(update=how), self.tokenizer.encode(prefix)
-        device = device_of(model)
-        helped: dict[str, Any] = {} if plain else self.helped_by(model)
+        device, helped = device_of(model), {} if plain else self.helped_by(model)
 
         def decode(numbers: list[int]) -> list[list[Hypothesis]]:
+            some = [items[number] for number in numbers]
             with torch.inference_mode():
-                memory = model.encode(self.input.collate([items[number] for number in numbers]).to(device))
-            return search(model, memory, decoding, begin, tell=tell, **helped)
+                memory = model.encode(self.input.collate(some).to(device))
+            found = search(model, memory, decoding, begin, tell=tell, **helped)
+            return [self._own(model, *pair) for pair in zip(some, found, strict=True)] if helped else found
 
         lengths = [self.input.length(item) for item in items]
         results = [[Hypothesis([], 0.0, 0.0)] for _ in items]
@@ -170,10 +170,14 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             results[number] = hypotheses
         return results
 
+    def _own(self, model: Seq2Seq, item: Any, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """With the model's own log-probabilities: what helped a search had a say in the sums that it ranked by."""
+        own = log_probabilities(model, self.input, [item] * len(hypotheses), [one.tokens for one in hypotheses])
+        return [one._replace(log_probability=total) for one, total in zip(hypotheses, own, strict=True)]
+
     def helped_by(self, model: Seq2Seq) -> dict[str, Any]:
-        """What else has a say in the search: arguments of `search`."""
-        language: LanguageModelVoice | None = None
-        return {"language": language}
+        """What else has a say in the search: arguments of `search`; none, if nothing has."""
+        return {}
 
     def stream(self, model: Seq2Seq, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """Greedily or by chance, token by token; a beam has nothing certain to tell before its end."""
@@ -184,26 +188,19 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
                 ids.append(token)
                 tell(self.tokenizer.labels([token])[0], self.tokenizer.decode(ids))
 
-        item, how = self.input.read(one), {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
-        (hypotheses,) = self.search(model, [item], prefix=prefix, plain=True, tell=told, **how)
+        item = self.input.read(one)
+        (hypotheses,) = self.search(model, [item], prefix=prefix, plain=True, tell=told, **GREEDY)
         return self.prediction(one, item, hypotheses, None, attention=False)
 
-    @torch.inference_mode()
     def score(self, model: Seq2Seq, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
-        """log p(output | input), the end symbol included: what decoding calls the log-probability of a hypothesis."""
+        """With the log-probability and the score that the search has for the same text."""
         items, targets = [self.input.read(one) for one in inputs], [self.tokenizer.encode(said) for said in outputs]
-        device = device_of(model)
-
-        def score(numbers: list[int]) -> list[float]:
-            source = self.input.collate([items[number] for number in numbers]).to(device)
-            target = pad_sentences([targets[number] for number in numbers]).to(device)
-            return model.score(source, target).sum(1).tolist()
-
-        lengths = [max(self.input.length(item), len(target)) for item, target in zip(items, targets, strict=True)]
-        totals = grouped(len(items), lengths, GROUP, score)
+        penalty = LengthPenalty(self.recipe.decoding.length_penalty)
         return [
-            Prediction(self.input.name(one), [Candidate(said, total, total)])
-            for one, said, total in zip(inputs, outputs, totals, strict=True)
+            Prediction(self.input.name(one), [Candidate(said, total, total / penalty(len(target) + 1))])
+            for one, said, target, total in zip(
+                inputs, outputs, targets, log_probabilities(model, self.input, items, targets), strict=True
+            )
         ]
 
     # --------------------------------------------------------------------------------------------------------- looking
@@ -216,26 +213,10 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
     def case(self, model: Seq2Seq, one: Any, told: Told) -> Case:
         """Rows of a decoder's tables are the tokens it wrote; it looked at the source, and at what it read before."""
-        input, item, device = self.input, self.input.read(one), device_of(model)
-        if not input.length(item):
-            raise CallError(f"the input {input.name(one)!r} has no token: there is nothing to look at")
-        target = pad_sentences([told.target]).to(device)
-
-        def ask(without: Sequence[Parts]) -> Tensor:
-            items = [input.without(item, parts) if parts else item for parts in without]
-            at_once = max(1, GROUP // (max(input.length(item), len(told.target)) + 1))
-            at_once = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
-            return torch.cat([
-                model.score(input.collate(some).to(device), target.expand(len(some), -1))
-                for some in (items[start : start + at_once] for start in range(0, len(items), at_once))
-            ])  # fmt: skip
-
-        tokens = told.target
-        axes = {"target": self.axis([*tokens, END]), "source": input.axis(item), "read": self.axis([START, *tokens])}
-        return Case(
-            model, ask, axes, input.parts(item),
-            vectors=input.vectors(model.encoder), gather=lambda products: input.gather(item, products),
-        )  # fmt: skip
+        item, tokens = self.item_of(one), told.target
+        axes = {"target": self.axis([*tokens, END]), "source": self.input.axis(item)}
+        axes["read"] = self.axis([START, *tokens])
+        return self.asked(model, item, model.score, axes, target=pad_sentences([tokens]))
 
     def axis(self, ids: Ids) -> Axis:
         """Tokens with their places in the text that they make together."""
@@ -250,13 +231,9 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return Axis(tuple(tokens), self.tokenizer.decode(ids))
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Seq2Seq, *, alignments: bool = False) -> Scores:
-        examples, skipped = self.input.test()
+    def test_scores(self, model: Seq2Seq, examples: Sequence[Example], alignments: bool) -> Scores:
         said = [found.text for found in self.predict(model, [example.input for example in examples])]
-        scores = self.scores(model, said, examples, alignments)
-        if skipped:
-            scores.notes["skipped"] = skipped
-        return scores
+        return self.scores(model, said, examples, alignments)
 
     @abstractmethod
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores: ...

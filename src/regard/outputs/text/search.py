@@ -1,7 +1,7 @@
 """From memories to hypotheses: greedy, beam or by chance, with all that a recipe says of it. The same for any input."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -18,10 +18,8 @@ from regard.decoding.sample import sample
 from regard.encoders.audio import memory_lengths
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
+from regard.outputs.text.cross_attention import Ids
 from regard.outputs.text.settings import DecodingSettings
-
-Ids = Sequence[int]
-T = TypeVar("T")
 
 
 class TellingSteps(Steps[Any]):
@@ -49,29 +47,27 @@ def search(
     language: LanguageModelVoice | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses for each row of a memory, best first.
+    """The hypotheses for each row of a memory, best first: by their score, log p / length ** how.length_penalty.
 
-    `ctc`: its weight in the search, for models that have it; `language`: a second opinion on texts. `tell` is told
-    every token of one row that is decoded without a beam.
+    `ctc`: its weight in the search, of a model that has it; `language`: a second opinion on texts. `tell` is told every
+    token of one row that is decoded without a beam.
     """
     rows, copies = len(memory.vectors), how.n_best if how.sample else 1
     prefixes = [list(prefix)] * rows * copies if prefix else None
     rules = Constraints(how.max_length, min_length=how.min_length, prefixes=prefixes)
     steps: Steps[Any] = model if tell is None else TellingSteps(model, tell)
-    if how.sample:
-        drawn = sample(
-            steps, model.start(memory, copies), rules,
-            seed=how.seed, temperature=how.temperature, top_k=how.top_k or None, top_p=how.top_p,
+    penalty, watch = LengthPenalty(how.length_penalty), how.coverage_penalty > 0
+    if how.sample or (how.beam == 1 and not (watch or ctc or language)):
+        state = model.start(memory, copies)
+        found = greedy(steps, state, rules) if not how.sample else sample(
+            steps, state, rules, seed=how.seed, temperature=how.temperature, top_k=how.top_k or None, top_p=how.top_p
         )  # fmt: skip
-        groups = [[one for (one,) in drawn[i : i + copies]] for i in range(0, len(drawn), copies)]
-        return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in groups]
-    watch, ctc = how.coverage_penalty > 0, ctc if isinstance(model, SpeechToText) and model.ctc is not None else 0.0
-    if how.beam == 1 and not (watch or ctc or language):
-        return greedy(steps, model.start(memory), rules)
-    options = {"size": how.beam, "n_best": how.n_best, "coverage": how.coverage_penalty}
-    penalty = LengthPenalty(how.length_penalty)
+        ranked = [one._replace(score=one.log_probability / penalty(len(one.tokens) + 1)) for (one,) in found]
+        groups = (ranked[start : start + copies] for start in range(0, len(ranked), copies))
+        return [sorted(group, key=lambda one: -one.score) for group in groups]
+    options = {"size": how.beam, "n_best": how.n_best, "coverage": how.coverage_penalty, "penalty": penalty}
     if not ctc and language is None:
-        return beam(model, model.start(memory, watch=watch), rules, penalty=penalty, **options)
+        return beam(model, model.start(memory, watch=watch), rules, **options)
     state = JointState(
         decoder=model.start(memory, watch=watch),
         prefixes=Prefixes.start(model.ctc_scores(memory), memory_lengths(memory))
@@ -79,22 +75,4 @@ def search(
         else None,
         language=None if language is None else language.start(rows),
     )
-    return beam(Joint(model, ctc=ctc, language=language), state, rules, penalty=penalty, normalize=False, **options)
-
-
-def in_groups(
-    numbers: Sequence[int], lengths: Sequence[int], tokens: int, work: Callable[[list[int]], list[T]]
-) -> Iterator[tuple[int, T]]:
-    """`work` on groups of numbers of like length, each of about so many tokens; (number, result) as they come."""
-    order = sorted(numbers, key=lambda number: -lengths[number])
-    start = 0
-    while start < len(order):  # the longest comes first, so its length is that of the padded group
-        group = order[start : start + max(1, tokens // (lengths[order[start]] + 1))]
-        yield from zip(group, work(group), strict=True)
-        start += len(group)
-
-
-def grouped(count: int, lengths: Sequence[int], tokens: int, work: Callable[[list[int]], list[T]]) -> list[T]:
-    """The same for all numbers below `count`, in their order."""
-    found = dict(in_groups(range(count), lengths, tokens, work))
-    return [found[number] for number in range(count)]
+    return beam(Joint(model, ctc=ctc, language=language), state, rules, normalize=False, **options)

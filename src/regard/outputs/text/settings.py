@@ -1,17 +1,20 @@
-"""How a trained model is asked for its output."""
+"""How a decoder is asked for its text, and the recipe of text to text."""
 
 from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.settings.base import Settings
+from regard.inputs.text.settings import PairDataSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.settings.recipe import Recipe
+from regard.settings.sampling import SamplingSettings
 
 
-class DecodingSettings(Settings):
+class DecodingSettings(SamplingSettings):
     """Beam search by default; beam=1 is greedy; sample=true draws at random."""
 
     beam: int = Field(5, ge=1, le=1000, description="hypotheses kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, le=1000, description="hypotheses given back for each input, at most beam")
     length_penalty: float = Field(
         1.0, ge=0, description="scores are divided by length ** this; 0 prefers short outputs"
     )
@@ -20,9 +23,6 @@ class DecodingSettings(Settings):
     max_length: int = Field(200, ge=1, description="most tokens of an output")
     sample: bool = Field(False, description="draw from the model's distribution rather than search")
     temperature: float = Field(1.0, gt=0, description="below 1 sharpens the distribution that is drawn from")
-    top_k: int = Field(0, ge=0, description="draw from the k most probable tokens only; 0 is all")
-    top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
-    seed: int = Field(0, description="of the draws")
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
     replace_unknown: bool = Field(False, description="put the source word most attended to where the model says <unk>")
 
@@ -36,3 +36,18 @@ class DecodingSettings(Settings):
             yield "n_best", f"is more than beam={self.beam}"
         if self.min_length > self.max_length:
             yield "min_length", f"is more than max_length={self.max_length}"
+
+
+class TranslateRecipe(Recipe):
+    """Text to text: translation, spelling, anything with a source and a target line."""
+
+    job: Literal["translate"] = Field("translate", description="the job: text to text")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: PairDataSettings = Field(description="the user's files and how they are read")
+    model: Annotated[RecurrentSettings | TransformerSettings, Field(discriminator="kind")] = Field(
+        description="the model and its sizes"
+    )
+    decoding: DecodingSettings = Field(DecodingSettings.model_validate({}), description="how outputs are searched for")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.model.tied == "all" and not self.data.tokenizer.joint:
+            yield "model.tied", "shares the source's word vectors too, which needs data.tokenizer.joint=true"

@@ -12,17 +12,16 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.tokenizer import Tokenizer
+from regard.files.subtitles import Heard
 from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
-from regard.outputs.text.attended import Attended
-from regard.outputs.text.search import Ids
-from regard.outputs.text.transcript import Heard
+from regard.outputs.text.cross_attention import CrossAttention, Ids
 
 READINGS = ("attention", "peak", "expectation", "ctc")  # of all heads together
 
 Edges = Float[np.ndarray, " K1"]  # when each vector of the memory begins, and when the last one ends: `Axis.edges`
 
 
-def readings(seen: Attended, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
+def readings(seen: CrossAttention, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
     """When each token was heard, by every way of reading it that the model has."""
     found = {}
     if seen.weights:
@@ -37,7 +36,7 @@ def readings(seen: Attended, tokens: int, edges: Edges) -> dict[str, Float[np.nd
     return found
 
 
-def by_head(seen: Attended, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
+def by_head(seen: CrossAttention, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
     return {
         f"{name} head {head}": median_times(table[:tokens], edges)
         for name, heads in seen.weights.items()
@@ -45,7 +44,7 @@ def by_head(seen: Attended, tokens: int, edges: Edges) -> dict[str, Float[np.nda
     }
 
 
-def spans(seen: Attended, tokens: int, edges: Edges) -> Float[np.ndarray, "T 2"] | None:
+def spans(seen: CrossAttention, tokens: int, edges: Edges) -> Float[np.ndarray, "T 2"] | None:
     """From when to when each token was heard: by CTC if the model has it, else by the middle of its attention."""
     if seen.ctc is not None:
         return _stretches(seen.ctc, edges)

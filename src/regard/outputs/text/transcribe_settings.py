@@ -8,6 +8,7 @@ from pydantic import Field
 from regard.data.settings import TokenizerSettings
 from regard.inputs.sound.settings import ConvolutionSettings, PyramidSettings, SoundDataSettings
 from regard.outputs.text.settings import DecodingSettings
+from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
 
 
@@ -20,22 +21,19 @@ class SpeechDataSettings(SoundDataSettings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        if self.tokenizer.joint:
-            yield "tokenizer.joint", "has no meaning here: there is one text only"
-        if self.tokenizer.target_kind or self.tokenizer.target_size:
-            yield "tokenizer.target_kind", "has no meaning here: there is one text only; set tokenizer.kind and size"
+        yield from self.tokenizer.problems_of_one_text()
 
 
-class ListenerSettings(PyramidSettings):
+class CtcSettings(Settings):
+    ctc: float = Field(0.0, ge=0, lt=1, description="weight of the CTC loss beside that of the decoder; 0 is none")
+
+
+class ListenerSettings(PyramidSettings, CtcSettings):
     """Listen, Attend and Spell: a pyramid of LSTMs in both directions, and a recurrent decoder that attends to it."""
 
-    ctc: float = Field(0.0, ge=0, lt=1, description="weight of the CTC loss beside that of the decoder; 0 is none")
 
-
-class SpeechTransformerSettings(ConvolutionSettings):
+class SpeechTransformerSettings(ConvolutionSettings, CtcSettings):
     """Convolutions that make four frames one, then the Transformer, encoder and decoder."""
-
-    ctc: float = Field(0.0, ge=0, lt=1, description="weight of the CTC loss beside that of the decoder; 0 is none")
 
 
 class SpeechDecodingSettings(DecodingSettings):
@@ -71,12 +69,7 @@ class TranscribeRecipe(Recipe):
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        longest = self.data.max_seconds if self.data.join is None else None
-        if longest is not None and self.decoding.window > 4 * longest:
-            yield (
-                "decoding.window",
-                (
-                    f"is {self.decoding.window:g} seconds, but training hears no more than "
-                    f"data.max_seconds={longest:g}: a model does not know what it never heard"
-                ),
-            )
+        longest, window = self.data.max_seconds if self.data.join is None else None, self.decoding.window
+        if longest is not None and window > 4 * longest:
+            why = f"training hears no more than data.max_seconds={longest:g}: a model does not know what it never heard"
+            yield "decoding.window", f"is {window:g} seconds, but {why}"

@@ -4,39 +4,46 @@ recording → windows → Memory → search, with what helps it → text → whe
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from torch import nn
 
 from regard.corpora.tones import Segment
 from regard.data.examples import Example
+from regard.data.tokenizer import Tokenizer
 from regard.decoders.decoder import Decoder
+from regard.decoding.ctc_joint import LanguageModelVoice
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
+from regard.files.subtitles import Heard
 from regard.inputs.sound.input import SoundInput, SoundItem
 from regard.metrics.error_rates import edit_distance
 from regard.metrics.speech import error_rates, timing
 from regard.models.ctc import SpeechToText
+from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.base import LookOptions, Told, device_of
+from regard.other_run import load_other_run
+from regard.outputs.base import LookOptions, Told
+from regard.outputs.batched import device_of
 from regard.outputs.result import Prediction, Scores
-from regard.outputs.text.attended import Attended, attended
-from regard.outputs.text.language_voice import voice
+from regard.outputs.text.cross_attention import CrossAttention, cross_attention
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.timing import READINGS, by_head, pieces, readings, spans, words_heard
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
-from regard.outputs.text.transcript import CLIPPED, SILENT, Heard, Transcript, joined
+from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined
+from regard.special_tokens import SPECIAL_TOKENS
 
-AT_ONCE = 4  # times decoding.batch_tokens: frames that are kept until windows of like length are decoded together
+WAITING = 4  # times decoding.batch_tokens: frames that are kept until windows of like length are decoded together
 MEASURED = 256  # recordings whose times are measured together
 WORST = 10  # transcripts with the most errors, which may be mislabeled recordings
-T = TypeVar("T")
 
 
 class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
+    takes_alignments: ClassVar[bool] = True
+
     def assembled(self, encoder: nn.Module, decoder: Decoder) -> SpeechToText:
         s = self.recipe.model
         return SpeechToText(
@@ -44,29 +51,48 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         )
 
     def helped_by(self, model: Seq2Seq) -> dict[str, Any]:
-        how, language = self.recipe.decoding, None
+        how, found = self.recipe.decoding, {}
+        if how.ctc and isinstance(model, SpeechToText) and model.ctc is not None:
+            found["ctc"] = how.ctc
         if how.language_model is not None:
-            language = voice(how.language_model, how.language_model_weight, self.tokenizer, device_of(model))
-        return {"ctc": how.ctc, "language": language}
+            found["language"] = self._language_model(how.language_model, device_of(model))
+        return found
+
+    def _language_model(self, folder: str, device: torch.device) -> LanguageModelVoice:
+        """A run of the job `generate` as a second opinion (shallow fusion, see `decoding/ctc_joint.py`). It has to know
+        every token of ours, in whatever order."""
+        field = "decoding.language_model"
+        job, model = load_other_run(field, folder, "generate", device)
+        theirs: Tokenizer = job.input.tokenizer
+        if theirs.pieces(range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
+            raise CallError(f"{field}={folder} has a vocabulary of another tool, with other tokens for begin and end")
+        assert isinstance(model, LanguageModel)
+        places = {piece: number for number, piece in enumerate(theirs.pieces(range(theirs.size)))}
+        pieces = self.tokenizer.pieces(range(self.tokenizer.size))
+        unknown = [piece for piece in pieces if piece not in places]
+        if unknown:
+            raise CallError(
+                f"{field}={folder} does not know {len(unknown)} of the {len(pieces)} tokens of this model, "
+                f"such as {unknown[0]!r}: both must have the same kind of tokens, learned from the same texts "
+                "(data.tokenizer.kind=character in both will do)"
+            )
+        names = torch.tensor([places[piece] for piece in pieces], device=device)
+        return LanguageModelVoice(model, model.start, self.recipe.decoding.language_model_weight, names)
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(
         self, model: Seq2Seq, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
-        return [*self.transcripts(model, inputs, prefix=prefix, attention=attention)]
-
-    def transcripts(
-        self, model: Seq2Seq, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Transcript]:
         """Window by window, a few at a time: memory does not grow with the recording."""
         how = self.recipe.decoding
-        found: list[list[Transcript]] = [[] for _ in inputs]
+        found: list[list[Any]] = [[] for _ in inputs]
         waiting: list[tuple[int, SoundItem]] = []
+        window = super().predict
 
         def decode() -> None:
             for begin in {prefix: None, "": None}:  # only the first window of a recording begins with the prefix
                 some = [one for one in waiting if not prefix or (one[1].start == 0) == bool(begin)]
-                said = self._said(model, [item for _, item in some], begin, attention)
+                said = window(model, [item for _, item in some], prefix=begin, attention=attention)
                 for (number, _), one in zip(some, said, strict=True):
                     found[number].append(one)
             waiting.clear()
@@ -74,13 +100,10 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         for number, one in enumerate(inputs):
             for item in self.input.pieces(one, how.window):
                 waiting.append((number, item))
-                if sum(len(item.features) for _, item in waiting) > AT_ONCE * how.batch_tokens:
+                if sum(len(item.features) for _, item in waiting) > WAITING * how.batch_tokens:
                     decode()
         decode()
         return [joined(windows) for windows in found]
-
-    def _said(self, model: Seq2Seq, items: Sequence[SoundItem], prefix: str, attention: bool) -> list[Any]:
-        return super().predict(model, items, prefix=prefix, attention=attention)
 
     def stream(self, model: Seq2Seq, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Transcript:
         """One window after the other."""
@@ -94,7 +117,7 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         return joined(windows)
 
     def prediction(
-        self, one: Any, item: SoundItem, hypotheses: list[Hypothesis], seen: Attended | None, attention: bool
+        self, one: Any, item: SoundItem, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
     ) -> Transcript:
         """Of one window, with times in the recording."""
         said = super().prediction(one, item, hypotheses, None if item.silent else seen, attention)
@@ -105,7 +128,9 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
             seconds=item.seconds, words=tuple(words), tokens=tuple(tokens), note=note,
         )  # fmt: skip
 
-    def _heard(self, item: SoundItem, ids: Sequence[int], seen: Attended | None) -> tuple[list[Heard], list[Heard]]:
+    def _heard(
+        self, item: SoundItem, ids: Sequence[int], seen: CrossAttention | None
+    ) -> tuple[list[Heard], list[Heard]]:
         times = None if seen is None or not ids else spans(seen, len(ids), self.input.axis(item).edges)
         if times is None:
             return [], []
@@ -115,8 +140,6 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Seq2Seq, one: Any, options: LookOptions) -> list[Told]:
-        if options.gold is not None:
-            raise CallError("gold links are between words; of sound, `regard evaluate` holds times against gold ones")
         item, window = self.input.read(one), self.recipe.decoding.window
         if item.seconds > window:
             raise CallError(
@@ -132,22 +155,20 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         rates = error_rates(said, [example.texts[0] for example in examples])
         return {name: rates[name] for name in ("wer", "cer", "exact_match")}
 
-    def evaluate(self, model: Seq2Seq, *, alignments: bool = False) -> Scores:
+    def test_scores(self, model: Seq2Seq, examples: Sequence[Example], alignments: bool) -> Scores:
         """Error rates on the test data, speed and, where gold times are known, whether it looked there."""
-        examples, skipped = self.input.test()
         begin = time.perf_counter()
-        found = self.transcripts(model, [example.input for example in examples])
+        found: list[Any] = self.predict(model, [example.input for example in examples])
         took, seconds = time.perf_counter() - begin, sum(one.seconds for one in found)
         scores = self.scores(model, [one.text for one in found], examples, alignments)
         scores.values["real_time_factor"] = took / max(seconds, 1e-9)
         scores.notes["sound"] = f"{seconds:,.0f} seconds of sound in {took:,.1f} seconds"
-        if skipped:
-            scores.notes["skipped"] = skipped
         return scores
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
         texts = [example.texts[0] for example in examples]
-        scores = Scores(error_rates(said, texts) | {"recordings": float(len(said))})
+        rates, inside = error_rates(said, texts), [f"inside_{name}" for name in READINGS]
+        scores = Scores(rates | {"recordings": float(len(said))}, percent=[*rates, *inside])
         self._measure_times(model, [example for example in examples if example.gold], scores, alignments)
         wrong = [(edit_distance(a.split(), b.split()), a, b) for a, b in zip(said, texts, strict=True) if a != b]
         scores.details["furthest from their texts"] = [
@@ -160,10 +181,11 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         if alignments and not examples:
             raise CallError("nobody knows when the texts of the test data are heard: leave alignments out")
         heard: dict[str, list[float]] = {}
-        for some in _groups(examples, MEASURED):
+        for start in range(0, len(examples), MEASURED):
+            some = examples[start : start + MEASURED]
             items = [self.input.read(example.input) for example in some]
             targets = [self.tokenizer.encode(example.texts[0]) for example in some]
-            looked = attended(model, self.input, items, targets, self.recipe.decoding.batch_tokens)
+            looked = cross_attention(model, self.input, items, targets, self.recipe.decoding.batch_tokens)
             for example, item, ids, seen in zip(some, items, targets, looked, strict=True):
                 edges = self.input.axis(item).edges
                 found = readings(seen, len(ids), edges) | (by_head(seen, len(ids), edges) if alignments else {})
@@ -197,9 +219,3 @@ def character_spans(text: str, segments: Iterable[Segment]) -> list[tuple[int, i
         place = start + len(segment.text)
         spans.append((start, place))
     return spans
-
-
-def _groups(items: Sequence[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some

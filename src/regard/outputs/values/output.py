@@ -8,32 +8,42 @@ Examples are windows of a table, and their targets are numbers and not ids: they
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.tables import Role
+from regard.decoders.recurrent import RecurrentReader
+from regard.decoders.recurrent_parts import Context
+from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
+from regard.encoders.series import PatchEncoder
 from regard.errors import CallError, nearest
+from regard.inputs.series.input import series_block
 from regard.inputs.series.times import labels
 from regard.inputs.series.window_input import WindowInput
-from regard.inputs.series.windows import SeriesItem, WindowBatches, Windows
+from regard.inputs.series.windows import Layout, SeriesItem, WindowBatches, Windows
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord
-from regard.models.forecaster import Forecaster
+from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
 from regard.models.patch_forecaster import PatchForecaster
-from regard.outputs.base import LookOptions, Output, Told, device_of
+from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.outputs.values.baselines import Baselines
-from regard.outputs.values.build import build_forecaster
-from regard.outputs.values.drawing import draw, svg
-from regard.outputs.values.result import Forecast, SeriesForecast, as_csv
+from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, draw, svg
 from regard.outputs.values.scoring import errors, scores
-from regard.outputs.values.settings import ForecastRecipe
+from regard.outputs.values.settings import (
+    ForecastRecipe,
+    ModelSettings,
+    PatchForecasterSettings,
+    RecurrentForecasterSettings,
+)
+from regard.parts import build_score
 
 PICTURES = 2  # of validation windows in the report
 AT_ONCE = 256  # windows that are asked about together
@@ -49,6 +59,8 @@ class LookedAt(NamedTuple):
 
 
 class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
+    unit: ClassVar[str] = "values"
+
     def __init__(self, recipe: ForecastRecipe, input: WindowInput) -> None:
         super().__init__(recipe, input)
         self._baselines: Baselines | None = None
@@ -96,14 +108,8 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         return [Picture("Predictions for validation windows", svg(drawn), DRAWN)]
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Forecaster, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
+    def predict(self, model: Forecaster, inputs: Sequence[Any]) -> list[Prediction]:
         """For each table (a Path, the text of a CSV, or columns by name) the steps of all its series."""
-        if prefix:
-            raise CallError("a forecast has no prefix: decoding.at=TIME says from when on")
-        if attention:
-            raise CallError("a forecast is looked at by `regard look` or `run.look`")
         return [self._forecast(model, one) for one in inputs]
 
     def _forecast(self, model: Forecaster, one: Any) -> Forecast:
@@ -114,7 +120,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         ]  # fmt: skip
         found = tuple(self.said(model, items) for items in groups)
         text = as_csv(found, roles.time or "line", roles.id)
-        return Forecast(self.input.name(one), [Candidate(text, 0.0, 0.0)], None, found)
+        return Forecast(self.input.name(one), [Candidate(text)], None, found)
 
     @torch.inference_mode()
     def said(self, model: Forecaster, items: Sequence[SeriesItem]) -> SeriesForecast:
@@ -154,18 +160,14 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         """Of decoding.series, or the first; at decoding.at, or the end; decoding.target, or the first."""
         if options.output is not None:
             raise CallError("a forecast is looked at as it is: numbers cannot be given as an output to look at")
-        if options.gold is not None:
-            raise CallError("there are no words here that gold could link: data.lag names a lag, for `regard evaluate`")
         how = self.recipe.decoding
         item = (
             one if isinstance(one, SeriesItem) else self.input.windows_to_predict(one, how.series, how.at)[0].item(-1)
         )
         target = 0 if how.target is None else self._target(how.target)
         found = self.said(model, [item])
-        few = ", ".join(f"{value:.4g}" for value in found.values[:FEW, target]) + (
-            ", …" if len(found.times) > FEW else ""
-        )
-        text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {few}"
+        few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
+        text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
         return [Told(LookedAt(item, target), text)]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
@@ -199,14 +201,45 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         return targets.index(name)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Forecaster, *, alignments: bool = False) -> Scores:
-        """MSE, MAE, MASE, pinball of the test part, with the baselines beside them, by step, target and period."""
-        self.refuse(alignments=alignments)
-        data, batch = self.recipe.data, self.recipe.decoding.batch
-        return scores(model, self.input.test_windows(), self.input.fitted, self.baselines, batch, data.lag)
+    def test(self) -> tuple[Windows, str]:
+        return self.input.test_windows(), ""
+
+    def test_scores(self, model: Forecaster, examples: Windows, alignments: bool) -> Scores:
+        """MSE, MAE, MASE, pinball, with the baselines beside them, by step, target and period."""
+        batch, lag = self.recipe.decoding.batch, self.recipe.data.lag
+        return scores(model, examples, self.input.fitted, self.baselines, batch, lag)
 
     @property
     def baselines(self) -> Baselines:
         if self._baselines is None:
             raise RuntimeError("there are no baselines yet: prepare or restore comes first")
         return self._baselines
+
+
+def build_forecaster(s: ModelSettings, encoder: nn.Module, lay: Layout) -> Forecaster:
+    """The model of a forecasting recipe, for windows of this layout."""
+    if isinstance(s, PatchForecasterSettings):
+        assert isinstance(encoder, PatchEncoder)
+        return PatchForecaster(
+            encoder, lay.horizon, lay.targets, s.quantiles,
+            loss=s.loss, instance_norm=s.instance_norm, dropout=s.head_dropout,
+            shortcut=lay.look_back if s.shortcut else None,
+        )  # fmt: skip
+    return EncoderDecoderForecaster(
+        encoder, _decoder(s, lay), lay.targets, s.quantiles, loss=s.loss, instance_norm=s.instance_norm
+    )
+
+
+def _decoder(s: ModelSettings, lay: Layout) -> RecurrentSeriesDecoder | TransformerSeriesDecoder:
+    if isinstance(s, RecurrentForecasterSettings):
+        attends = s.context == "attention"
+        context: Context = s.query if s.context == "attention" else s.context
+        reader = RecurrentReader(
+            s.width, s.width, s.width, memory_width=s.width, summary_width=s.width, context=context,
+            score=build_score(s.score, s.width, s.width, s.width) if attends else None,
+            cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
+        )  # fmt: skip
+        return RecurrentSeriesDecoder(lay.ahead, s.width, lay.says_from, reader, dropout=s.dropout)
+    assert not isinstance(s, PatchForecasterSettings)
+    blocks = [series_block(s, cross=True) for _ in range(s.decoder_layers)]
+    return TransformerSeriesDecoder(lay.ahead, s.width, lay.says_from, blocks, dropout=s.dropout)

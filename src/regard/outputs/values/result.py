@@ -2,16 +2,22 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from regard.errors import CallError
+from regard.files import atomic
 from regard.look.draw import SUFFIXES
 from regard.outputs.result import Prediction
 
+INK, SAID, BAND, TRUE = "#44403c", "#1d4e89", "#8ab8f0", "#c2410c"
+MOST = 12  # panels of one picture
 SHOWN = 2  # as many horizons of the past are drawn before what was predicted
 PICTURES = tuple(suffix for suffix in SUFFIXES if suffix in (".png", ".svg", ".pdf"))
 
@@ -58,13 +64,11 @@ class Forecast(Prediction):
 
     def save(self, path: str | Path) -> Path:
         """Draw into a .png, .svg or .pdf file."""
-        from regard.outputs.values.drawing import draw, write
-
         path = Path(path)
         if path.suffix not in PICTURES:
             raise CallError(f"{path}: a picture's name ends with {', '.join(PICTURES)}")
-        write(draw(self.series), path)
-        return path
+        figure = draw(self.series)
+        return atomic.write_with(path, lambda part: figure.savefig(part, format=path.suffix[1:], dpi=150))
 
 
 def as_csv(series: tuple[SeriesForecast, ...], time: str, id: str | None) -> str:
@@ -79,3 +83,52 @@ def as_csv(series: tuple[SeriesForecast, ...], time: str, id: str | None) -> str
             numbers = [n for m in range(len(one.targets)) for n in (one.values[t, m], *one.bands[t, m])]
             writer.writerow([*([one.name] if id else []), when, *(f"{number:.6g}" for number in numbers)])
     return out.getvalue().rstrip("\n")
+
+
+def draw(series: Sequence[SeriesForecast]) -> Figure:
+    """A panel for each target of each series, up to a dozen."""
+    panels = [(one, m) for one in series for m in range(len(one.targets))][:MOST]
+    columns = 1 if len(panels) < 3 else 2
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(9.0 if columns == 1 else 13.0, 2.6 * rows + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for place, (axes, (one, m)) in enumerate(zip(grid, panels, strict=False)):
+        _panel(axes, one, m, legend=place == 0)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _panel(axes, one: SeriesForecast, m: int, *, legend: bool) -> None:
+    shown = min(len(one.past), SHOWN * len(one.times))
+    past, labels = one.past[len(one.past) - shown :], [*one.past_times[len(one.past_times) - shown :], *one.times]
+    ahead = np.arange(shown, shown + len(one.times))
+    if shown:
+        axes.plot(np.arange(shown), past[:, m], color=INK, lw=1.3, label="past")
+    for p in range(len(one.quantiles) // 2):
+        low, high = one.bands[:, m, p], one.bands[:, m, -1 - p]
+        name = f"{one.quantiles[p]:g} to {one.quantiles[-1 - p]:g}"
+        axes.fill_between(ahead, low, high, color=BAND, alpha=0.35, lw=0, label=name)
+    # joined to the last value that was known, so that the eye sees no gap
+    joined = np.concatenate([past[-1:, m], one.values[:, m]]) if shown else one.values[:, m]
+    axes.plot(np.arange(shown - (1 if shown else 0), shown + len(ahead)), joined, color=SAID, lw=1.8, label="predicted")
+    if len(one.actual):
+        axes.plot(ahead[: len(one.actual)], one.actual[:, m], color=TRUE, lw=1.2, ls="--", label="actual")
+    if shown:
+        axes.axvline(shown - 0.5, color=INK, lw=0.6, alpha=0.5)
+    ticks = np.unique(np.linspace(0, len(labels) - 1, 5).round().astype(int))
+    axes.set_xticks(ticks, [labels[tick] for tick in ticks], fontsize=8)
+    axes.set_title(f"{one.name}: {one.targets[m]}" if one.name else one.targets[m], fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    if legend:
+        axes.legend(frameon=False, fontsize=8, ncols=4)
+
+
+def svg(figure: Figure) -> str:
+    """For a page: without the XML head."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg")
+    text = out.getvalue()
+    return text[text.index("<svg") :]

@@ -15,7 +15,7 @@ from regard.inputs.series.prepare import Fitted
 from regard.inputs.series.windows import Windows
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster
-from regard.outputs.base import device_of
+from regard.outputs.batched import device_of
 from regard.outputs.result import Scores
 from regard.outputs.values.baselines import Baselines
 

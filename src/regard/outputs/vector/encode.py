@@ -6,7 +6,7 @@ text  → token ids → encoder → one vector                                  
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -20,15 +20,16 @@ from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem
 from regard.layers.pooling import Pooling
-from regard.look.axis import Axis
+from regard.look.axis import Axis, whole
 from regard.look.case import Case, Parts
 from regard.metrics.retrieval import retrieval
 from regard.models.embedder import Embedder
-from regard.outputs.base import LookOptions, Output, Told, device_of
+from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
-from regard.outputs.vector.contrast_batches import ContrastBatches
-from regard.outputs.vector.encode_settings import EncodeRecipe
-from regard.outputs.vector.side import Side, whole
+from regard.outputs.vector.batches import ContrastBatches
+from regard.outputs.vector.settings import EncodeRecipe
+from regard.outputs.vector.vectorizer import Vectorizer
 
 QUICK = 1000  # validation pairs that are told apart while training goes on
 COMPARING = ("gradient", "input-gradient", "leave-one-out")  # methods that ask what the cosine of two texts feels
@@ -40,9 +41,6 @@ class Vector(Prediction):
 
     vector: Float[np.ndarray, " D"]
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "vector": self.vector.tolist()}
-
 
 class Other(NamedTuple):
     """The text that another one is held against; `joined`: both are read as one pair, in one go."""
@@ -53,6 +51,8 @@ class Other(NamedTuple):
 
 class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
     """Targets are texts, too, and the input reads both sides of a pair."""
+
+    unit: ClassVar[str] = "pairs"
 
     def learn(self, texts: Iterable[str]) -> Tokenizer:
         return self.input.tokenizer
@@ -83,13 +83,10 @@ class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
         return f"{example.input}\n→ cosine {found[0]:.3f} with\n= {example.texts[0]}"
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: Embedder, inputs: Sequence[str], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
-        self.refuse(prefix=prefix, attention=attention)
+    def predict(self, model: Embedder, inputs: Sequence[str]) -> list[Prediction]:
         vectors = self._side(model).vectors([self._read(text) for text in inputs]).numpy()
         return [
-            Vector(text, [Candidate(" ".join(f"{value:.6g}" for value in vector), 0.0, 0.0)], vector=vector)
+            Vector(text, [Candidate(" ".join(f"{value:.6g}" for value in vector))], vector=vector)
             for text, vector in zip(inputs, vectors, strict=True)
         ]
 
@@ -97,7 +94,7 @@ class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
         """The cosine of the two vectors, for each pair of an input and an output."""
         cosines = self._cosines(model, [self._read(one) for one in inputs], [self._read(one) for one in outputs])
         return [
-            Prediction(text, [Candidate(other, cosine, 0.0)])
+            Prediction(text, [Candidate(other, score=cosine)])
             for text, other, cosine in zip(inputs, outputs, cosines, strict=True)
         ]
 
@@ -120,9 +117,7 @@ class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
     def case(self, model: Embedder, one: str, told: Told) -> Case:
         """Self-attention of the text. With another text: of both as one pair, where the encoder has segments for it,
         as BERT has; else, and for methods that ask about the cosine of the two, of the text and its pooled vector."""
-        item, other = self._read(one), told.target
-        if not item.ids:
-            raise CallError(f"the input {one!r} has no token: there is nothing to look at")
+        item, other = self._read(self.item_of(one).text), told.target
         if isinstance(other, Other) and not other.joined:
             side = self._side(model)
             axes = {"source": self.input.axis(item), "target": whole(told.text)}
@@ -142,12 +137,9 @@ class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
         return Case(model, ask, {"source": axis if second is None else _joined(axis, self.input.axis(second))})
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: Embedder, *, alignments: bool = False) -> Scores:
+    def test_scores(self, model: Embedder, examples: Sequence[Example], alignments: bool) -> Scores:
         """How often each text of the test data finds its partner among all of them, in both directions."""
-        self.refuse(alignments=alignments)
-        examples, skipped = self.input.test()
-        values = {**self._retrieval(model, examples), "pairs": float(len(examples))}
-        return Scores(values, {"skipped": skipped} if skipped else {})
+        return Scores({**self._retrieval(model, examples), "pairs": float(len(examples))})
 
     def _retrieval(self, model: Embedder, examples: Sequence[Example]) -> dict[str, float]:
         side = self._side(model)
@@ -156,9 +148,9 @@ class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
         return retrieval(sources.numpy(), targets.numpy())
 
     # ----------------------------------------------------------------------------------------------------------- parts
-    def _side(self, model: Embedder) -> Side:
+    def _side(self, model: Embedder) -> Vectorizer:
         width, tokens = model.encoder.memory_width, self.recipe.vectors.batch_tokens
-        return Side(self.input, model.encoder, model.pooling, model.vectors, width, tokens)
+        return Vectorizer(self.input, model.encoder, model.pooling, model.vectors, width, tokens)
 
     @property
     def _most(self) -> int:

@@ -5,16 +5,16 @@ picture, labels → vectors → cosines → the label that fits best, though non
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from regard.data.examples import Example
@@ -23,19 +23,21 @@ from regard.data.prepare import Steps
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.inputs.base import Input
 from regard.inputs.image.input import ImageInput, PictureItem
 from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.input import TextInput, TextItem
+from regard.look.axis import whole
 from regard.look.case import Case
+from regard.metrics.retrieval import BothWays, retrieval_both_ways
 from regard.models.two_towers import Tower, TwoTowers
 from regard.outputs.base import LookOptions, Output, Told
-from regard.outputs.result import Candidate, Prediction, Scores
-from regard.outputs.vector.match_batches import MatchBatches
-from regard.outputs.vector.match_scores import Found, spread, told_apart
-from regard.outputs.vector.match_settings import LABEL, MatchRecipe
-from regard.outputs.vector.side import Side, whole
-from regard.outputs.vector.towers import image_tower, text_tower
+from regard.outputs.result import Candidate, Labeled, Prediction, Scores
+from regard.outputs.vector.batches import MatchBatches
+from regard.outputs.vector.settings import LABEL, MatchRecipe
+from regard.outputs.vector.vectorizer import Vectorizer
+from regard.parts import build_pooling
 
 QUICK = 500  # validation pictures that are told apart while training goes on
 KEPT = 1000  # captions of training that a run keeps, for whoever asks without labels
@@ -46,19 +48,10 @@ def image_input(recipe: MatchRecipe) -> ImageInput:
     return ImageInput(recipe, section=lambda recipe: recipe.model.image.encoder)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Matched(Prediction):
-    """The label (or caption) that fits best, and the probability of every label, the most probable first."""
-
-    labels: list[str]
-    probabilities: dict[str, float]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "labels": self.labels, "probabilities": self.probabilities}
-
-
 class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
     """The picture is the input of the job; `text` is the input of the other side."""
+
+    unit: ClassVar[str] = "pairs"
 
     def __init__(self, recipe: MatchRecipe, input: ImageInput) -> None:
         super().__init__(recipe, input)
@@ -99,23 +92,29 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
 
     def build(self) -> TwoTowers:
         s = self.recipe.model
-        return TwoTowers(image_tower(s, self.input), text_tower(s, self.text), temperature=s.temperature)
+        image = self._tower(
+            self.input, self.input.encoder(s.image), partial(build_pooling, s.image.pooling, s.image.score)
+        )
+        text = self._tower(self.text, self.text.encoder(), self.text.pooling)
+        return TwoTowers(image, text, temperature=s.temperature)
+
+    def _tower(self, input: Input, encoder: Any, pooling: Callable[[int], nn.Module]) -> Tower:
+        s, width = self.recipe.model, encoder.memory_width
+        noise, frozen = input.noise(), input.frozen
+        return Tower(encoder, pooling(width), width, s.width, dropout=s.dropout, noise=noise, frozen=frozen)
 
     def quick(self, model: TwoTowers, valid: PictureExamples) -> dict[str, float]:
         """How well some pictures and their captions find each other."""
         return {"temperature": 1 / model.scale.item(), **self._told_apart(model, valid.examples(QUICK)).values}
 
     # ----------------------------------------------------------------------------------------------------- prediction
-    def predict(
-        self, model: TwoTowers, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
-    ) -> list[Prediction]:
+    def predict(self, model: TwoTowers, inputs: Sequence[Any]) -> list[Prediction]:
         """Which of the labels (or, without any, of the kept captions) says best what each picture shows."""
-        self.refuse(prefix=prefix, attention=attention)
         labels = self.recipe.decoding.labels or self._captions
         if not labels:
             raise CallError("say what the pictures may show, to choose from: labels=['a dog', 'a cat']")
         vectors = self._labels(model, labels) if self.recipe.decoding.labels else self.text_vectors(model, labels)
-        chances = (model.scale.detach().cpu() * self.image_vectors(model, inputs) @ vectors.T).softmax(1)
+        chances = (model.scale.detach().cpu() * self.image_vectors(model, inputs) @ vectors.T).log_softmax(1)
         return [self._prediction(one, labels, chance) for one, chance in zip(inputs, chances, strict=True)]
 
     def _labels(self, model: TwoTowers, labels: Sequence[str]) -> Float[Tensor, "N D"]:
@@ -124,19 +123,18 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         by_template = self.text_vectors(model, filled).view(-1, len(labels), model.text.width)
         return normalize(by_template.mean(0), dim=-1)
 
-    def _prediction(self, one: Any, labels: Sequence[str], chances: Float[Tensor, " N"]) -> Matched:
-        order: list[int] = chances.argsort(descending=True, stable=True).tolist()
-        said = {labels[number]: float(chances[number]) for number in order}
-        best = list(said.items())[: self.recipe.decoding.n_best]
-        outputs = [Candidate(label, chance, float(np.log(max(chance, 1e-45)))) for label, chance in best]
-        probabilities = said if self.recipe.decoding.labels else {}
-        return Matched(self.input.name(one), outputs, labels=[best[0][0]], probabilities=probabilities)
+    def _prediction(self, one: Any, labels: Sequence[str], chances: Float[Tensor, " N"]) -> Labeled:
+        """Log-probabilities among these labels; of kept captions, which are many, those of the best are told."""
+        how, order = self.recipe.decoding, chances.argsort(descending=True, stable=True).tolist()
+        outputs = [Candidate(labels[n], float(chances[n]), float(chances[n].exp())) for n in order[: how.n_best]]
+        told = {labels[number]: float(chances[number].exp()) for number in order} if how.labels else {}
+        return Labeled(self.input.name(one), outputs, labels=[outputs[0].text], probabilities=told)
 
     def score(self, model: TwoTowers, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """The cosine of each picture and its text."""
         cosines = (self.image_vectors(model, inputs) * self.text_vectors(model, outputs)).sum(1).tolist()
         return [
-            Prediction(self.input.name(one), [Candidate(text, cosine, 0.0)])
+            Prediction(self.input.name(one), [Candidate(text, score=cosine)])
             for one, text, cosine in zip(inputs, outputs, cosines, strict=True)
         ]
 
@@ -170,20 +168,19 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         return image.case(model, picture, text.vectors([said])[0], axes, beside=[words])
 
     # ------------------------------------------------------------------------------------------------------ evaluation
-    def evaluate(self, model: TwoTowers, *, alignments: bool = False) -> Scores:
+    def test_scores(self, model: TwoTowers, examples: Sequence[Example], alignments: bool) -> Scores:
         """Recall at 1, 5 and 10 both ways beside chance; and zero-shot accuracy, where there are labeled pictures."""
-        self.refuse(alignments=alignments)
-        examples, skipped = self.input.test()
         found = self._told_apart(model, examples)
         values = {**found.values, "pictures": float(len(examples))}
         if self.recipe.data.zero_shot is not None:
             values |= self._zero_shot(model, self.recipe.data.zero_shot)
-        return Scores(values, {"skipped": skipped} if skipped else {}, {"recall, in percent": found.rows})
+        percent = [name for name in values if "_at_" in name or name in ("zero_shot_accuracy", "zero_shot_by_chance")]
+        return Scores(values, {}, {"recall, in percent": found.rows}, percent=percent)
 
-    def _told_apart(self, model: TwoTowers, examples: Sequence[Example]) -> Found:
+    def _told_apart(self, model: TwoTowers, examples: Sequence[Example]) -> BothWays:
         images = self.image_vectors(model, [example.input for example in examples])
         captions = self.text_vectors(model, [text for example in examples for text in example.texts])
-        return told_apart(images.numpy(), captions.numpy(), [example.texts for example in examples])
+        return retrieval_both_ways(images.numpy(), captions.numpy(), [example.texts for example in examples])
 
     def _zero_shot(self, model: TwoTowers, where: str) -> dict[str, float]:
         """How often the most likely label is the right one, in percent; and how often a blind guess would be."""
@@ -204,8 +201,8 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         }
 
     # ----------------------------------------------------------------------------------------------------------- parts
-    def _side(self, tower: Tower, input: ImageInput | TextInput) -> Side:
-        return Side(input, tower.encoder, tower.pooling, tower, tower.width, self.recipe.decoding.batch_tokens)
+    def _side(self, tower: Tower, input: ImageInput | TextInput) -> Vectorizer:
+        return Vectorizer(input, tower.encoder, tower.pooling, tower, tower.width, self.recipe.decoding.batch_tokens)
 
     def _read(self, text: str) -> TextItem:
         """Cut at the longest that training read."""
@@ -213,3 +210,10 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         if not item.ids:
             raise CallError(f"the text {text!r} has no token: there is nothing to match")
         return item._replace(ids=item.ids[: self.recipe.data.max_length - 1])
+
+
+def spread(texts: Sequence[str], most: int) -> list[str]:
+    """At most so many different texts, taken evenly from all of them."""
+    different = list(dict.fromkeys(texts))
+    step = max(1, -(-len(different) // most))
+    return different[::step]

@@ -16,7 +16,7 @@ from regard.training.memory import within_memory
 
 
 @lru_cache(maxsize=2)
-def companion(field: str, folder: str, name_of_job: str, device: torch.device) -> tuple[Any, nn.Module]:
+def load_other_run(field: str, folder: str, name_of_job: str, device: torch.device) -> tuple[Any, nn.Module]:
     """The job and the model of a run of this job; `field` is the setting that names its folder, for errors."""
     place, name = Path(folder).expanduser(), f"{field}={folder}"
     try:

@@ -1,14 +1,23 @@
 """Every score of text against references that the field uses."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from regard.metrics.by_length import bleu_by_length
 from regard.metrics.error_rates import sequence_error_rate, token_error_rate
 from regard.metrics.text import bleu, chrf, exact_match, ter
-from regard.outputs.result import Scores
 
 
-def text_scores(sources: Sequence[str], said: Sequence[str], references: Sequence[str]) -> Scores:
+class TextScores(NamedTuple):
+    """Scores by name; how BLEU was computed; and BLEU by the length of sources."""
+
+    values: dict[str, float]
+    signature: str
+    by_length: list[dict[str, Any]]
+    percent: tuple[str, ...] = ("ter", "exact_match", "token_error_rate", "sequence_error_rate")
+
+
+def text_scores(sources: Sequence[str], said: Sequence[str], references: Sequence[str]) -> TextScores:
     """BLEU, chrF and TER are taken line by line, as everybody does, so that they can be compared. Exact match and error
     rates count a line as right if any line of the same source says so: a word may have several pronunciations.
     """
@@ -31,4 +40,4 @@ def text_scores(sources: Sequence[str], said: Sequence[str], references: Sequenc
         {"words": part.label, "sentences": part.count, "bleu": part.bleu}
         for part in bleu_by_length(sources, said, references)
     ]
-    return Scores(values, {"signature": found[0].signature}, {"bleu by source length": rows})
+    return TextScores(values, found[0].signature, rows)

@@ -1,7 +1,7 @@
 """A text while it is being written: tokens come in, certain text comes out.
 
-A token may be part of a character (bytes), and text may turn out to be the beginning of a stop text. What `news` gives
-is certain: it will not be taken back.
+A token may be part of a character (bytes), and text may turn out to be the beginning of a stop text. What `new_text`
+gives is certain: it will not be taken back.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from regard.data.tokenizer import Tokenizer
 HALF = "\ufffd"  # what half a character is decoded to
 
 
-class GrowingText:
-    """What follows a prompt and a prefix; `total` is the log-probability of it."""
+class TextStreamer:
+    """What follows a prompt and a prefix; `log_probability` is that of its tokens."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: str, prefix: str = "", stop: Sequence[str] = ()) -> None:
         self._tokenizer, self._stop = tokenizer, [text for text in stop if text]
@@ -20,12 +20,12 @@ class GrowingText:
         self._prompt = tokenizer.encode(self.begin)
         self._before = len(tokenizer.decode(self._prompt))
         self.ids: list[int] = []
-        self._told = 0  # characters that `news` gave
-        self.total = 0.0
+        self._told = 0  # characters that `new_text` gave
+        self.log_probability = 0.0
 
     def add(self, token: int, log_probability: float) -> None:
         self.ids.append(token)
-        self.total += log_probability
+        self.log_probability += log_probability
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class GrowingText:
         whole = self._whole() if self._stop else ""
         return any(text in whole for text in self._stop)
 
-    def news(self, last: bool = False) -> str:
+    def new_text(self, last: bool = False) -> str:
         """The text since the last call that is certain; all of it, after the last token."""
         text = self.text
         certain = len(text)

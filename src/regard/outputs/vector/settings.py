@@ -1,4 +1,4 @@
-"""The recipe of pictures and texts in one space."""
+"""The recipes of vectors: texts near texts that belong to them, and texts near the pictures that they tell of."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -7,11 +7,42 @@ from pydantic import Field
 
 from regard.inputs.image.settings import ImageTowerSettings, fits
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
+from regard.inputs.text.settings import PairDataSettings
 from regard.outputs.text.caption_settings import CaptionDataSettings
 from regard.settings.base import Settings
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.recipe import Recipe
 
 LABEL = "{}"  # where a template has the label
+
+
+class VectorSettings(Settings):
+    """How a text's vectors become one, and how two of them are compared."""
+
+    pooling: Literal["mean", "cls", "summary"] = Field(
+        "mean",
+        description="the mean of all vectors, that of the first token, or the encoder's own summary (pooler)",
+    )
+    normalize: bool = Field(True, description="scale vectors to length 1, so that their dot product is the cosine")
+    temperature: float = Field(0.05, gt=0, description="cosines are divided by it in training; lower is stricter")
+    batch_tokens: int = Field(8192, ge=1, description="tokens that are encoded together")
+
+
+class EncodeRecipe(Recipe):
+    """Texts into vectors that are near each other where the texts belong together."""
+
+    job: Literal["encode"] = Field("encode", description="the job: texts into vectors")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: PairDataSettings = Field(description="pairs of texts that belong together, and how they are read")
+    model: Annotated[EncoderSettings | PretrainedSettings, Field(discriminator="kind")] = Field(
+        description="the encoder and its sizes, or the run of a trained one"
+    )
+    vectors: VectorSettings = Field(VectorSettings.model_validate({}), description="one vector for each text")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if not self.data.tokenizer.joint:
+            yield "data.tokenizer.joint", "must be true: one encoder reads both texts of a pair"
+        if isinstance(self.model, EncoderSettings):
+            yield from _encoder_problems("model", self.model, "vectors", self.vectors.pooling, self.data.max_length)
 
 
 class MatchDataSettings(CaptionDataSettings):
@@ -71,10 +102,16 @@ class MatchRecipe(Recipe):
     def problems(self) -> Iterator[tuple[str, str]]:
         for name, why in fits(self.model.image.encoder, self.data):
             yield f"model.image.encoder.{name}", why
-        text = self.model.text
+        text, longest = self.model.text, self.data.max_length
         if isinstance(text, TransformerTextSettings):
-            # The start token comes on top of what the data may have.
-            if text.positions == "learned" and self.data.max_length >= text.max_positions:
-                yield "data.max_length", f"must be less than model.text.max_positions={text.max_positions}"
-            if text.pooling == "summary" and not text.pooler:
-                yield "model.text.pooling", "is summary, which needs model.text.pooler=true"
+            yield from _encoder_problems("model.text", text, "model.text", text.pooling, longest)
+
+
+def _encoder_problems(
+    name: str, encoder: EncoderSettings, section: str, pooling: str, longest: int
+) -> Iterator[tuple[str, str]]:
+    """Between an encoder, texts of so many tokens (the start token comes on top), and how they become one vector."""
+    if encoder.positions == "learned" and longest >= encoder.max_positions:
+        yield "data.max_length", f"must be less than {name}.max_positions={encoder.max_positions}"
+    if pooling == "summary" and not encoder.pooler:
+        yield f"{section}.pooling", f"is summary, which needs {name}.pooler=true"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
+from regard.data.examples import ExampleBatches
 from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.frame import Frame
 
@@ -72,3 +73,17 @@ class MatchBatches(PlannedBatches[MatchBatch]):
             for text in self._texts[self._said[row]].tolist():
                 right[number, where.get(text, [])] = True
         return right
+
+
+class ContrastBatches(ExampleBatches):
+    """Of pairs of texts: two at least, if there are two, as a lone pair has nothing to be held against; one that was
+    left alone joins another batch."""
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        plan = super()._plan(epoch)
+        lone, others = [rows for rows in plan if len(rows) == 1], [rows for rows in plan if len(rows) > 1]
+        if not others:
+            return [np.concatenate(lone)] if lone else []
+        for place, rows in enumerate(lone):
+            others[place % len(others)] = np.concatenate([others[place % len(others)], rows])
+        return others

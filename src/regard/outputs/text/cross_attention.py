@@ -1,0 +1,103 @@
+"""Given texts forced through a decoder, for many inputs at once: how probable they are, and where it looked.
+
+Decoding is never traced. The output (or a reference) is forced through the model once more under a trace, which gives
+the weights that decoding had, for the winner of a beam search as well.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention import Trace
+from regard.data.batches import pad_sentences
+from regard.decoding.ctc import forced_alignment
+from regard.inputs.base import Input
+from regard.look.of_model import evaluating
+from regard.models.ctc import SpeechToText
+from regard.models.seq2seq import Seq2Seq
+from regard.outputs.batched import AT_ONCE, device_of, grouped
+
+Ids = Sequence[int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """Each attention's heads × tokens (the end included) × vectors of the memory; empty for a model without any."""
+
+    weights: dict[str, np.ndarray]
+    ctc: list[tuple[int, int]] | None = None  # by CTC: the first and last vector of each token
+
+    @property
+    def mean(self) -> Float[np.ndarray, "T K"]:
+        """Over all heads of all layers."""
+        return np.mean([heads.mean(axis=0) for heads in self.weights.values()], axis=0)
+
+
+def log_probabilities(model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids]) -> list[float]:
+    """log p(target | item) of each pair, the end included."""
+    return _forced(
+        model, input, items, targets, lambda some, source, target: model.score(source, target).sum(1).tolist()
+    )
+
+
+def cross_attention(
+    model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids], tokens: int = AT_ONCE
+) -> list[CrossAttention]:
+    """Where the model looks when it writes each target; so many `tokens` go through it together."""
+
+    def look(some: list[Ids], source: Any, target: Int[Tensor, "B T"]) -> list[CrossAttention]:
+        with Trace(model) as seen:
+            memory = model.encode(source)
+            model.features(memory, target)
+        tables = _over_the_memory(seen)
+        mask, K = memory.mask, memory.vectors.shape[1]
+        counts = [K] * len(some) if mask is None else mask.sum(1).tolist()
+        heard = model.ctc_scores(memory).cpu() if isinstance(model, SpeechToText) and model.ctc is not None else None
+        return [
+            CrossAttention(
+                {name: table[row, :, : len(ids) + 1, :count] for name, table in tables.items()},
+                None if heard is None else forced_alignment(heard[row, :count], list(ids)),
+            )
+            for row, (ids, count) in enumerate(zip(some, counts, strict=True))
+        ]
+
+    with evaluating(model):
+        return _forced(model, input, items, targets, look, tokens)
+
+
+@torch.inference_mode()
+def _forced(
+    model: Seq2Seq,
+    input: Input,
+    items: Sequence[Any],
+    targets: Sequence[Ids],
+    work: Callable[[list[Ids], Any, Tensor], list[T]],
+    tokens: int = AT_ONCE,
+) -> list[T]:
+    """`work(targets, source, target)` on groups of like length, as an encoder and a decoder read them."""
+    device = device_of(model)
+
+    def force(numbers: list[int]) -> list[T]:
+        some = [targets[number] for number in numbers]
+        source = input.collate([items[number] for number in numbers]).to(device)
+        return work(some, source, pad_sentences(some).to(device))
+
+    lengths = [max(input.length(item), len(target)) for item, target in zip(items, targets, strict=True)]
+    return grouped(lengths, tokens, force)
+
+
+def _over_the_memory(seen: Trace) -> dict[str, np.ndarray]:
+    """Cross-attention, times its gate where there is one."""
+    try:
+        roles = {name: seen.role(name).kind for name in seen.names}
+    except RuntimeError:  # nothing attends in this model
+        return {}
+    gate = next((seen[name] for name, kind in roles.items() if kind == "gate"), None)
+    found = {name: seen[name] for name, kind in roles.items() if kind == "cross"}
+    return {name: (one if gate is None else one * gate).float().cpu().numpy() for name, one in found.items()}
