@@ -255,12 +255,14 @@ class Run:
         head: Head = "mean",
         prefix: str = "",
         without: Sequence[str] = (),
+        evidence: bool = False,
         **decoding: Any,
     ) -> AttentionRecord:
         """Where the model looks when it writes its output for a text, or `output`, if that is given.
 
-        `method`: one of `regard.look.methods.METHODS`. `layer` and `head` choose the weights that the record's
-        evidence is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
+        `method`: one of `regard.look.methods.METHODS`. `evidence`: whether the model needs what it looks at
+        (comprehensiveness, sufficiency), for which it is asked many times; `layer` and `head` choose the weights that
+        this is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
         begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
         job = self._with(overrides, {"decoding": decoding})
@@ -268,7 +270,7 @@ class Run:
             raise CallError("give the whole output or a prefix of it, not both")
         if prefix and not job.output.takes_prefix:
             raise CallError(f"the job {self.recipe.job!r} cannot be made to begin with a prefix: leave it out")
-        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix)
+        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix, evidence)
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))

@@ -200,6 +200,7 @@ def predict(
 @click.option("--prefix", default="", help="Text that the output has to begin with.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
+@click.option("--evidence", is_flag=True, help="Ask the model, too, whether it needs what it looks at.")
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
 @click.option("--row", type=int, help="Of the overlay, this row only: a word that was written, or a region that looks.")

@@ -26,6 +26,7 @@ from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
 from regard.look.axis import Axis
 from regard.look.case import Case, Parts
+from regard.look.passes import in_passes
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
 from regard.outputs.result import Picture, Prediction, Scores
@@ -47,7 +48,7 @@ class LookOptions:
     head: Head = "mean"
     name: str = ""  # of the model
     prefix: str = ""  # what the model's own output begins with
-    evidence: bool = True  # whether the record gets a card of evidence, which takes asking the model many times
+    evidence: bool = False  # whether the record gets the evidence of its card, which takes asking the model many times
 
 
 @dataclass(frozen=True)
@@ -216,13 +217,10 @@ class Output(ABC, Generic[R, I, M]):
     ) -> Case:
         """The case of an item, where `steps` says what the model thinks of each step, given a batch of such items."""
         input, device = self.input, device_of(model)
-        at_once = max(1, AT_ONCE // (input.length(item) + 1))
 
         def ask(without: Sequence[Parts]) -> Tensor:
             items = [input.without(item, parts) if parts else item for parts in without]
-            most = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
-            groups = (items[start : start + most] for start in range(0, len(items), most))
-            return torch.cat([steps(input.collate(some).to(device)) for some in groups])
+            return in_passes(items, input.length(item) + 1, lambda some: steps(input.collate(some).to(device)))
 
         return Case(
             model, ask, axes, input.parts(item),
@@ -244,7 +242,6 @@ class Output(ABC, Generic[R, I, M]):
             raise CallError("there are no words here that could be aligned: leave alignments out")
 
 
-AT_ONCE = 4096  # tokens that go through a model together
 QUICK = 200  # validation examples that are decoded while training goes on
 
 

@@ -19,10 +19,10 @@ from torch import Tensor
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.axis import Axis, Token, axis
 from regard.look.case import Case, Parts, Table
+from regard.look.passes import in_passes
 from regard.look.records import Attention
 from regard.models.drawer import Drawer
 from regard.outputs.base import device_of
-from regard.outputs.picture.drawing import AT_ONCE
 from regard.special_tokens import START
 
 
@@ -32,10 +32,11 @@ def case_of(model: Drawer, input: TextInput, item: TextItem, codes: Int[Tensor, 
 
     def ask(without: Sequence[Parts]) -> Tensor:
         items = [input.without(item, parts) for parts in without]
-        at_once = len(items) if torch.is_grad_enabled() else AT_ONCE  # a trace takes a second call for another step
-        groups = (items[start : start + at_once] for start in range(0, len(items), at_once))
         drawn = codes.to(device)
-        return torch.cat([model.scores(input.collate(some).to(device), drawn.expand(len(some), -1)) for some in groups])
+        return in_passes(
+            items, model.text_length + model.regions,
+            lambda some: model.scores(input.collate(some).to(device), drawn.expand(len(some), -1)),
+        )  # fmt: skip
 
     with torch.no_grad():
         image = model.tokenizer.pictures(codes.to(device))[0].permute(1, 2, 0).cpu().numpy()

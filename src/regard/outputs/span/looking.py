@@ -21,10 +21,9 @@ from regard.errors import CallError
 from regard.inputs.question.input import QuestionInput, WindowItem
 from regard.look import Attention, Axis, Token
 from regard.look.case import Case, Parts, Table
+from regard.look.passes import in_passes
 from regard.models.reader import Reader
 from regard.outputs.base import Told, device_of
-
-GROUP = 4096  # tokens that go through the model together
 
 
 def case_of(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
@@ -35,8 +34,7 @@ def case_of(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
     own = frozenset(range(asked + first - 1, asked + last)) if first else frozenset()  # parts that stay
 
     def ask(without: Sequence[Parts]) -> Tensor:
-        rows = max(1, GROUP // input.length(item))
-        return torch.cat([_point(without[start : start + rows]) for start in range(0, len(without), rows)])
+        return in_passes(without, input.length(item), _point)
 
     def _point(without: Sequence[Parts]) -> Tensor:
         pair = input.collate([input.without(item, parts - own) for parts in without]).to(device)

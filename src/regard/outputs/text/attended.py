@@ -17,11 +17,10 @@ from regard.data.batches import pad_sentences
 from regard.decoding.ctc import forced_alignment
 from regard.inputs.base import Input
 from regard.look.of_model import evaluating
+from regard.look.passes import AT_ONCE
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.search import Ids, grouped
-
-GROUP = 4096  # tokens that go through the model together
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Attended:
 
 @torch.inference_mode()
 def attended(
-    model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids], group: int = GROUP
+    model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids], group: int = AT_ONCE
 ) -> list[Attended]:
     device = next(model.parameters()).device
 

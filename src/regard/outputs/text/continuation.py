@@ -26,6 +26,7 @@ from regard.inputs.prompt.input import Prompt, PromptInput
 from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
 from regard.look.case import Case, Parts
+from regard.look.passes import AT_ONCE, in_passes
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import LookOptions, Output, Told, device_of
 from regard.outputs.result import Candidate, Prediction, Scores
@@ -37,7 +38,6 @@ from regard.outputs.text.perplexity import TextLoss, text_loss
 SAMPLE = 160  # tokens of the sample while training
 SHOWN = 40  # tokens of a piece of validation text that is shown
 LOOKED_AT = 20  # most tokens that a look lets the model go on with
-GROUP = 4096  # tokens that go through the model together
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -186,10 +186,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
             raise CallError(f"of {one + told.text!r}, nothing is told: a model tells each token but the first")
 
         def ask(without: Sequence[Parts]) -> Tensor:
-            # All at once where gradients are taken: a trace takes a second call for another step.
-            at_once = len(without) if torch.is_grad_enabled() else max(1, GROUP // len(read.ids))
-            groups = (without[start : start + at_once] for start in range(0, len(without), at_once))
-            return torch.cat([self._told_without(model, read, told_tokens, some) for some in groups])
+            return in_passes(without, len(read.ids), lambda some: self._told_without(model, read, told_tokens, some))
 
         axes = {"target": self.input.axis(Prompt("", told_tokens)), "read": self.input.axis(read)}
         return Case(
@@ -232,7 +229,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return Scores(values, notes)
 
     def _loss(self, model: LanguageModel, store: TextStore, stride: int) -> TextLoss:
-        rows = max(1, max(GROUP, self.recipe.training.max_tokens) // self.context)
+        rows = max(1, max(AT_ONCE, self.recipe.training.max_tokens) // self.context)
         return text_loss(model, store, context=self.context, stride=stride, rows=rows)
 
     # ----------------------------------------------------------------------------------------------------------- parts

@@ -25,11 +25,12 @@ from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.look.axis import Axis, Token
 from regard.look.case import Case, Parts
+from regard.look.passes import AT_ONCE, in_passes
 from regard.models.captioner import Captioner
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told, device_of
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
-from regard.outputs.text.attended import GROUP, Attended, attended
+from regard.outputs.text.attended import Attended, attended
 from regard.outputs.text.search import Ids, grouped, in_groups, search
 from regard.parts import text_decoder
 from regard.settings.model import RecurrentSettings
@@ -200,7 +201,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             return model.score(source, target).sum(1).tolist()
 
         lengths = [max(self.input.length(item), len(target)) for item, target in zip(items, targets, strict=True)]
-        totals = grouped(len(items), lengths, GROUP, score)
+        totals = grouped(len(items), lengths, AT_ONCE, score)
         return [
             Prediction(self.input.name(one), [Candidate(said, total, total)])
             for one, said, total in zip(inputs, outputs, totals, strict=True)
@@ -221,20 +222,36 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             raise CallError(f"the input {input.name(one)!r} has no token: there is nothing to look at")
         target = pad_sentences([told.target]).to(device)
 
+        vectors = input.length(item) + len(told.target) + 1
+
         def ask(without: Sequence[Parts]) -> Tensor:
             items = [input.without(item, parts) if parts else item for parts in without]
-            at_once = max(1, GROUP // (max(input.length(item), len(told.target)) + 1))
-            at_once = len(items) if torch.is_grad_enabled() else at_once  # gradients are of one pass
-            return torch.cat([
-                model.score(input.collate(some).to(device), target.expand(len(some), -1))
-                for some in (items[start : start + at_once] for start in range(0, len(items), at_once))
-            ])  # fmt: skip
+            return in_passes(
+                items, vectors, lambda some: model.score(input.collate(some).to(device), target.expand(len(some), -1))
+            )
+
+        def ask_at(without: Sequence[Parts], steps: Sequence[int]) -> Tensor:
+            """Sets of like size that are asked about at like steps go together, so that little is padded."""
+            asked: dict[Parts, list[int]] = {}
+            for number, parts in enumerate(without):
+                asked.setdefault(parts, []).append(number)
+            last = {parts: max(steps[number] for number in numbers) for parts, numbers in asked.items()}
+            order = sorted(asked, key=lambda parts: (len(parts), last[parts]))
+
+            def one_pass(some: Sequence[Parts]) -> Tensor:
+                source = input.collate([input.without(item, parts) if parts else item for parts in some]).to(device)
+                pairs = [(row, steps[number]) for row, parts in enumerate(some) for number in asked[parts]]
+                rows, at = torch.tensor(pairs, device=device).unbind(1)
+                return model.score_steps(source, target.expand(len(some), -1), rows, at)
+
+            numbers = torch.tensor([number for parts in order for number in asked[parts]])
+            return in_passes(order, vectors, one_pass)[numbers.argsort().to(device)]
 
         tokens = told.target
         axes = {"target": self.axis([*tokens, END]), "source": input.axis(item), "read": self.axis([START, *tokens])}
         return Case(
             model, ask, axes, input.parts(item),
-            vectors=input.vectors(model.encoder), gather=lambda products: input.gather(item, products),
+            vectors=input.vectors(model.encoder), gather=lambda products: input.gather(item, products), ask_at=ask_at,
         )  # fmt: skip
 
     def axis(self, ids: Ids) -> Axis:

@@ -19,6 +19,7 @@ from regard.encoders.audio import memory_lengths
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.settings import DecodingSettings
+from regard.work import before_step
 
 Ids = Sequence[int]
 T = TypeVar("T")
@@ -90,6 +91,7 @@ def in_groups(
     start = 0
     while start < len(order):  # the longest comes first, so its length is that of the padded group
         group = order[start : start + max(1, tokens // (lengths[order[start]] + 1))]
+        before_step(len(group) * (lengths[group[0]] + 1))
         yield from zip(group, work(group), strict=True)
         start += len(group)
 

@@ -34,6 +34,7 @@ from regard.outputs.values.drawing import draw, svg
 from regard.outputs.values.result import Forecast, SeriesForecast, as_csv
 from regard.outputs.values.scoring import errors, scores
 from regard.outputs.values.settings import ForecastRecipe
+from regard.work import before_step
 
 PICTURES = 2  # of validation windows in the report
 AT_ONCE = 256  # windows that are asked about together
@@ -142,6 +143,7 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         device, found = device_of(model), []
         for start in range(0, len(items), AT_ONCE):
             some = items[start : start + AT_ONCE]
+            before_step(sum(map(self.input.length, some)))
             known = torch.stack([item.known for item in some]).to(device)
             found.append(model.predict(self.input.collate(some).to(device), known))
         return torch.cat(found)

@@ -18,6 +18,7 @@ from regard.encoders.class_token import by_class_token
 from regard.inputs.base import Input
 from regard.look.axis import Axis, Token
 from regard.look.case import Case, Parts
+from regard.look.passes import in_passes
 from regard.look.pooled import pooled
 from regard.look.records import Kind
 from regard.outputs.text.search import grouped
@@ -66,9 +67,8 @@ class Side:
 
         def ask(without: Sequence[Parts]) -> Tensor:
             items = [input.without(item, parts) if parts else item for parts in without]
-            at_once = max(1, self.batch_tokens // (input.length(item) + 1))
-            found = [self._embed(items[start : start + at_once]) for start in range(0, len(items), at_once)]
-            return (normalize(torch.cat(found).float(), dim=-1) @ other)[:, None]
+            found = in_passes(items, input.length(item) + 1, self._embed, at_once=self.batch_tokens)
+            return (normalize(found.float(), dim=-1) @ other)[:, None]
 
         return Case(
             model, ask, axes, input.parts(item), vectors=input.vectors(self.encoder),
