@@ -191,7 +191,7 @@ def test_evidence_of_a_long_output_asks_a_bounded_number_of_times():
     tokens = len(record.axes["source"]) + len(record.axes["target"])
     asked = sum(spent[spent.index(0) :]) - sum(spent[: spent.index(0)])
     assert 24 * tokens < asked <= (6 * 16 + 24 + 1) * tokens
-    assert max(spent) <= 4096  # at once
+    assert spent.count(0) > asked / 4096  # of so many at once
 
 
 def test_norms_of_a_head_by_the_equation():

@@ -18,11 +18,11 @@ def in_passes(
     """`one_pass` of all rows, N …, each of so many vectors. Gradients are of one pass: whoever takes them asks for no
     more than `rows_at_once`."""
     most = len(rows) if torch.is_grad_enabled() else rows_at_once(vectors, at_once)
+    before_step(len(rows) * vectors)  # of all of them: what is too much does not begin
     found = []
     for start in range(0, len(rows), max(1, most)):
-        some = rows[start : start + most]
-        before_step(len(some) * vectors)
-        found.append(one_pass(some))
+        found.append(one_pass(rows[start : start + most]))
+        before_step(0)
     return torch.cat(found)
 
 

@@ -6,7 +6,6 @@ of a file: models are looked up by name among those that were given, and the fil
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -24,7 +23,7 @@ from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
 from regard.serve import bodies
-from regard.serve.choosing import chosen
+from regard.serve.choosing import as_json, chosen
 from regard.serve.limits import Limits
 from regard.serve.metrics import CONTENT_TYPE, Metrics
 from regard.serve.middleware import RequestMiddleware
@@ -34,16 +33,17 @@ from regard.serve.refusals import RefusedError, add_handlers
 from regard.serve.showing import drawn, outline, part
 from regard.serve.streaming import event, stream
 from regard.serve.uploads import Uploads
-from regard.serve.worker import QueueFullError, Worker
+from regard.serve.worker import Answer, QueueFullError, Worker
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Error, "description": text}
     for status, text in {
         400: "the body is not JSON", 401: "the key is missing or wrong", 404: "no such model",
         408: "the request came too slowly", 413: "the body is too large", 422: "a field is wrong",
-        503: "too many requests wait (see Retry-After)", 504: "the model took too long",
+        503: "too much is asked or sent at once (see Retry-After)", 504: "the model took too long",
     }.items()
 }  # fmt: skip
+DRAWING = "/drawing"  # pictures are drawn one after the other, and no model waits; no folder of a run has this name
 PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
 
 
@@ -51,7 +51,8 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
     """The service of these runs, each under its name."""
     metrics, uploads = Metrics(), Uploads()
     questions = Questions(runs, limits, uploads)
-    workers = {name: Worker(name, metrics, queue=limits.queue, max_batch=limits.max_batch) for name in runs}
+    bounds = {"queue": limits.queue, "max_batch": limits.max_batch, "max_work": limits.max_work}
+    workers = {name: Worker(name, metrics, **bounds) for name in (*runs, DRAWING)}
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -66,11 +67,23 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Trained attention models: their outputs, and where they look.",
     )  # fmt: skip
+    app.state.stopping = False
     ask = partial(_ask, workers, limits)
 
-    @app.get("/health", summary="Whether the service is up")
-    async def health() -> bodies.Health:
-        return bodies.Health(status="ok")
+    @app.get("/health/live", summary="Whether the service is up")
+    async def live() -> bodies.Live:
+        return bodies.Live(status="ok")
+
+    @app.get(
+        "/health/ready", summary="Whether it takes requests now: not while it stops, or too many wait",
+        responses={503: {"model": bodies.Ready, "description": "not now"}},
+    )  # fmt: skip
+    async def ready(response: Response) -> bodies.Ready:
+        waiting = {name: worker.waiting for name, worker in workers.items()}
+        stopping = app.state.stopping or not all(worker.alive for worker in workers.values())
+        status = "stopping" if stopping else "busy" if max(waiting.values()) >= limits.queue else "ready"
+        response.status_code = 200 if status == "ready" else 503
+        return bodies.Ready(status=status, waiting=waiting)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def counters() -> Response:
@@ -88,25 +101,30 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         question = questions.predict(body)
         return JSONResponse({"model": question.model, "predictions": await ask(question)})
 
-    @app.post("/api/look", responses=ERRORS, summary="Where a model looks when it writes its output")
-    async def look(body: bodies.Look) -> dict[str, Any]:
-        question = questions.look(body, lambda record: as_dict(chosen(record, body.kind, body.layer, body.head)))
-        return (await ask(question))[0]
+    @app.post(
+        "/api/look",
+        responses=ERRORS,
+        response_class=JSONResponse,
+        summary="Where a model looks when it writes its output",
+    )
+    async def look(body: bodies.Look) -> Response:
+        record = (await ask(questions.look(body)))[0]
+        content = await asyncio.to_thread(lambda: as_json(as_dict(chosen(record, body.kind, body.layer, body.head))))
+        return Response(content, media_type="application/json")
 
     @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
     async def picture(body: bodies.Picture) -> Response:
-        if body.against is None:
-            content = (await ask(questions.look(body, lambda record: drawn(record, body))))[0]
-        else:
-            record = (await ask(questions.look(body, lambda record: record)))[0]
+        record, other = (await ask(questions.look(body)))[0], None
+        if body.against is not None:
             again = body.model_copy(
                 update={"model": body.against, "output": record.output, "prefix": "", "without": [], "n_best": None}
             )
-            content = (await ask(questions.look(again, lambda other: drawn(record, body, other))))[0]
-        return Response(content, media_type=PICTURES[body.format])
+            other = (await ask(questions.look(again)))[0]
+        content = await ask(Question(DRAWING, [""], lambda _: [drawn(record, body, other)]))
+        return Response(content[0], media_type=PICTURES[body.format])
 
     @app.post(
         "/api/upload", responses=ERRORS, summary="A picture or a recording, for a model that takes one",
@@ -139,11 +157,8 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         questions.require_short(body.prefix, "prefix")
         events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
-        left = threading.Event()
 
         def tell(token: str, text: str) -> None:
-            if left.is_set():
-                raise CallError("the client has left")
             put(("token", {"token": token, "text": text}))
 
         def work(inputs: list[str]) -> list[None]:
@@ -151,29 +166,30 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
             put(("end", {"text": found.text, "score": found.score}))
             return [None]
 
-        def ended(future: "Future[list[Any]]") -> None:
-            if not future.cancelled() and (error := future.exception()) is not None:
+        def ended(answer: Future[list[Any]]) -> None:
+            if not answer.cancelled() and (error := answer.exception()) is not None:
                 put(("error", error))
 
-        future = _submit(workers[name], limits, Question(name, [body.text], work))
-        future.add_done_callback(ended)
+        answer = _submit(workers[name], limits, Question(name, [body.text], work))
+        answer.add_done_callback(ended)
         try:
             async with asyncio.timeout(limits.timeout):
                 first = await events.get()
-        except TimeoutError:
-            left.set()
-            future.cancel()
-            raise _too_slow(limits) from None
+        except (TimeoutError, asyncio.CancelledError) as error:
+            answer.cancel()
+            raise _too_slow(limits) if isinstance(error, TimeoutError) else error from None
         if isinstance(first[1], BaseException):
             raise first[1]
-        return StreamingResponse(_events(first, events, left, limits), media_type="text/event-stream")
+        return StreamingResponse(_events(first, events, answer, limits), media_type="text/event-stream")
 
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=_in_header(limits.hosts), www_redirect=False)
     known = {route.path for route in app.routes}  # type: ignore
-    app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, known=known)
+    app.add_middleware(
+        RequestMiddleware, limits=limits, metrics=metrics, known=known, stopping=lambda: app.state.stopping
+    )
     return app
 
 
@@ -183,7 +199,7 @@ def _in_header(hosts: Iterable[str]) -> list[str]:
 
 
 async def _events(
-    first: tuple[str, Any], events: "asyncio.Queue[tuple[str, Any]]", left: threading.Event, limits: Limits
+    first: tuple[str, Any], events: "asyncio.Queue[tuple[str, Any]]", answer: Answer, limits: Limits
 ) -> AsyncIterator[str]:
     """Until the end, an error, or nothing for too long. If the client leaves, generation ends at its next token."""
     name, data = first
@@ -199,10 +215,10 @@ async def _events(
     except TimeoutError:
         yield event("error", json.dumps({"error": str(_too_slow(limits)), "field": None}))
     finally:
-        left.set()
+        answer.cancel()
 
 
-def _submit(worker: Worker, limits: Limits, question: Question) -> "Future[list[Any]]":
+def _submit(worker: Worker, limits: Limits, question: Question) -> Answer:
     try:
         return worker.submit(question.inputs, question.work, question.group)
     except QueueFullError:
@@ -211,11 +227,11 @@ def _submit(worker: Worker, limits: Limits, question: Question) -> "Future[list[
 
 
 async def _ask(workers: Mapping[str, Worker], limits: Limits, question: Question) -> list[Any]:
-    """The answers of a model; a request that waits too long leaves the queue."""
-    future = _submit(workers[question.model], limits, question)
+    """The answers of a model. Who waits too long, or leaves, cancels: work that has begun ends at its next step."""
+    answer = _submit(workers[question.model], limits, question)
     try:
         async with asyncio.timeout(limits.timeout):
-            return await asyncio.wrap_future(future)
+            return await asyncio.wrap_future(answer)
     except TimeoutError:
         raise _too_slow(limits) from None
 

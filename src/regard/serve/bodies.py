@@ -183,8 +183,13 @@ class Models(BaseModel):
     models: list[ModelOut]
 
 
-class Health(BaseModel):
+class Live(BaseModel):
     status: Literal["ok"]
+
+
+class Ready(BaseModel):
+    status: Literal["ready", "busy", "stopping"]
+    waiting: dict[str, int] = Field(description="requests that wait, by model")
 
 
 class Error(BaseModel):

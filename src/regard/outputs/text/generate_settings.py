@@ -8,13 +8,13 @@ from pydantic import Field
 from regard.inputs.prompt.settings import TextDataSettings
 from regard.outputs.text.language_model_settings import LanguageModelSettings
 from regard.settings.recipe import Recipe
-from regard.settings.sampling import SamplingSettings
+from regard.settings.sampling import SamplingSettings, Temperature
 
 
 class GenerationSettings(SamplingSettings):
     """How a prompt is continued: token by token, drawn from the model's distribution."""
 
-    temperature: float = Field(0.8, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
+    temperature: Temperature = Field(0.8, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
     max_length: int = Field(200, ge=1, description="most tokens to write")
     repetition_penalty: float = Field(1.0, ge=1, description="above 1 makes tokens that were there less probable")
     stop: list[str] = Field([], description="texts that end the output; they are not part of it")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from regard.settings.base import Settings
+from regard.settings.sampling import COLDEST
 
 
 class DecodingSettings(Settings):
@@ -19,7 +20,7 @@ class DecodingSettings(Settings):
     min_length: int = Field(0, ge=0, description="fewest tokens of an output")
     max_length: int = Field(200, ge=1, description="most tokens of an output")
     sample: bool = Field(False, description="draw from the model's distribution rather than search")
-    temperature: float = Field(1.0, gt=0, description="below 1 sharpens the distribution that is drawn from")
+    temperature: float = Field(1.0, ge=COLDEST, description="below 1 sharpens the distribution that is drawn from")
     top_k: int = Field(0, ge=0, description="draw from the k most probable tokens only; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
     seed: int = Field(0, description="of the draws")
