@@ -27,6 +27,7 @@ from regard.attention import HeadMask
 from regard.data.check_table import check_table
 from regard.errors import CallError
 from regard.files import atomic
+from regard.files.foreign import reading
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -168,7 +169,8 @@ def load(folder: str | Path) -> "Run":
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
     job = jobs.make(recipe)
-    job.restore(folder)
+    with reading(folder):
+        job.restore(folder)
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     model = within_memory(job.build)

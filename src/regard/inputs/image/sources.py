@@ -28,6 +28,7 @@ from regard.data.settings import FileFormat
 from regard.data.tables import Role, corpora_version
 from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError
+from regard.files.foreign import require_memory_for
 from regard.inputs.image.worker import Bytes
 
 SPLITS: dict[Role, tuple[str, ...]] = {
@@ -175,7 +176,7 @@ def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
         wanted = [found, labels_name, *(["classes"] if "classes" in arrays.files else [])]
         try:
             images, labels, *classes = [arrays[name] for name in wanted]
-        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as problem:
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error, MemoryError) as problem:
             raise RegardError(f"{where}: is not a complete .npz file of plain arrays ({problem})") from None
     if len(images) != len(labels):
         raise RegardError(f"{where}: {len(images):,} pictures but {len(labels):,} labels")
@@ -191,6 +192,7 @@ def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
 
 
 def _open_arrays(path: Path, where: str) -> Any:
+    require_memory_for(path)
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile) as problem:
@@ -208,7 +210,8 @@ class Tar:
     def members(self) -> dict[str, Bytes]:
         try:
             with tarfile.open(self.path, "r:") as archive:
-                return {m.name: Bytes(str(self.path), m.offset_data, m.size, m.name) for m in archive if m.isfile()}
+                files = [member for member in archive if member.isreg() and not member.sparse]
+                return {m.name: Bytes(str(self.path), m.offset_data, m.size, m.name) for m in files}
         except tarfile.TarError as problem:
             raise CallError(
                 f"{self.path}: cannot be read as a plain .tar ({problem}); unpack it, and name the folder"

@@ -21,9 +21,11 @@ from regard.data.pairs import Bad
 from regard.data.tables import Role, corpora_version
 from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError, nearest
-from regard.inputs.sound.recording import ENDINGS, Sound, read_sound, sound_files
+from regard.files.lines import LONGEST_LINE
+from regard.inputs.sound.recording import ENDINGS, Sound, SoundError, read_sound, sound_files
 from regard.inputs.sound.settings import RecordingSettings
 
+LARGEST = 512 << 20  # bytes of a recording in an archive, which is unpacked into memory
 CORPORA: dict[str, Callable[[str], Iterator[Call]]] = {"tones": tones, "one-key": one_key}
 
 
@@ -170,9 +172,11 @@ def _folder(folder: Path, settings: RecordingSettings) -> Iterator[Recording | B
 def _tar(file: Path, settings: RecordingSettings) -> Iterator[Recording | Bad]:
     try:
         with tarfile.open(file) as packed:
-            members = {member.name: member for member in packed.getmembers() if member.isfile()}
+            members = {member.name: member for member in packed if member.isreg() and not member.sparse}
 
             def content(name: str) -> bytes:
+                if members[name].size > LARGEST:
+                    raise SoundError(f"has {members[name].size:,} bytes, more than {LARGEST:,}: unpack the archive")
                 handle = packed.extractfile(members[name])
                 assert handle is not None  # it is a file
                 return handle.read()
@@ -180,7 +184,7 @@ def _tar(file: Path, settings: RecordingSettings) -> Iterator[Recording | Bad]:
             names = sorted(name for name in members if PurePosixPath(name).suffix.lower() in ENDINGS)
             for row, name in enumerate(names, start=1):
                 beside = str(PurePosixPath(name).with_suffix(".txt"))
-                told = content(beside) if beside in members else None
+                told = content(beside) if beside in members and members[beside].size <= LONGEST_LINE else None
                 text = _text(settings, name, told, f"{file}:{name}", row)
                 yield (
                     text
