@@ -278,7 +278,7 @@ def test_the_end_cuts_nobody_off_under_load(run):  # noqa: F811
 def test_health_tells_what_is_up_from_what_is_ready(run):  # noqa: F811
     with serving({"pairs": run}, Limits(queue=1)) as client:
         assert client.get("/health/ready").json() == {"status": "ready", "waiting": {"pairs": 0, "/drawing": 0}}
-        client.server._app.state.stopping = True
+        client.server._app.state.service.stopping = True
         answer = client.get("/health/ready")
         assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
         assert answer.headers["connection"] == "close"

@@ -197,6 +197,12 @@ def test_health_models_and_description(client, run):
         "/api/picture",
         "/api/stream",
         "/api/upload",
+        "/v1/models",
+        "/v1/completions",
+        "/v1/chat/completions",
+        "/v1/embeddings",
+        "/languages",
+        "/translate",
     }
     page = client.get("/docs").text
     assert all(path in page for path in paths)

@@ -69,6 +69,7 @@ class Output(ABC, Generic[R, I, M]):
     takes_prefix: ClassVar[bool] = False  # whether what it says can be made to begin in some way
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
+    gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
     learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
 

@@ -70,14 +70,14 @@ class RequestMiddleware:
                 body = await self._body(scope, receive)
                 await _while_client_waits(self._app, scope, body, receive, send_with_headers)
         except RefusedError as error:
-            await answer(error)(scope, receive, send_with_headers)
+            await answer(error, scope["path"])(scope, receive, send_with_headers)
         except _ClientLeftError:
             status = 499
         except Exception:
             log.exception("a request failed")
             if status is None:
                 error = RefusedError(500, "this is a fault of the service: its log says more")
-                await answer(error)(scope, receive, send_with_headers)
+                await answer(error, scope["path"])(scope, receive, send_with_headers)
         finally:
             path = scope["path"] if scope["path"] in self._known else "other"
             self._metrics.request(path, status or 500, time.perf_counter() - started)

@@ -34,7 +34,7 @@ class Server(uvicorn.Server):
         self._app = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.stopping = True
+        self._app.state.service.stopping = True
         waiting = [one for place in sockets or [] for one in accepted(place)]
         for server in self.servers:
             server.close()

@@ -6,7 +6,7 @@ text  → token ids → encoder → one vector                                  
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -53,6 +53,8 @@ class Other(NamedTuple):
 
 class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
     """Targets are texts, too, and the input reads both sides of a pair."""
+
+    gives_vectors: ClassVar[bool] = True
 
     def learn(self, texts: Iterable[str]) -> Tokenizer:
         return self.input.tokenizer
