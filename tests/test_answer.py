@@ -275,7 +275,7 @@ def test_looking_shows_question_and_document_and_changes_nothing(run, method):
             run.look(ASKED, method=method)
         return
     plain = run.predict(ASKED)
-    record = run.look(ASKED, method=method)
+    record = run.look(ASKED, method=method, evidence=True)
     assert (record.input, record.output, record.score) == (ASKED["question"], plain.text, plain.score)
     matrix = record.matrix()
     assert [label for label in matrix.columns.labels if "⟦" in label or "⟧" in label] == ["⟦dark", "brown⟧"]

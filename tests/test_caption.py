@@ -106,7 +106,7 @@ def test_looking_shows_the_winner_over_the_picture_and_the_gate(run, listed):
     assert looked.text == plain.text
     np.testing.assert_allclose(looked.alignment.mean, cross.weights, atol=1e-6)
     for method in ("norm", "gradient", "input-gradient", "leave-one-out"):
-        seen = run.look(path, method=method)
+        seen = run.look(path, method=method, evidence=True)
         assert seen.output == plain.text
         sums = seen.matrix("cross").weights.sum(1)
         assert (np.isclose(sums, 1, atol=1e-5) | (sums == 0)).all()

@@ -121,7 +121,7 @@ def test_looks_highlight_the_word_that_decides(run, method):
             run.look("the film is lovely", method=method)
         return
     before = run.predict("the film is lovely").probabilities
-    record = run.look("the film is lovely", method=method)
+    record = run.look("the film is lovely", method=method, evidence=True)
     assert run.predict("the film is lovely").probabilities == before
     assert (record.output, record.score) == ("good", before["good"])
     matrix = record.matrix()
@@ -151,7 +151,7 @@ def test_class_token_attention_is_there_for_every_layer_and_head(run):
     own = record.of_kind("encoder")
     assert [one.weights.shape for one in cross] == [(2, 1, 6)] * 2
     assert np.array_equal(cross[1].weights, own[1].weights[:, :1])
-    assert run.look("the film is lovely", layer=1, head=0).evidence[0].about.endswith("layer 1, head 0")
+    assert run.look("the film is lovely", layer=1, head=0, evidence=True).evidence[0].about.endswith("layer 1, head 0")
 
 
 def test_a_model_without_attention_says_what_can_still_be_asked(tmp_path):

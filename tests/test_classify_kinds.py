@@ -107,12 +107,12 @@ def test_looks_are_along_time(run, one, method):
         records = []
         for label in ("high", "low"):
             try:
-                records.append(run.look(one, method=method, output=label))
+                records.append(run.look(one, method=method, output=label, evidence=True))
             except CallError as problem:
                 assert "speak for an output, and here none does" in str(problem)  # noqa: PT017
         record = records[0]
     else:
-        record = run.look(one, method=method)
+        record = run.look(one, method=method, evidence=True)
         assert record.output == "high"
         assert record.matrix().weights.sum() == pytest.approx(1, abs=1e-5)
     matrix = record.matrix()

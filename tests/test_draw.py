@@ -243,7 +243,7 @@ def test_a_picture_is_scored_and_looked_at(run, listed):
 
 @pytest.mark.parametrize("method", ["raw", "rollout", "norm", "gradient", "input-gradient", "leave-one-out"])
 def test_every_method_says_which_words_a_region_was_drawn_from(run, method):
-    record = run.look("red before blue", method=method)
+    record = run.look("red before blue", method=method, evidence=True)
     table = record.matrix("cross")
     assert table.rows.labels == ["<s>", "red", "before", "blue", "</s>"]
     assert table.columns.grid == (2, 3)

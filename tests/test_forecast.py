@@ -153,7 +153,7 @@ ROWS, PAST = [f"2024-05-{day}" for day in range(20, 24)], [f"2024-05-{day:02}" f
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_looks_at_the_steps_of_the_past(run, method):
-    record = run.look(waves(), method=method, target="south")
+    record = run.look(waves(), method=method, target="south", evidence=True)
     matrix = record.matrix("cross")
     assert (matrix.rows.labels, matrix.columns.labels) == (ROWS, PAST)
     assert matrix.columns.unit == "days from 2024-05-07"

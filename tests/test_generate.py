@@ -23,7 +23,6 @@ from regard.outputs.text.continuation import Continuation, build_language_model
 from regard.outputs.text.generate_settings import LanguageModelSettings
 from regard.outputs.text.perplexity import sliding, text_loss
 from regard.outputs.text.text_streamer import TextStreamer
-from regard.serve.streaming import stream
 
 TEXT = "abcdefghij klmno.\n" * 40
 SMALL = {"layers": 1, "width": 32, "heads": 4, "context": 24}
@@ -178,14 +177,6 @@ def test_the_command_line_writes_and_scores(run, capsys):
     with pytest.raises(CallError, match=r"decoding\.n_best=3 asks for several, but temperature=0 writes"):
         told("abc", n_best=3)
     assert told("lmno", "decoding.max_length=4") == "lmno.\nab\n"  # line breaks are those of the text
-
-
-def test_the_service_streams_what_is_predicted(run):
-    told = []
-    how = {"temperature": 0.01, "max_length": 8, "beam": 1, "coverage_penalty": 0.0}
-    found = stream(run, "abc", "", how, lambda piece, text: told.append((piece, text)))
-    assert found.text == "defghij " == told[-1][1] == "".join(piece for piece, _ in told)
-    assert found.score == pytest.approx(run.predict("abc", temperature=0.01, max_length=8).score)
 
 
 def test_the_check_counts_text_and_finds_what_is_wrong(tmp_path):

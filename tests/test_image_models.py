@@ -273,7 +273,7 @@ def test_every_method_and_its_evidence(run, folder, method):
     picture = str(folder / "above" / "3.png")
     if run.recipe.model.kind == "cnn" and method == "rollout":
         return  # see above
-    record = run.look(picture, method=method)
+    record = run.look(picture, method=method, evidence=True)
     weights = record.matrix("cross").weights
     special = 1 if run.recipe.model.kind == "vit" else 0  # the class token
     assert weights.shape == (1, 6 + special if special else 24)

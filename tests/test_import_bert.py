@@ -118,7 +118,7 @@ def test_what_makes_two_texts_alike(tiny, tmp_path):
         table[index] = vector
         moved.append(abs(scores[0] - scores[1]))
     np.testing.assert_allclose(felt[1:4], np.array(moved) / sum(moved), atol=1e-2)
-    record = run.look(first, output=second, method="gradient")
+    record = run.look(first, output=second, method="gradient", evidence=True)
     assert record.kinds == ["cross", "encoder"]
     assert record.scores == pytest.approx([whole], abs=1e-5)
     assert [figure.name for figure in record.evidence] == ["comprehensiveness", "sufficiency"]

@@ -42,7 +42,7 @@ def call(*words, code=0):
 
 
 def test_the_terminal_shows_matrix_method_and_card(run):
-    text = call(run.folder, TEXT)
+    text = call(run.folder, TEXT, "--evidence")
     assert f"{TEXT} → {run.predict(TEXT).text}" in text.replace("\n", " ")
     assert "Method: raw" in text
     for figure in ("entropy (bits)", "mass on special tokens", "comprehensiveness", "sufficiency"):

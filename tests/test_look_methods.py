@@ -84,7 +84,10 @@ def test_faithful_weights_beat_both_baselines():
     source = list(range(10))
     order = wrong_order(len(source))
     weights = np.eye(len(source)) * 0.9 + 0.01
-    needed, enough = faithfulness(weights, bag([[part] for part in source]), "mean")
+    ask = bag([[part] for part in source])
+    needed, enough = faithfulness(
+        weights, ask([frozenset()])[0], lambda without, steps: ask(without)[np.arange(len(steps)), steps], "mean"
+    )
     assert (needed.value, enough.value) == (1.0, 0.0)  # always missed when taken away, and enough alone
     assert needed.shuffled < 0.4 < needed.value
     assert enough.shuffled > 0.6 > enough.value

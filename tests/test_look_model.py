@@ -11,6 +11,7 @@ from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Told
 from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.work import limited
 from translate_example import translator
 
 TEXT = "the red cat sees"
@@ -97,7 +98,7 @@ def test_words_come_out_whole_with_every_tokenizer(kind):
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "raw"])
 def test_every_method_has_rows_that_sum_to_one_or_to_nothing(method):
     job, _ = make_job("transformer")
-    seen = job.look(TEXT, LookOptions(output="one red cat", method=method))
+    seen = job.look(TEXT, LookOptions(output="one red cat", method=method, evidence=True))
     assert seen.method == method
     for attention in seen.attentions:
         sums = attention.weights.sum(-1)
@@ -160,9 +161,37 @@ def test_gradients_in_groups_of_steps_are_the_same(method, monkeypatch):
     job, _ = make_job("transformer")
     options = LookOptions(output="two blue dogs", method=method)
     together = job.look(TEXT, options)
-    monkeypatch.setattr(of_model, "STEPS", 2)
+    monkeypatch.setattr(of_model, "rows_at_once", lambda vectors: 2)
     for one, other in zip(job.look(TEXT, options).attentions, together.attentions, strict=True):
         np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "previous"])
+def test_a_step_is_asked_about_alone_as_among_all(kind):
+    """Evidence asks about one step at a time, in the cheapest way, and hears what it would hear among all steps."""
+    job, model = make_job(kind)
+    model.eval()
+    (told,) = job.output.tell(model, TEXT, LookOptions(output="two blue dogs sleep"))
+    case = job.output.case(model, TEXT, told)
+    without = [frozenset(), frozenset([1]), frozenset([0, 2]), frozenset([1]), frozenset([2])]
+    steps = [4, 0, 3, 2, 1]
+    with torch.no_grad():
+        expected = case.ask(without)[torch.arange(5), torch.tensor(steps)]
+        torch.testing.assert_close(case.ask_at(without, steps), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_evidence_of_a_long_output_asks_a_bounded_number_of_times():
+    """In vectors that go through the model, and how many of them at once."""
+    job, _ = make_job("transformer")
+    text, spent = " ".join(["one red cat sees"] * 25), []
+    for evidence in (False, True):
+        with limited(spent.append):
+            record = job.look(text, LookOptions(output=text, evidence=evidence))
+        spent.append(0)
+    tokens = len(record.axes["source"]) + len(record.axes["target"])
+    asked = sum(spent[spent.index(0) :]) - sum(spent[: spent.index(0)])
+    assert 24 * tokens < asked <= (6 * 16 + 24 + 1) * tokens
+    assert spent.count(0) > asked / 4096  # of so many at once
 
 
 def test_norms_of_a_head_by_the_equation():

@@ -134,7 +134,7 @@ def test_zero_shot_accuracy_of_a_folder_of_classes(run, listed, tmp_path):
 
 def test_where_it_looks_in_picture_and_text(run, listed):
     path = str(listed.parent / "3.png")
-    record = run.look(path, output="green before red")
+    record = run.look(path, output="green before red", evidence=True)
     cross = record.matrix("cross")
     assert cross.columns.grid == (3, 5)
     assert cross.columns.image.shape == (12, 20, 3)

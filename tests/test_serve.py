@@ -23,12 +23,13 @@ from regard.serve.bodies import Look, Picture, Predict, Stream
 from test_translate import recipe
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need httpx")
-uvicorn = pytest.importorskip("uvicorn", reason='the service needs the web extra: pip install "regard[web]"')
+pytest.importorskip("uvicorn", reason='the service needs the web extra: pip install "regard[web]"')
 
 from regard.serve.app import create_app  # noqa: E402  (needs the web extra)
 from regard.serve.command import listen, load_all, read_key, serve  # noqa: E402
 from regard.serve.limits import Limits  # noqa: E402
 from regard.serve.metrics import Metrics  # noqa: E402
+from regard.serve.server import Server  # noqa: E402
 from regard.serve.worker import QueueFullError, Worker  # noqa: E402
 
 BODIES = {"/api/predict": Predict, "/api/look": Look, "/api/picture": Picture, "/api/stream": Stream}
@@ -44,9 +45,7 @@ def run(tmp_path_factory):
 @contextmanager
 def serving(runs, limits):
     with listen("127.0.0.1", 0) as place:
-        server = uvicorn.Server(
-            uvicorn.Config(create_app(runs, limits), log_level="error", timeout_graceful_shutdown=5)
-        )
+        server = Server(create_app(runs, limits), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         try:
@@ -180,7 +179,7 @@ def test_answers_are_sent_at_once():
 
 
 def test_health_models_and_description(client, run):
-    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/health/live").json() == {"status": "ok"}
     models = client.get("/api/models").json()["models"]
     assert [(one["name"], one["job"], one["looks"]) for one in models] == [
         ("pairs", "translate", True),
@@ -189,7 +188,8 @@ def test_health_models_and_description(client, run):
     assert models[0]["parameters"] == sum(p.numel() for p in run.model.parameters())
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {
-        "/health",
+        "/health/live",
+        "/health/ready",
         "/metrics",
         "/api/models",
         "/api/predict",
@@ -197,6 +197,12 @@ def test_health_models_and_description(client, run):
         "/api/picture",
         "/api/stream",
         "/api/upload",
+        "/v1/models",
+        "/v1/completions",
+        "/v1/chat/completions",
+        "/v1/embeddings",
+        "/languages",
+        "/translate",
     }
     page = client.get("/docs").text
     assert all(path in page for path in paths)
@@ -222,7 +228,7 @@ def test_requests_that_wait_are_answered_together_each_with_its_own(run):
 @pytest.fixture
 def held():
     """A worker whose first job holds it until it is let go."""
-    worker = Worker("m", Metrics(), queue=5, max_batch=4)
+    worker = Worker("m", Metrics(), queue=5, max_batch=4, max_work=100)
     go, began = threading.Event(), threading.Event()
     calls = []
 
@@ -454,7 +460,7 @@ def test_other_paths_methods_and_hosts(client):
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]", "[::1]:8000"])
 def test_names_of_this_machine_are_answered(client, host):
-    assert client.get("/health", headers={"host": host}).json() == {"status": "ok"}
+    assert client.get("/health/live", headers={"host": host}).json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize(
@@ -464,7 +470,7 @@ def test_names_of_this_machine_are_answered(client, host):
 )  # fmt: skip
 def test_other_names_are_refused(client, host):
     """A web site that points its own name here (DNS rebinding) would else read from a visitor's machine."""
-    answer = client.get("/health", headers={"host": host})
+    answer = client.get("/health/live", headers={"host": host})
     assert answer.status_code == 400
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "ok" not in answer.text
@@ -473,9 +479,9 @@ def test_other_names_are_refused(client, host):
 def test_a_service_for_others_is_called_by_names_that_were_given_or_by_any(run):
     with serving({"pairs": run}, Limits(hosts=frozenset(["models.example", "fd00::7"]))) as client:
         for host, status in [("models.example:8000", 200), ("[fd00::7]:8000", 200), ("localhost", 400)]:
-            assert client.get("/health", headers={"host": host}).status_code == status
+            assert client.get("/health/live", headers={"host": host}).status_code == status
     with serving({"pairs": run}, Limits(hosts=None)) as client:
-        assert client.get("/health", headers={"host": "any.example"}).status_code == 200
+        assert client.get("/health/live", headers={"host": "any.example"}).status_code == 200
 
 
 def test_a_body_that_never_ends_and_one_that_never_comes(run):
@@ -488,7 +494,12 @@ def test_a_body_that_never_ends_and_one_that_never_comes(run):
 
 
 def test_headers_of_every_answer(client):
-    for answer in (client.get("/"), client.get("/health"), client.get("/nowhere"), client.post("/api/look", json=1)):
+    for answer in (
+        client.get("/"),
+        client.get("/health/live"),
+        client.get("/nowhere"),
+        client.post("/api/look", json=1),
+    ):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
@@ -499,7 +510,7 @@ def test_headers_of_every_answer(client):
 
 def test_the_key(run):
     with serving({"pairs": run}, Limits(api_key="clé")) as client:
-        assert client.get("/health").status_code == 200
+        assert client.get("/health/live").status_code == 200
         for headers in ({}, {"authorization": "Bearer no"}, {"authorization": "Basic clé".encode()}):
             for path in ("/api/models", "/metrics"):
                 answer = client.get(path, headers=headers)
@@ -540,6 +551,7 @@ def test_the_command_serves_until_told_to_stop(run, tmp_path):
 
 
 def test_without_the_web_extra_it_says_what_to_install(run, monkeypatch):
+    monkeypatch.delitem(sys.modules, "regard.serve.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(CallError, match=r'pip install "regard\[web\]"'):
         serve([run.folder], "127.0.0.1", 0, Limits())

@@ -17,7 +17,7 @@ SOURCE = Path(regard.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 LONGEST = 400  # lines
 
-OPEN = {"errors", "files", "special_tokens", "__version__"}  # to all
+OPEN = {"errors", "files", "special_tokens", "work", "__version__"}  # to all
 MODELS = {"attention", "layers", "encoders", "decoders", "models"}
 INPUTS = MODELS | {"catalog", "corpora", "data", "look", "metrics", "parts", "pretrained", "settings"}
 OUTPUTS = INPUTS | {"inputs", "cost", "decoding", "other_run"}
@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "special_tokens": set(),
+    "work": set(),
     "catalog": set(),
     "settings": {"catalog"},
     "config": {"settings", "recipes", "jobs", "outputs"},

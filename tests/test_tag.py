@@ -253,7 +253,7 @@ def test_bad_input_gets_a_sentence(run):
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_are_tags_and_columns_words_by_every_method(run, method):
     text = "the dog sees and it eats ."
-    record = run.look(text, method=method)
+    record = run.look(text, method=method, evidence=True)
     matrix = record.matrix("cross")
     assert matrix.rows.labels == ["B-NP", "I-NP", "O", "O", "B-DOG", "O", "O"]
     assert "".join(matrix.columns.labels[-4:-1]).endswith(".")

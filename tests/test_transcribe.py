@@ -158,7 +158,7 @@ def test_every_method_looks_at_sound(kind, method, request):
         with pytest.raises(CallError, match="takes a Transformer"):
             run.look(file, method=method)
         return
-    record = run.look(file, output=texts()[4], method=method)
+    record = run.look(file, output=texts()[4], method=method, evidence=True)
     matrix = record.matrix("cross")
     assert matrix.columns.signal is not None
     assert matrix.rows.labels == [*texts()[4], "</s>"]

@@ -27,6 +27,7 @@ from regard.attention import HeadMask
 from regard.data.check_table import check_table
 from regard.errors import CallError
 from regard.files import atomic
+from regard.files.foreign import reading
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
@@ -168,7 +169,8 @@ def load(folder: str | Path) -> "Run":
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
     job = jobs.make(recipe)
-    job.restore(folder)
+    with reading(folder):
+        job.restore(folder)
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     model = within_memory(job.build)
@@ -256,18 +258,20 @@ class Run:
         head: Head = "mean",
         prefix: str = "",
         without: Sequence[str] = (),
+        evidence: bool = False,
         **decoding: Any,
     ) -> AttentionRecord:
         """Where the model looks when it writes its output for a text, or `output`, if that is given.
 
-        `method`: one of `regard.look.methods.METHODS`. `layer` and `head` choose the weights that the record's
-        evidence is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
+        `method`: one of `regard.look.methods.METHODS`. `evidence`: whether the model needs what it looks at
+        (comprehensiveness, sufficiency), for which it is asked many times; `layer` and `head` choose the weights that
+        this is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
         begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
         job = self._with(overrides, {"decoding": decoding})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix)
+        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix, evidence)
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))

@@ -200,6 +200,7 @@ def predict(
 @click.option("--prefix", default="", help="Text that the output has to begin with.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
+@click.option("--evidence", is_flag=True, help="Ask the model, too, whether it needs what it looks at.")
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
 @click.option("--row", type=int, help="Of the overlay, this row only: a word that was written, or a region that looks.")
@@ -263,20 +264,21 @@ def search(index: Path, text: str | None, like: Path | None, k: int, run: Path |
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 is any free one.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="Ask clients for the key that is in this file.")
 @click.option("--max-length", type=click.IntRange(min=1), default=1000, show_default=True, help="Characters of a text.")
+@click.option(
+    "--max-work", type=click.IntRange(min=1), default=1_000_000, show_default=True,
+    help="Vectors that a model is given for one request, over all steps of decoding and passes of looking.",
+)  # fmt: skip
 @click.option("--queue", type=click.IntRange(min=1), default=256, show_default=True, help="Requests that may wait.")
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds for an answer."
 )
-def serve(
-    runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | None, max_length: int, queue: int, timeout: float
-) -> None:
+def serve(runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | None, **limits: Any) -> None:
     """Answer over HTTP, with a page to look at."""
     from regard.serve.command import read_key
     from regard.serve.command import serve as run_service
     from regard.serve.limits import Limits
 
-    limits = Limits(max_length=max_length, queue=queue, timeout=timeout, api_key=read_key(api_key_file))
-    run_service(runs, host, port, limits)
+    run_service(runs, host, port, Limits(api_key=read_key(api_key_file), **limits))
 
 
 @cli.command()

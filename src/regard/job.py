@@ -106,7 +106,7 @@ class Job:
         records = []
         for example in self.output.some(self.splits["valid"], most):
             with suppress(CallError):
-                options = LookOptions(output=self.output.reference(example), evidence=False)
+                options = LookOptions(output=self.output.reference(example))
                 records.append(replace(self.look(example.input, options), gold=self.output.gold(example)))
         return records
 
@@ -115,7 +115,7 @@ class Job:
         found = self.output.pictures(self.model, self.splits["valid"])
         for example in self.output.some(self.splits["valid"], PICTURES):
             with suppress(CallError):
-                record = self.look(example.input, LookOptions(evidence=False))
+                record = self.look(example.input)
                 found.append(picture_of(record, " | ".join(example.texts)))
         return found
 

@@ -5,7 +5,8 @@ import torch
 from attention_parts import PeakMemory, random_parts
 from torch.testing import assert_close
 
-from regard.attention import Additive, TanhForm, masks, streaming_attention, streaming_plan
+from regard import catalog
+from regard.attention import Additive, Attention, TanhForm, Trace, masks, score, streaming_attention, streaming_plan
 
 
 def direct(form, value, mask=None, bias=None):
@@ -44,6 +45,20 @@ def test_equal_to_the_direct_form(lead, kind):
     direction = torch.randn_like(context)
     gradients = torch.autograd.grad(context, inputs, direction)
     for got, wanted in zip(gradients, torch.autograd.grad(expected, inputs, direction), strict=True):
+        assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("tile")
+@pytest.mark.parametrize("lead", [(), (2, 3)])
+def test_the_table_of_scores_is_that_of_the_direct_form(lead, monkeypatch):
+    monkeypatch.setattr(score, "SMALL", 0)
+    form, _ = random_form(lead, 7, 11, 5, 3)
+    expected = torch.tanh(form.query.unsqueeze(-2) + form.key.unsqueeze(-3)) @ form.weight
+    table = form.table()
+    assert_close(table, expected)
+    direction = torch.randn_like(table)
+    gradients = torch.autograd.grad(table, form, direction)
+    for got, wanted in zip(gradients, torch.autograd.grad(expected, form, direction), strict=True):
         assert_close(got, wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -118,3 +133,18 @@ def test_memory_grows_linearly():
             streaming_attention(form, value, causal=True).sum().backward()
         peaks.append(meter.peak)
     assert peaks[2] - peaks[1] < 3 * (peaks[1] - peaks[0])
+
+
+@pytest.mark.parametrize("name", ["additive", "concat"])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_looking_costs_what_the_weights_cost(name, gradients):
+    """Not Q×K×D, which is 64 times as much here; and what is seen is no other than what is computed unseen."""
+    n, width = 512, 64
+    layer = Attention(catalog.find(catalog.SCORES, name).for_widths(width, width, width), width, width).eval()
+    x, memory, _ = random_parts(0, (), n, n, width, width)
+    with PeakMemory() as meter, Trace(layer, gradients=gradients) as seen:
+        context = layer(x, memory)
+        seen.gradients(context.square().sum()) if gradients else context.sum().backward()
+    assert meter.peak < 12 * n * n * 4 + 4 * streaming_plan.TILE_ON_CPU
+    assert_close(context, layer(x, memory))
+    assert_close(seen[seen.names[0]], layer.score(x, memory).softmax(-1))

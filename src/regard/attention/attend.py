@@ -23,12 +23,8 @@ from torch.nn import functional as F
 from regard.attention import masks
 from regard.attention.fused_dot import fused_dot_attention
 from regard.attention.input_checks import clear_hidden, looks_wrong, require_finite, require_matching
-from regard.attention.score import DotForm, Score, TanhForm, at_least_float32, no_autocast
+from regard.attention.score import SMALL, DotForm, Score, TanhForm, at_least_float32, no_autocast
 from regard.attention.streaming import streaming_attention
-
-# A tanh form of so many numbers (four megabytes in float32; a step of a recurrent decoder, mostly) is quicker in the
-# open than streaming, and there is nothing to save.
-SMALL = 2**20
 
 
 def attend(

@@ -25,7 +25,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.role import Role
+from regard.attention.tanh_table import tanh_table
 from regard.errors import CallError
+
+# A tanh form of so many numbers (four megabytes in float32; a step of a recurrent decoder, mostly) is quicker in the
+# open than in tiles, and there is nothing to save.
+SMALL = 2**20
 
 
 def at_least_float32(x: Tensor) -> Tensor:
@@ -60,11 +65,11 @@ class TanhForm(NamedTuple):
     weight: Float[Tensor, " D"]
 
     def table(self) -> Float[Tensor, "*b Q K"]:
-        """All Q×K scores, a few queries at a time: outside of training never a tensor of Q×K×D."""
+        """All Q×K scores. The tensor of Q×K×D that the equation makes on the way is kept only where it is small."""
         query, key, weight = (at_least_float32(x) for x in self)
-        few = max(query.shape[-2], 1) if torch.is_grad_enabled() else 16
-        rows = [torch.tanh(some.unsqueeze(-2) + key.unsqueeze(-3)) @ weight for some in query.split(few, dim=-2)]
-        return torch.cat(rows, dim=-2)
+        if self.numbers() > SMALL:
+            return tanh_table(query, key, weight)
+        return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ weight
 
     def numbers(self) -> int:
         """How many numbers the equation, written down directly, would hold at once: rows × Q × K × D."""

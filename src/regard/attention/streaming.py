@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.score import TanhForm, at_least_float32, no_autocast
-from regard.attention.streaming_plan import Plan, flat, flat_table
+from regard.attention.streaming_plan import Plan, TanhGradients, flat, flat_table
 
 
 def streaming_attention(
@@ -93,7 +93,7 @@ class _StreamingAttention(torch.autograd.Function):
     def backward(ctx, gradient: Float[Tensor, "B Q Dv"]):  # pyright: ignore[reportIncompatibleMethodOverride]
         query, key, weight, value, bias, mask, context, log_sum = ctx.saved_tensors
         plan = Plan(query, key, mask, *ctx.options)
-        d_query, d_key, d_weight, d_value = map(torch.zeros_like, (query, key, weight, value))
+        found, d_value = TanhGradients(query, key, weight), torch.zeros_like(value)
         d_bias = torch.zeros_like(bias) if ctx.needs_input_grad[4] else None
         delta = (gradient * context).sum(-1, keepdim=True)
         for block in plan.blocks():
@@ -109,10 +109,7 @@ class _StreamingAttention(torch.autograd.Function):
                 d_scores = d_scores.mul_(weights[..., span]).contiguous()
                 if d_bias is not None:
                     block.of(d_bias)[..., span] += d_scores if d_bias.shape[0] > 1 else d_scores.sum(0, keepdim=True)
-                d_weight += d_scores.flatten() @ tanh.flatten(0, 2)
-                # The tile is not needed any more: it becomes de · t² in place.
-                tanh.square_().mul_(d_scores.unsqueeze(-1))
-                d_query[rows, queries] += d_scores.sum(2).unsqueeze(-1) - tanh.sum(2)
-                d_key[rows, span] += d_scores.sum(1).unsqueeze(-1) - tanh.sum(1)
+                found.add(block, span, tanh, d_scores)
             d_value[rows] += torch.bmm(weights.mul_(factors).mT, gradient[rows, queries])
-        return d_query.mul_(weight), d_key.mul_(weight), d_weight, d_value, d_bias, None, None, None, None
+        d_query, d_key = found.query.mul_(weight), found.key.mul_(weight)
+        return d_query, d_key, found.weight, d_value, d_bias, None, None, None, None

@@ -1,4 +1,5 @@
-"""How `streaming` cuts its work: blocks of rows and queries, spans of keys, and a tile of tanh values for each.
+"""How `streaming` and `tanh_table` cut their work: blocks of rows and queries, spans of keys, and a tile of tanh values
+for each.
 
 Forward and backward walk through the same blocks, with the same masks and the same dropout, which is drawn anew from
 its seed.
@@ -33,7 +34,15 @@ class Block(NamedTuple):
 class Plan:
     """How the work is cut: forward and backward walk through the same blocks, with the same masks and dropout."""
 
-    def __init__(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, dropout: float, seed: int):
+    def __init__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ):
         (self.B, self.Q, D), self.K = query.shape, key.shape[1]
         pairs = max(1, (TILE_ON_CPU if query.device.type == "cpu" else TILE_ELSEWHERE) // D)
         self.keys = max(1, min(self.K, math.isqrt(2 * pairs)))
@@ -76,6 +85,20 @@ class Plan:
             return weights
         keep = 1 - self.dropout
         return torch.empty_like(weights).bernoulli_(keep, generator=self.generator).div_(keep).mul_(weights)
+
+
+class TanhGradients:
+    """Sums over tiles, of the gradients de of their scores; those of queries and keys still lack the factor w."""
+
+    def __init__(self, query: Tensor, key: Tensor, weight: Tensor):
+        self.query, self.key, self.weight = map(torch.zeros_like, (query, key, weight))
+
+    def add(self, block: Block, span: slice, tanh: Tensor, d_scores: Tensor) -> None:
+        """Of one tile, which is used up: it becomes de · t² in place."""
+        self.weight += d_scores.flatten() @ tanh.flatten(0, 2)
+        tanh.square_().mul_(d_scores.unsqueeze(-1))
+        self.query[block] += d_scores.sum(2).unsqueeze(-1) - tanh.sum(2)
+        self.key[block.rows, span] += d_scores.sum(1).unsqueeze(-1) - tanh.sum(1)
 
 
 def flat(x: Tensor, lead: torch.Size) -> Tensor:

@@ -41,6 +41,7 @@ class Wish(NamedTuple):
     prefix: str = ""
     without: tuple[str, ...] = ()
     document: str | None = None
+    evidence: bool = False
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -99,7 +100,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
-        prefix=wish.prefix, without=wish.without, **decoding,
+        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, **decoding,
     )  # fmt: skip
 
 

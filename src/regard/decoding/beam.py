@@ -26,6 +26,7 @@ from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.decoding.top import normalizer, top
 from regard.errors import CallError
 from regard.special_tokens import END, START
+from regard.work import before_step
 
 LEAVING_SHARE = 0.125  # sentences that are done are dropped in groups of this share of the batch
 
@@ -90,6 +91,7 @@ def beam(
     covered: Tensor | None = None
     done = [False] * state.rows
     for step in range(constraints.longest + 1):
+        before_step(history.shape[0] * width)
         features, state = model.step(history[:, :, -1].flatten(), state)
         logits = model.logits(features)
         offset = open_score - normalizer(logits).view(-1, width).float() if normalize else open_score

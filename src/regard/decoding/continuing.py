@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.sample import draw
+from regard.work import before_step
 
 
 @runtime_checkable
@@ -107,6 +108,7 @@ def continued(
                 half = max(1, context // 2)
                 features, state = _read(model, [texts[row][known - half : known] for row in rows], places, device)
             else:
+                before_step(len(rows))
                 last = torch.tensor([texts[row][known - 1] for row in rows], device=device)
                 features, state = model.step(last, state)
 
@@ -122,6 +124,7 @@ def _generators(prompts: Sequence[Sequence[int]], seed: int) -> list[torch.Gener
 
 
 def _read(model: Reads, texts: list[list[int]], places: int, device: torch.device) -> tuple[Tensor, Any]:
+    before_step(sum(map(len, texts)))
     return model.read(torch.tensor(texts, device=device), model.start(len(texts), places=places))
 
 

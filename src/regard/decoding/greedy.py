@@ -10,6 +10,7 @@ from regard.decoding.constraints import Constraints
 from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.decoding.top import normalizer, top
 from regard.special_tokens import END, START
+from regard.work import before_step
 
 LEAVING_SHARE = 0.125  # finished rows are dropped in groups of this share: dropping copies the state of all others
 
@@ -35,6 +36,7 @@ def token_by_token(model: Steps[S], state: S, constraints: Constraints, choose: 
     sentences = torch.arange(count, device=state.device)  # the sentence of each row still in the batch
     tokens = torch.full_like(sentences, START)
     for step in range(constraints.longest + 1):
+        before_step(len(tokens))
         features, state = model.step(tokens, state)
         logits = model.logits(features)
         scale = normalizer(logits)

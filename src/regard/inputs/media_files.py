@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 from regard.errors import CallError
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+LARGEST = 512 << 20  # bytes of a member of an archive, which is unpacked into memory
 _LOCK = Lock()
 
 
@@ -23,6 +24,8 @@ class Bytes(NamedTuple):
 
     def read(self) -> bytes:
         """An OSError says why not."""
+        if self.size is not None and self.size > LARGEST:
+            raise OSError(f"has {self.size:,} bytes, more than {LARGEST:,}: unpack the archive")
         if self.size is not None and not self.path.endswith(".tar"):
             with _LOCK:  # a packed archive is read on from where the last member ended
                 return _part(_unpacked(self.path, Path(self.path).stat().st_mtime_ns), self)
@@ -80,7 +83,7 @@ def _tar(path: str, changed: int) -> dict[str, Bytes]:
             return {
                 one.name.removeprefix("./"): Bytes(path, one.offset_data, one.size, one.name)
                 for one in archive
-                if one.isfile()
+                if one.isreg() and not one.sparse
             }
     except (tarfile.TarError, EOFError, OSError) as problem:
         raise CallError(f"{path}: cannot be read as a .tar ({problem}); copy or download it again") from None

@@ -47,6 +47,7 @@ class Case:
     places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
     kind      of tables between `rows` and `columns`
+    ask_at    N sets and a step for each → N, where there is a cheaper way to it than to `ask` about all steps
     beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
     """
 
@@ -67,6 +68,7 @@ class Case:
     each: int = 1
     row: int = 0
     kind: Kind = "cross"
+    ask_at: Callable[[Sequence[Parts], Sequence[int]], Float[Tensor, " N"]] | None = None
     beside: "Sequence[Case]" = ()
 
 

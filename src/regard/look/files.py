@@ -6,6 +6,7 @@ The same description, with the arrays written in another way, is what `--json` p
 import base64
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from regard.errors import CallError, RegardError
 from regard.files import atomic
+from regard.files.foreign import require_memory_for
 from regard.look.axis import Axis, Token
 from regard.look.backdrop import from_png, to_png
 from regard.look.card import Figure
@@ -22,6 +24,7 @@ from regard.look.records import Attention, AttentionRecord
 from regard.metrics.alignment import Gold
 
 VERSION = 1
+PACKED = (zipfile.BadZipFile, zlib.error, EOFError, MemoryError, RecursionError)  # what unpacking may end in
 Write = Callable[[np.ndarray], Any]
 
 
@@ -45,6 +48,7 @@ def save(record: AttentionRecord, path: Path) -> Path:
 
 def load(path: str | Path) -> AttentionRecord:
     """A record from the file that `record.save` wrote."""
+    require_memory_for(Path(path))
     try:
         with np.load(path, allow_pickle=False) as arrays:
             tree = json.loads(arrays["record"].tobytes().decode())
@@ -55,7 +59,7 @@ def load(path: str | Path) -> AttentionRecord:
         raise CallError(f"{path} is not there") from None
     except CallError as error:
         raise RegardError(f"{path} is damaged: {error}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, *PACKED) as error:
         raise RegardError(f"{path} holds no attention record ({type(error).__name__}: {error})") from None
 
 

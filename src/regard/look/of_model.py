@@ -15,6 +15,7 @@ the sum of what is asked of row t at step t has all gradients at once, as what b
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import get_ident
 
 import numpy as np
 import torch
@@ -23,16 +24,16 @@ from torch import Tensor, nn
 from regard.attention import Trace
 from regard.attention.role import Role
 from regard.errors import CallError, nearest
-from regard.look.case import WHOLE, Case, Table, by_role
+from regard.look.case import WHOLE, Case, Parts, Table, by_role
 from regard.look.methods import METHODS
 from regard.look.methods.erasure import faithfulness, leave_one_out
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
+from regard.look.passes import rows_at_once
 from regard.look.records import Attention, AttentionRecord, Head
 
 NO_END = 1 << 31
-STEPS = 32  # rows that gradients are taken of together
 NOTHING = (
     "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out ask any "
     "model what it heeds"
@@ -108,7 +109,9 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
         return record
     with evaluating(case.model), torch.no_grad():
         weights = one.weights[0][:, list(case.parts)]
-        figures = faithfulness(weights, _asked(case), matrix.title, both_ways=case.number)
+        figures = faithfulness(
+            weights, np.array(step_scores(case)), _asked_at(case), matrix.title, both_ways=case.number
+        )
     if len(weights) == 1:  # one row has no other to be shuffled with
         figures = [replace(figure, shuffled=None) for figure in figures]
     return replace(record, evidence=tuple(figures))
@@ -211,7 +214,7 @@ def _gradients(case: Case) -> list[Table]:
 def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
     """H Q K for each attention: of a decoder's row, the gradient of its own step; of an encoder's, of all steps."""
     felt: dict[str, np.ndarray] = {table.name: np.zeros_like(table.weights, np.float64) for table in raw}
-    for steps in torch.arange(len(step_scores(case))).split(STEPS):
+    for steps in _some_steps(case):
         with Trace(case.model, gradients=True) as seen:
             total = _at_steps(case, steps)
         for name, gradient in seen.gradients(total).items():
@@ -239,15 +242,18 @@ def _input_gradient(case: Case) -> np.ndarray:
     if case.vectors is None or case.gather is None:
         raise CallError("method='input-gradient' needs vectors that the model was given, and this input has none")
     calls: list[Tensor] = []
+    asking = get_ident()
 
-    def note(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
+    def note(module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
+        if get_ident() != asking:  # somebody else's, between two steps of this
+            return None
         calls.append(output if output.requires_grad else output.detach().requires_grad_())
         return calls[-1]
 
     hook = case.vectors.register_forward_hook(note)
     rows = []
     try:
-        for steps in torch.arange(len(step_scores(case))).split(STEPS):
+        for steps in _some_steps(case):
             calls.clear()
             felt = torch.autograd.grad(_at_steps(case, steps), calls)
             products = [_numbers(vectors * gradient) for vectors, gradient in zip(calls, felt, strict=True)]
@@ -281,6 +287,25 @@ def _turned(case: Case, one: Attention) -> Attention:
 
 def _asked(case: Case) -> Callable[[Sequence[frozenset[int]]], np.ndarray]:
     return lambda without: _numbers(case.ask(without))
+
+
+def _asked_at(case: Case) -> Callable[[Sequence[Parts], Sequence[int]], np.ndarray]:
+    """By the cheaper way, if the case has one; else by asking about all steps, once for sets that are equal."""
+
+    def ask_at(without: Sequence[Parts], steps: Sequence[int]) -> np.ndarray:
+        if case.ask_at is not None:
+            return _numbers(case.ask_at(without, steps))
+        places = {parts: place for place, parts in enumerate(dict.fromkeys(without))}
+        table = _numbers(case.ask(list(places)))
+        return table[[places[parts] for parts in without], list(steps)]
+
+    return ask_at
+
+
+def _some_steps(case: Case) -> Sequence[Tensor]:
+    """All steps, so many at once as one pass may have rows."""
+    vectors = case.each * sum(map(len, case.axes.values()))
+    return torch.arange(len(step_scores(case))).split(rows_at_once(vectors))
 
 
 def _at_steps(case: Case, steps: Tensor) -> Tensor:

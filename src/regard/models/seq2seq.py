@@ -106,6 +106,15 @@ class Seq2Seq(nn.Module):
         ]
         return torch.stack(rows).masked_fill(target == self.pad, 0.0)
 
+    def score_steps(
+        self, source: Any, target: Int[Tensor, "B T"], rows: Int[Tensor, " N"], steps: Int[Tensor, " N"]
+    ) -> Float[Tensor, " N"]:
+        """log p(y_t | y_<t, x) of some rows at some steps: nothing after the last of these steps is computed."""
+        target = target[:, : int(steps.max()) + 1]
+        features = self.features(self.encode(source), target)
+        scores = self.logits(features[rows, steps]).log_softmax(-1, dtype=torch.float32)
+        return scores.gather(1, target[rows, steps].unsqueeze(1)).squeeze(1)
+
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
         return self.decoder.start(memory, copies, watch=watch)
 

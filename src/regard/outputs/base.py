@@ -50,7 +50,7 @@ class LookOptions:
     head: Head = "mean"
     name: str = ""  # of the model
     prefix: str = ""  # what the model's own output begins with
-    evidence: bool = True  # whether the record gets a card of evidence, which takes asking the model many times
+    evidence: bool = False  # whether the record gets the evidence of its card, which takes asking the model many times
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Output(ABC, Generic[R, I, M]):
     takes_alignments: ClassVar[bool] = False  # whether `evaluate` can hold where it looked against gold
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
+    gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
     unit: ClassVar[str] = "tokens"  # what the loss counts
     learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from regard.inputs.base import Input
 from regard.look.axis import Axis
 from regard.look.case import Case, Parts
+from regard.look.passes import AT_ONCE, in_passes
+from regard.work import before_step
 
-AT_ONCE = 4096  # tokens that go through a model together
 T = TypeVar("T")
 
 
@@ -27,6 +28,7 @@ def in_groups(
     start = 0
     while start < len(order):  # the longest comes first, so its length is that of the padded group
         group = order[start : start + max(1, tokens // (lengths[order[start]] + 1))]
+        before_step(len(group) * (lengths[group[0]] + 1))
         yield from zip(group, work(group), strict=True)
         start += len(group)
 
@@ -59,21 +61,46 @@ def case_of(
     axes: Mapping[str, Axis],
     *,
     target: Int[Tensor, "1 T"] | None = None,
+    at_steps: Callable[..., Tensor] | None = None,
+    at_once: int = AT_ONCE,
     **how: Any,
 ) -> Case:
     """The case of an item, where `steps` says what the model thinks of each step, given a batch of such items; and
-    with `target`, what is written: a row of it for each of them. `encoder` is what reads the input."""
+    with `target`, what is written: a row of it for each of them. `encoder` is what reads the input.
+
+    `at_steps(source, target, rows, at)` says the same of some steps of some rows only, which costs less.
+    """
     device = device_of(model)
-    longest = max(input.length(item), 0 if target is None else target.shape[1])
+    vectors = input.length(item) + 1 + (0 if target is None else target.shape[1])
+
+    def batch(some: Sequence[Parts]) -> tuple[Any, ...]:
+        source = input.collate([input.without(item, parts) if parts else item for parts in some]).to(device)
+        return (source,) if target is None else (source, target.to(device).expand(len(some), -1))
 
     def ask(without: Sequence[Parts]) -> Tensor:
-        items = [input.without(item, parts) if parts else item for parts in without]
-        most = len(items) if torch.is_grad_enabled() else max(1, AT_ONCE // (longest + 1))  # gradients are of one pass
-        found = []
-        for some in (items[start : start + most] for start in range(0, len(items), most)):
-            written = () if target is None else (target.to(device).expand(len(some), -1),)
-            found.append(steps(input.collate(some).to(device), *written))
-        return torch.cat(found)
+        return in_passes(without, vectors, lambda some: steps(*batch(some)), at_once=at_once)
 
-    usual = {"vectors": input.vectors(encoder), "gather": lambda products: input.gather(item, products)}
-    return Case(model, ask, axes, **({"parts": input.parts(item)} | usual | how))
+    def ask_at(without: Sequence[Parts], wanted: Sequence[int]) -> Tensor:
+        """Sets of like size that are asked about at like steps go together, so that little is padded."""
+        asked: dict[Parts, list[int]] = {}
+        for number, parts in enumerate(without):
+            asked.setdefault(parts, []).append(number)
+        last = {parts: max(wanted[number] for number in numbers) for parts, numbers in asked.items()}
+        order = sorted(asked, key=lambda parts: (len(parts), last[parts]))
+
+        def one_pass(some: Sequence[Parts]) -> Tensor:
+            pairs = [(row, wanted[number]) for row, parts in enumerate(some) for number in asked[parts]]
+            rows, at = torch.tensor(pairs, device=device).unbind(1)
+            assert at_steps is not None
+            return at_steps(*batch(some), rows, at)
+
+        numbers = torch.tensor([number for parts in order for number in asked[parts]])
+        return in_passes(order, vectors, one_pass, at_once=at_once)[numbers.argsort().to(device)]
+
+    usual: dict[str, Any] = {
+        "parts": input.parts(item),
+        "vectors": input.vectors(encoder),
+        "gather": lambda products: input.gather(item, products),
+        "ask_at": None if at_steps is None else ask_at,
+    }
+    return Case(model, ask, axes, **(usual | how))

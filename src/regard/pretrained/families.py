@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.errors import CallError, nearest
+from regard.files.foreign import reading
 from regard.pretrained import bert, gguf, gpt2, llama, marian, vit
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import Imported
@@ -20,6 +21,11 @@ FAMILIES: dict[str, Callable[[ConfigFile, Weights, Path], Imported]] = {
 
 def read(path: Path, *, convert_pickle: bool = False) -> Imported:
     """A model from its folder, or from a GGUF file."""
+    with reading(path):
+        return _read(path, convert_pickle)
+
+
+def _read(path: Path, convert_pickle: bool) -> Imported:
     if path.suffix == ".gguf":
         return gguf.read(path)
     if not path.is_dir():

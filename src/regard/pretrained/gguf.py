@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.errors import CallError, RegardError
 from regard.pretrained import llama
 from regard.pretrained.config_file import ConfigFile
+from regard.pretrained.gguf_header import require_plausible
 from regard.pretrained.imported import Imported
 from regard.pretrained.language import with_frame
 from regard.pretrained.tokenizer_files import byte_level
@@ -34,6 +35,7 @@ def read(file: Path) -> Imported:
     except ModuleNotFoundError:
         raise CallError(f"{file} is a GGUF file: pip install 'regard[pretrained]' to read it") from None
     try:
+        require_plausible(file)
         reader = GGUFReader(file)
         told = {name: field.contents() for name, field in reader.fields.items()}
     except (OSError, ValueError, IndexError, KeyError) as error:

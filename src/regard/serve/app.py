@@ -6,11 +6,9 @@ of a file: models are looked up by name among those that were given, and the fil
 
 import asyncio
 import json
-import threading
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -23,25 +21,27 @@ from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
+from regard.outputs.result import Prediction
 from regard.serve import bodies
-from regard.serve.choosing import chosen
+from regard.serve.choosing import as_json, chosen
+from regard.serve.libretranslate import add_libretranslate
 from regard.serve.limits import Limits
-from regard.serve.metrics import CONTENT_TYPE, Metrics
+from regard.serve.metrics import CONTENT_TYPE
 from regard.serve.middleware import RequestMiddleware
+from regard.serve.openai import add_openai
 from regard.serve.pages import description, page_files
-from regard.serve.questions import Question, Questions
+from regard.serve.questions import Question
 from regard.serve.refusals import RefusedError, add_handlers
+from regard.serve.service import DRAWING, Service, begun
 from regard.serve.showing import drawn, outline, part
-from regard.serve.streaming import event, stream
-from regard.serve.uploads import Uploads
-from regard.serve.worker import QueueFullError, Worker
 
+log = logging.getLogger("regard.serve")
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Error, "description": text}
     for status, text in {
         400: "the body is not JSON", 401: "the key is missing or wrong", 404: "no such model",
         408: "the request came too slowly", 413: "the body is too large", 422: "a field is wrong",
-        503: "too many requests wait (see Retry-After)", 504: "the model took too long",
+        503: "too much is asked or sent at once (see Retry-After)", 504: "the model took too long",
     }.items()
 }  # fmt: skip
 PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
@@ -49,33 +49,38 @@ PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"
 
 def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  # noqa: B008  (frozen)
     """The service of these runs, each under its name."""
-    metrics, uploads = Metrics(), Uploads()
-    questions = Questions(runs, limits, uploads)
-    workers = {name: Worker(name, metrics, queue=limits.queue, max_batch=limits.max_batch) for name in runs}
+    service = Service(runs, limits)
+    questions, ask = service.questions, service.ask
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        for worker in workers.values():
-            worker.start()
+        service.start()
         yield
-        for worker in workers.values():
-            await asyncio.to_thread(worker.stop)
-        uploads.close()
+        await asyncio.to_thread(service.stop)
 
     app = FastAPI(
         title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Trained attention models: their outputs, and where they look.",
     )  # fmt: skip
-    ask = partial(_ask, workers, limits)
+    app.state.service = service
 
-    @app.get("/health", summary="Whether the service is up")
-    async def health() -> bodies.Health:
-        return bodies.Health(status="ok")
+    @app.get("/health/live", summary="Whether the service is up")
+    async def live() -> bodies.Live:
+        return bodies.Live(status="ok")
+
+    @app.get(
+        "/health/ready", summary="Whether it takes requests now: not while it stops, or too many wait",
+        responses={503: {"model": bodies.Ready, "description": "not now"}},
+    )  # fmt: skip
+    async def ready(response: Response) -> bodies.Ready:
+        waiting, stopping = service.waiting, service.stopping or not service.alive
+        status = "stopping" if stopping else "busy" if max(waiting.values()) >= limits.queue else "ready"
+        response.status_code = 200 if status == "ready" else 503
+        return bodies.Ready(status=status, waiting=waiting)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def counters() -> Response:
-        text = metrics.text({name: worker.waiting for name, worker in workers.items()})
-        return Response(text, headers={"content-type": CONTENT_TYPE})
+        return Response(service.metrics.text(service.waiting), headers={"content-type": CONTENT_TYPE})
 
     @app.get("/api/models", summary="The models that are served")
     async def models() -> bodies.Models:
@@ -88,25 +93,30 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         question = questions.predict(body)
         return JSONResponse({"model": question.model, "predictions": await ask(question)})
 
-    @app.post("/api/look", responses=ERRORS, summary="Where a model looks when it writes its output")
-    async def look(body: bodies.Look) -> dict[str, Any]:
-        question = questions.look(body, lambda record: as_dict(chosen(record, body.kind, body.layer, body.head)))
-        return (await ask(question))[0]
+    @app.post(
+        "/api/look",
+        responses=ERRORS,
+        response_class=JSONResponse,
+        summary="Where a model looks when it writes its output",
+    )
+    async def look(body: bodies.Look) -> Response:
+        record = (await ask(questions.look(body)))[0]
+        content = await asyncio.to_thread(lambda: as_json(as_dict(chosen(record, body.kind, body.layer, body.head))))
+        return Response(content, media_type="application/json")
 
     @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
     async def picture(body: bodies.Picture) -> Response:
-        if body.against is None:
-            content = (await ask(questions.look(body, lambda record: drawn(record, body))))[0]
-        else:
-            record = (await ask(questions.look(body, lambda record: record)))[0]
+        record, other = (await ask(questions.look(body)))[0], None
+        if body.against is not None:
             again = body.model_copy(
                 update={"model": body.against, "output": record.output, "prefix": "", "without": [], "n_best": None}
             )
-            content = (await ask(questions.look(again, lambda other: drawn(record, body, other))))[0]
-        return Response(content, media_type=PICTURES[body.format])
+            other = (await ask(questions.look(again)))[0]
+        content = await ask(Question(DRAWING, [""], lambda _: [drawn(record, body, other)]))
+        return Response(content[0], media_type=PICTURES[body.format])
 
     @app.post(
         "/api/upload", responses=ERRORS, summary="A picture or a recording, for a model that takes one",
@@ -134,47 +144,19 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         summary="The output of one input, token by token, as server-sent events",
     )  # fmt: skip
     async def stream_tokens(body: bodies.Stream) -> Response:
-        name, run = questions.find(body.model)
-        questions.require_short(body.text, "text")
-        questions.require_short(body.prefix, "prefix")
-        events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
-        put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
-        left = threading.Event()
+        events = await begun(service.stream(body.model, body.text, body.prefix, body.decoding()))
+        return StreamingResponse(_events(events), media_type="text/event-stream")
 
-        def tell(token: str, text: str) -> None:
-            if left.is_set():
-                raise CallError("the client has left")
-            put(("token", {"token": token, "text": text}))
-
-        def work(inputs: list[str]) -> list[None]:
-            found = stream(run, questions.given(run, inputs[0]), body.prefix, body.decoding(), tell)
-            best = found.n_best[0]
-            put(("end", {"text": best.text, "log_probability": best.log_probability, "score": best.score}))
-            return [None]
-
-        def ended(future: "Future[list[Any]]") -> None:
-            if not future.cancelled() and (error := future.exception()) is not None:
-                put(("error", error))
-
-        future = _submit(workers[name], limits, Question(name, [body.text], work))
-        future.add_done_callback(ended)
-        try:
-            async with asyncio.timeout(limits.timeout):
-                first = await events.get()
-        except TimeoutError:
-            left.set()
-            future.cancel()
-            raise _too_slow(limits) from None
-        if isinstance(first[1], BaseException):
-            raise first[1]
-        return StreamingResponse(_events(first, events, left, limits), media_type="text/event-stream")
-
+    add_openai(app, service)
+    add_libretranslate(app, service)
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=_in_header(limits.hosts), www_redirect=False)
     known = {route.path for route in app.routes}  # type: ignore
-    app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, known=known)
+    app.add_middleware(
+        RequestMiddleware, limits=limits, metrics=service.metrics, known=known, stopping=lambda: service.stopping
+    )
     return app
 
 
@@ -183,46 +165,23 @@ def _in_header(hosts: Iterable[str]) -> list[str]:
     return [f"[{host}]" if ":" in host else host for host in hosts]
 
 
-async def _events(
-    first: tuple[str, Any], events: "asyncio.Queue[tuple[str, Any]]", left: threading.Event, limits: Limits
-) -> AsyncIterator[str]:
-    """Until the end, an error, or nothing for too long. If the client leaves, generation ends at its next token."""
-    name, data = first
+async def _events(events: AsyncIterator[Any]) -> AsyncIterator[str]:
+    """Server-sent events. JSON has no line breaks in it, so one `data` line is enough."""
+
+    def event(name: str, data: Mapping[str, Any]) -> str:
+        return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
     try:
-        while True:
-            if isinstance(data, BaseException):
-                data = {"error": str(data) if isinstance(data, CallError) else "the model failed", "field": None}
-            yield event(name, json.dumps(data))
-            if name != "token":
-                return
-            async with asyncio.timeout(limits.timeout):
-                name, data = await events.get()
-    except TimeoutError:
-        yield event("error", json.dumps({"error": str(_too_slow(limits)), "field": None}))
-    finally:
-        left.set()
-
-
-def _submit(worker: Worker, limits: Limits, question: Question) -> "Future[list[Any]]":
-    try:
-        return worker.submit(question.inputs, question.work, question.group)
-    except QueueFullError:
-        sentence = f"{limits.queue} requests wait for {worker.name} already: try again in a second"
-        raise RefusedError(503, sentence, **{"retry-after": "1"}) from None
-
-
-async def _ask(workers: Mapping[str, Worker], limits: Limits, question: Question) -> list[Any]:
-    """The answers of a model; a request that waits too long leaves the queue."""
-    future = _submit(workers[question.model], limits, question)
-    try:
-        async with asyncio.timeout(limits.timeout):
-            return await asyncio.wrap_future(future)
-    except TimeoutError:
-        raise _too_slow(limits) from None
-
-
-def _too_slow(limits: Limits) -> RefusedError:
-    return RefusedError(504, f"no answer within {limits.timeout:g} seconds: send fewer or shorter inputs, or try again")
+        async for one in events:
+            if isinstance(one, Prediction):
+                yield event("end", {"text": one.text, "score": one.score})
+            else:
+                yield event("token", {"token": one[0], "text": one[1]})
+    except (CallError, RefusedError) as error:
+        yield event("error", {"error": str(error), "field": None})
+    except Exception:
+        log.exception("a stream failed")
+        yield event("error", {"error": "the model failed", "field": None})
 
 
 def _about(name: str, run: Run) -> bodies.ModelOut:

@@ -96,6 +96,7 @@ class Look(Body):
     head: Head | None = Field(None, description="a head, from 0; or the mean or max of them")
     n_best: int | None = Field(None, ge=1, le=MOST, description="also other hypotheses, as beams")
     beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step")
+    evidence: bool = Field(False, description="ask the model, too, whether it needs what it looks at")
 
     def decoding(self) -> dict[str, Any]:
         return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
@@ -117,7 +118,7 @@ class Picture(Look):
 class Part(Look):
     """For the page: one part of a record."""
 
-    part: Literal["outline", "table", "heads", "maps"] = "outline"
+    part: Literal["outline", "table", "heads", "maps", "evidence"] = "outline"
     hypothesis: int = Field(0, ge=0, le=MOST, description="0 is the best")
     words: bool = False
     specials: bool = True
@@ -180,8 +181,13 @@ class Models(BaseModel):
     models: list[ModelOut]
 
 
-class Health(BaseModel):
+class Live(BaseModel):
     status: Literal["ok"]
+
+
+class Ready(BaseModel):
+    status: Literal["ready", "busy", "stopping"]
+    waiting: dict[str, int] = Field(description="requests that wait, by model")
 
 
 class Error(BaseModel):

@@ -1,5 +1,6 @@
 """A part of a record: only what is shown is sent."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,26 @@ def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: 
     )
     require_sendable(_tables(part), "choose kind, layer and head, or a smaller n_best")
     return part
+
+
+def as_json(tree: Any) -> bytes:
+    """Row by row: a large table that is written in one go would keep all other threads waiting."""
+    return "".join(_written(tree)).encode()
+
+
+def _written(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for number, (name, value) in enumerate(tree.items()):
+            yield f"{',' if number else '{'}{json.dumps(name)}:"
+            yield from _written(value)
+        yield "}" if tree else "{}"
+    elif isinstance(tree, list) and tree and isinstance(tree[0], list | dict):
+        for number, value in enumerate(tree):
+            yield "," if number else "["
+            yield from _written(value)
+        yield "]"
+    else:
+        yield json.dumps(tree, ensure_ascii=False, allow_nan=False)
 
 
 def _tables(record: AttentionRecord) -> Iterator[Any]:

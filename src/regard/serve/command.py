@@ -15,23 +15,19 @@ from regard.serve.limits import LOOPBACK, Limits
 def serve(folders: Sequence[Path], host: str, port: int, limits: Limits) -> None:
     """Until stopped. Bound to an address that others can reach, the service may be called by any name."""
     try:
-        import uvicorn
-
         from regard.serve.app import create_app
+        from regard.serve.server import Server
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
             raise
         raise CallError('the service needs the web extra: pip install "regard[web]"') from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
-    app = create_app(load_all(folders), replace(limits, hosts=LOOPBACK if host in LOOPBACK else None))
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=int(limits.timeout) + 1,
-    )  # fmt: skip
+    limits = replace(limits, hosts=LOOPBACK if host in LOOPBACK else None)
+    server = Server(create_app(load_all(folders), limits), limits)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
         print(f"regard: http://{name}:{listening.getsockname()[1]}/  (docs: /docs; Ctrl-C ends)", file=sys.stderr)
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -12,9 +12,14 @@ class Limits:
     max_length: int = 1000  # characters of an input, a prefix or a forced output
     max_inputs: int = 64  # inputs of a request
     max_batch: int = 64  # inputs decoded in one call
+    max_work: int = 1_000_000  # vectors that a model is given for one request, over all steps and passes
     max_body: int = 1 << 20  # bytes of a request
     max_upload: int = 16 << 20  # bytes of a picture or a recording
+    max_uploads: int = 4  # uploads that may arrive at the same time
+    max_held: int = 64 << 20  # bytes of requests that may arrive at the same time
+    max_connections: int = 512  # open at the same time
     queue: int = 256  # requests that may wait for a model
     timeout: float = 30.0  # seconds until a request that has no answer gets 504
-    api_key: str | None = None  # asked for on /api and /metrics
+    idle_timeout: float = 10.0  # seconds that a connection may wait with no request, a part of one, or an unread answer
+    api_key: str | None = None  # asked for on /api, /v1 and /metrics
     hosts: frozenset[str] | None = LOOPBACK  # None: any

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
+from regard.serve.arriving import Arriving
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.refusals import RefusedError, answer
@@ -21,6 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 log = logging.getLogger("regard.serve")
 DRAINED = 1 << 25  # bytes read and dropped of a body that is too large, so that its sender gets to read the answer
+KEYED = ("/metrics", "/translate")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -41,10 +43,13 @@ HEADERS = [
 
 
 class RequestMiddleware:
-    """`known`: the paths that metrics tell apart."""
+    """`known`: the paths that metrics tell apart. `stopping`: whether the service is about to stop."""
 
-    def __init__(self, app: Any, limits: Limits, metrics: Metrics, known: Collection[str]) -> None:
+    def __init__(
+        self, app: Any, limits: Limits, metrics: Metrics, known: Collection[str], stopping: Callable[[], bool]
+    ) -> None:
         self._app, self._limits, self._metrics, self._known = app, limits, metrics, known
+        self._stopping, self._arriving = stopping, Arriving(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,22 +60,24 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
+                last = [(b"connection", b"close")] if self._stopping() else []
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS, *last]}
             await send(message)
 
         try:
             self._require_key(scope)
-            body = await self._body(scope, receive)
-            await self._app(scope, _replayed(body, receive), send_with_headers)
+            with self._arriving.room(scope["path"], _told_length(scope)):
+                body = await self._body(scope, receive)
+                await _while_client_waits(self._app, scope, body, receive, send_with_headers)
         except RefusedError as error:
-            await answer(error)(scope, receive, send_with_headers)
+            await answer(error, scope["path"])(scope, receive, send_with_headers)
         except _ClientLeftError:
             status = 499
         except Exception:
             log.exception("a request failed")
             if status is None:
                 error = RefusedError(500, "this is a fault of the service: its log says more")
-                await answer(error)(scope, receive, send_with_headers)
+                await answer(error, scope["path"])(scope, receive, send_with_headers)
         finally:
             path = scope["path"] if scope["path"] in self._known else "other"
             self._metrics.request(path, status or 500, time.perf_counter() - started)
@@ -79,7 +86,7 @@ class RequestMiddleware:
         """The key, where one is asked for."""
         headers = dict(scope["headers"])
         key, path = self._limits.api_key, scope["path"]
-        if key is not None and (path.startswith("/api/") or path == "/metrics"):
+        if key is not None and (path.startswith(("/api/", "/v1/")) or path in KEYED):
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), key.encode()):
                 raise RefusedError(
@@ -88,10 +95,9 @@ class RequestMiddleware:
                 )  # fmt: skip
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        limit = self._limits.max_upload if scope["path"] == "/api/upload" else self._limits.max_body
+        limit = self._arriving.limit(scope["path"])
         too_large = RefusedError(413, f"this request may have {limit} bytes at most: send less")
-        told = dict(scope["headers"]).get(b"content-length", b"0")
-        if told.isdigit() and int(told[:20]) > DRAINED:
+        if (_told_length(scope) or 0) > DRAINED:
             raise too_large
         try:
             async with asyncio.timeout(self._limits.timeout):
@@ -105,6 +111,15 @@ class RequestMiddleware:
 
 class _ClientLeftError(Exception):
     """The client has left."""
+
+
+def _told_length(scope: Scope) -> int | None:
+    """How long the body will be, if its sender says so, or that there is none."""
+    headers = dict(scope["headers"])
+    told = headers.get(b"content-length", b"")
+    if told.isdigit():
+        return int(told[:20])
+    return None if b"transfer-encoding" in headers else 0
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
@@ -121,15 +136,33 @@ async def _read(receive: Receive, limit: int) -> bytes | None:
     return b"".join(parts) if size <= limit else None
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body as one message, and after it whatever the server says."""
+async def _while_client_waits(app: Any, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+    """The answer, or its end when nobody is there any more to read it: the model's work is cancelled with it."""
+    left = asyncio.create_task(_until_left(receive))
     first = True
 
     async def replay() -> Message:
+        """The body as one message, and after it whatever the server says."""
         nonlocal first
         if first:
             first = False
             return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
+        return await asyncio.shield(left)
 
-    return replay
+    answering = asyncio.create_task(app(scope, replay, send))
+    try:
+        await asyncio.wait((answering, left), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            answering.cancel()
+            await asyncio.wait((answering,))
+            raise _ClientLeftError
+        answering.result()
+    finally:
+        answering.cancel()
+        left.cancel()
+
+
+async def _until_left(receive: Receive) -> Message:
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message

@@ -77,17 +77,17 @@ class Questions:
         return Question(name, body.inputs, work, None if _random(run, decoding) else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
-    def look(self, body: bodies.Look, answer: Callable[[AttentionRecord], Any]) -> Question:
-        """`answer` is made of the record, in the model's thread."""
-        over_source = body.kind in (None, "cross")  # what evidence is about
-        about = {"layer": body.layer, "head": "mean" if body.head is None else body.head} if over_source else {}
-        name, ask = self._asking(body, about)
-        return Question(name, [body.text], lambda inputs: [answer(ask()) for _ in inputs])
+    def look(self, body: bodies.Look) -> Question:
+        """Its answer is a record."""
+        name, ask = self._asking(body, _about(body))
+        return Question(name, [body.text], lambda inputs: [ask() for _ in inputs])
 
-    def remembered_look(self, body: bodies.Look, answer: Callable[[AttentionRecord], Any]) -> Question:
-        """The same for a page, which asks for one part after another."""
-        name, ask = self._asking(body, {})
-        key = (body.text, body.output, body.prefix, body.method, tuple(body.without), body.n_best, body.beam)
+    def remembered_look(self, body: bodies.Part, answer: Callable[[AttentionRecord], Any]) -> Question:
+        """The same for a page, which asks for one part after another; `answer` is made of the record."""
+        about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
+        name, ask = self._asking(body, about)
+        asked = (body.text, body.output, body.prefix, body.method, tuple(body.without), body.n_best, body.beam)
+        key = (*asked, *about.values())
         return Question(name, [body.text], lambda inputs: [answer(self._recent[name].get(key, ask)) for _ in inputs])
 
     def _asking(self, body: bodies.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
@@ -113,6 +113,14 @@ class Questions:
             takes = "text" if kind == "text" else "the text of a table"
             raise CallError(f"the model {model or ''} takes {takes}: there is nothing to upload for it")
         return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)
+
+
+def _about(body: bodies.Look) -> dict[str, Any]:
+    """Whether evidence is asked for, and of which weights over the source."""
+    about: dict[str, Any] = {"evidence": body.evidence}
+    if body.kind in (None, "cross"):
+        about |= {"layer": body.layer, "head": "mean" if body.head is None else body.head}
+    return about
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from threading import Lock
 
 from regard.look import AttentionRecord
 
@@ -10,18 +11,22 @@ MOST_RECORDS = 32
 
 
 class Recent:
-    """Of one model: only its thread may come here."""
+    """Of one model. Lanes come here in turn; a question that two of them ask at the same time is asked twice."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, AttentionRecord] = OrderedDict()
+        self._lock = Lock()
 
     def get(self, question: Hashable, ask: Callable[[], AttentionRecord]) -> AttentionRecord:
-        if question not in self._kept:
-            self._kept[question] = ask()
-        self._kept.move_to_end(question)
-        while len(self._kept) > 1 and (len(self._kept) > MOST_RECORDS or self._numbers() > MOST_NUMBERS):
-            self._kept.popitem(last=False)
-        return self._kept[question]
+        with self._lock:
+            found = self._kept.get(question)
+        record = ask() if found is None else found  # without the lock: who asks may have to wait for its turn
+        with self._lock:
+            self._kept[question] = record
+            self._kept.move_to_end(question)
+            while len(self._kept) > 1 and (len(self._kept) > MOST_RECORDS or self._numbers() > MOST_NUMBERS):
+                self._kept.popitem(last=False)
+        return record
 
     def _numbers(self) -> int:
         records = (one for record in self._kept.values() for one in (record, *record.beams))

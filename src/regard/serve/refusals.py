@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from regard.errors import CallError, nearest
-from regard.serve import bodies
+from regard.serve import bodies, openai_bodies
 
 FIELDS = {
     "/api/predict": list(bodies.Predict.model_fields),
@@ -17,6 +17,9 @@ FIELDS = {
     "/api/picture": list(bodies.Picture.model_fields),
     "/api/stream": list(bodies.Stream.model_fields),
     "/api/page": list(bodies.Part.model_fields),
+    "/v1/completions": list(openai_bodies.Completion.model_fields),
+    "/v1/chat/completions": list(openai_bodies.ChatCompletion.model_fields),
+    "/v1/embeddings": list(openai_bodies.Embeddings.model_fields),
 }
 
 
@@ -28,9 +31,20 @@ class RefusedError(Exception):
         self.status, self.field, self.headers = status, field, headers
 
 
-def answer(error: RefusedError) -> JSONResponse:
-    """Errors have one form everywhere. ASCII only: what a client sent may not be text that can be sent back."""
-    return Ascii({"error": str(error), "field": error.field}, error.status, headers=error.headers or None)
+def answer(error: RefusedError, path: str = "") -> JSONResponse:
+    """Errors have one form everywhere, but on the paths of OpenAI's API, which has its own.
+
+    ASCII only: what a client sent may not be text that can be sent back.
+    """
+    tree: dict[str, Any] = {"error": str(error), "field": error.field}
+    if path.startswith("/v1/"):
+        tree = openai_error(str(error), error.field, error.status)
+    return Ascii(tree, error.status, headers=error.headers or None)
+
+
+def openai_error(sentence: str, field: str | None, status: int) -> dict[str, Any]:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"message": sentence, "type": kind, "param": field, "code": None}}
 
 
 class Ascii(JSONResponse):
@@ -42,24 +56,26 @@ def add_handlers(app: FastAPI) -> None:
     """Every error in one form: a sentence, and the field it is about."""
 
     @app.exception_handler(RefusedError)
-    async def refused(_: Request, error: RefusedError) -> Response:
-        return answer(error)
+    async def refused(request: Request, error: RefusedError) -> Response:
+        return answer(error, request.url.path)
 
     @app.exception_handler(CallError)
-    async def wrong(_: Request, error: CallError) -> Response:
-        return answer(RefusedError(422, str(error)))
+    async def wrong(request: Request, error: CallError) -> Response:
+        return answer(RefusedError(422, str(error)), request.url.path)
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        return answer(RefusedError(error.status_code, str(error.detail), **dict(error.headers or {})))
+    async def http(request: Request, error: HTTPException) -> Response:
+        refused = RefusedError(error.status_code, str(error.detail), **dict(error.headers or {}))
+        return answer(refused, request.url.path)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
+        first, path = error.errors()[0], request.url.path
         if first["type"] == "json_invalid":
-            return answer(RefusedError(400, f"the body is not JSON: {first.get('ctx', {}).get('error', 'broken')}"))
+            told = first.get("ctx", {}).get("error", "broken")
+            return answer(RefusedError(400, f"the body is not JSON: {told}"), path)
         place = [str(part) for part in first["loc"] if part != "body"]
         sentence = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            sentence = f"there is no such field{nearest(place[-1], FIELDS.get(request.url.path, ()))}"
-        return answer(RefusedError(422, sentence, ".".join(place)[:100] or None))
+            sentence = f"there is no such field{nearest(place[-1], FIELDS.get(path, ()))}"
+        return answer(RefusedError(422, sentence, ".".join(place)[:100] or None), path)

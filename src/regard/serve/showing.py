@@ -24,6 +24,8 @@ def outline(record: AttentionRecord) -> dict[str, Any]:
 def part(record: AttentionRecord, wish: bodies.Part) -> dict[str, Any]:
     if wish.part == "maps":
         return {"layers": _maps(record, wish.kind)}
+    if wish.part == "evidence":
+        return {"figures": [vars(figure) for figure in record.evidence]}
     one = [record, *record.beams][min(wish.hypothesis, len(record.beams))]
     read = one.words() if wish.words else one
     read = read if wish.specials else read.without_specials()

@@ -18,7 +18,8 @@ from regard.errors import CallError
 from regard.inputs.image.decode import at_once
 
 KEPT, MOST = 600.0, 64  # seconds, and files
-PIXELS, SECONDS = 50_000_000, 300.0  # of a picture, of a recording
+PIXELS = 50_000_000  # of a picture
+SECONDS, SAMPLES = 300.0, 30_000_000  # of a recording, over all its channels
 PREFIX = "upload:"
 WHAT = {"image": "picture", "sound": "recording"}
 PICTURES = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
@@ -109,9 +110,13 @@ def check_sound(content: bytes) -> str:
                 raise CallError(f"this is no recording that can be read: send {_list(SOUNDS)}")
             if sound.frames / sound.samplerate > SECONDS:
                 raise CallError(f"{sound.frames / sound.samplerate:.0f} seconds are too many: {SECONDS:.0f} at most")
-            for _ in sound.blocks(1 << 16, dtype="float32"):
+            if sound.frames * sound.channels > SAMPLES:
+                raise CallError(f"{sound.frames * sound.channels:,} samples are too many: {SAMPLES:,} at most")
+            for _ in sound.blocks(max(1, (1 << 18) // sound.channels), dtype="float32"):
                 pass
             return SOUNDS[sound.format]
+    except CallError:
+        raise
     except (soundfile.SoundFileError, ValueError, OSError, RuntimeError, EOFError) as error:
         told = f"this is no recording that can be read ({type(error).__name__})"
         raise CallError(f"{told}: send {_list(SOUNDS)}") from None

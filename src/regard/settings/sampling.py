@@ -1,16 +1,28 @@
 """How tokens are drawn from a model's distribution: those of a text, or those of a picture."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from regard.settings.base import Settings
+
+COLDEST = 0.001  # scores divided by less overflow, and what is drawn is the most probable token anyway
+
+
+def _drawable(temperature: float) -> float:
+    if 0 < temperature < COLDEST:
+        raise ValueError(f"should be 0 (the most probable token) or at least {COLDEST}")
+    return temperature
+
+
+Temperature = Annotated[float, AfterValidator(_drawable)]
 
 
 class SamplingSettings(Settings):
     """temperature=0 takes the most probable token; the same seed draws the same."""
 
-    temperature: float = Field(1.0, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
+    temperature: Temperature = Field(1.0, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
     top_k: int = Field(0, ge=0, description="draw from the k most probable tokens only; 0 is all")
     top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
     seed: int = Field(0, ge=0, description="of the draws; the same seed gives the same output")

@@ -17,6 +17,7 @@ from regard.corpora.pictures import load_pictures
 from regard.data.pairs import Bad
 from regard.data.tables import Role
 from regard.errors import CallError, RegardError
+from regard.files.foreign import require_memory_for
 from regard.inputs.image.decode import pillow
 from regard.inputs.media_source import SPLITS, Entry, MediaSource
 
@@ -51,12 +52,13 @@ def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
     """x_train and y_train (or x_valid, x_test, ...; or x and y), and `classes`, names for labels that are numbers."""
     names = [name for split in SPLITS[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
     where = f"data.{role}={path}"
+    require_memory_for(path)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             images, labels, classes = _of_role(arrays, names, where)
     except CallError:
         raise
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as problem:
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error, MemoryError) as problem:
         raise RegardError(f"{where}: is not a complete .npz file of plain arrays ({problem})") from None
     if len(images) != len(labels):
         raise RegardError(f"{where}: {len(images):,} pictures but {len(labels):,} labels")

@@ -21,6 +21,7 @@ from regard.inputs.media_files import Bytes
 
 ENDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"))
 SILENT = 10 ** (-70 / 20)  # a peak below −70 dB of full scale: nothing to hear in 16 bits but their rounding
+MOST_SAMPLES = 2**28  # of a recording that is read whole, over all channels: a gigabyte
 CLIPPED_SHARE = 0.01  # of all samples at the very top: what a microphone turned up too far leaves
 
 Samples = Float[np.ndarray, " N"]
@@ -88,6 +89,7 @@ class SoundFile:
             raise SoundError(f"is not sound ({problem.error_string.rstrip('. ')})") from None
         self.rate: int = self._file.samplerate
         self.length: int = self._file.frames
+        self.channels: int = self._file.channels
         with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
             missing = _missing_bytes(file.read(1 << 16), size)
         if missing:
@@ -140,6 +142,8 @@ def open_sound(place: Bytes | Path | bytes) -> SoundFile:
 def read_sound(place: Bytes | Path | bytes) -> Sound:
     """A whole recording."""
     with open_sound(place) as file:
+        if file.length * file.channels > MOST_SAMPLES:
+            raise SoundError(f"has {file.length * file.channels:,} samples, more than {MOST_SAMPLES:,}: cut it")
         return Sound(file.read(), file.rate)
 
 

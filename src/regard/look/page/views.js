@@ -101,8 +101,8 @@ export function numbersTable(table) {
   return details;
 }
 
-/** The figures beside a picture. */
-export function drawCard(place, card) {
+/** The figures beside a picture. `askMore` brings those that the model has to be asked for, when somebody wants them. */
+export function drawCard(place, card, askMore) {
   if (!card) return;
   const number = (value) => element("td", { textContent: value === null ? "" : value.toFixed(3) });
   const wish = { low: " ↓", high: " ↑", "": "" };
@@ -125,4 +125,17 @@ export function drawCard(place, card) {
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines)),
     element("p", { textContent: "Uniform and shuffled weights know nothing. ↓ low is better, ↑ high is better." }));
   for (const about of others) place.append(element("p", { textContent: `* measured on: ${about}` }));
+  if (!askMore) return;
+  const button = element("button", { type: "button", className: "more", textContent: "Does the model need it?" });
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      const figures = await askMore();
+      place.replaceChildren();
+      drawCard(place, { ...card, figures: [...card.figures, ...figures] });
+    } catch (error) {
+      button.replaceWith(element("p", { className: "wrong", role: "alert", textContent: error.message }));
+    }
+  });
+  place.append(button);
 }

@@ -22,9 +22,10 @@ from regard.inputs.question.input import QuestionInput, WindowItem
 from regard.look import Attention, Axis
 from regard.look.axis import whole
 from regard.look.case import Case, Parts, Table
+from regard.look.passes import in_passes
 from regard.models.reader import Reader
 from regard.outputs.base import Told
-from regard.outputs.batched import AT_ONCE, device_of
+from regard.outputs.batched import device_of
 
 
 def reader_case(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
@@ -35,8 +36,7 @@ def reader_case(model: Reader, input: QuestionInput, one: Any, told: Told) -> Ca
     own = frozenset(range(asked + first - 1, asked + last)) if first else frozenset()  # parts that stay
 
     def ask(without: Sequence[Parts]) -> Tensor:
-        rows = max(1, AT_ONCE // input.length(item))
-        return torch.cat([_point(without[start : start + rows]) for start in range(0, len(without), rows)])
+        return in_passes(without, input.length(item), _point)
 
     def _point(without: Sequence[Parts]) -> Tensor:
         pair = input.collate([input.without(item, parts - own) for parts in without]).to(device)

@@ -22,9 +22,10 @@ from regard.inputs.prompt.input import Prompt, PromptInput
 from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
 from regard.look.case import Case, Parts
+from regard.look.passes import AT_ONCE, in_passes
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import LookOptions, Output, Told
-from regard.outputs.batched import AT_ONCE, device_of
+from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
 from regard.outputs.text.perplexity import TextLoss, text_loss
@@ -165,10 +166,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
             raise CallError(f"of {one + told.text!r}, nothing is told: a model tells each token but the first")
 
         def ask(without: Sequence[Parts]) -> Tensor:
-            # All at once where gradients are taken: a trace takes a second call for another step.
-            at_once = len(without) if torch.is_grad_enabled() else max(1, AT_ONCE // len(read.ids))
-            groups = (without[start : start + at_once] for start in range(0, len(without), at_once))
-            return torch.cat([self._told_without(model, read, told_tokens, some) for some in groups])
+            return in_passes(without, len(read.ids), lambda some: self._told_without(model, read, told_tokens, some))
 
         axes = {"target": self.input.axis(Prompt("", told_tokens)), "read": self.input.axis(read)}
         return Case(

@@ -18,9 +18,10 @@ from regard.data.batches import pad_sentences
 from regard.decoding.ctc import forced_alignment
 from regard.inputs.base import Input
 from regard.look.of_model import evaluating
+from regard.look.passes import AT_ONCE
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.batched import AT_ONCE, device_of, grouped
+from regard.outputs.batched import device_of, grouped
 
 Ids = Sequence[int]
 T = TypeVar("T")

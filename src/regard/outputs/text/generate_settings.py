@@ -8,7 +8,7 @@ from pydantic import Field
 from regard.inputs.prompt.settings import TextDataSettings
 from regard.settings.model import SizedSettings, head_problems
 from regard.settings.recipe import Recipe
-from regard.settings.sampling import SamplingSettings
+from regard.settings.sampling import SamplingSettings, Temperature
 
 _GPT2 = {"activation": "gelu_tanh", "norm": "layer", "positions": "learned", "bias": True}
 _LLAMA = {"activation": "swiglu", "norm": "rms", "positions": "rotary", "bias": False}
@@ -80,7 +80,7 @@ class LanguageModelSettings(SizedSettings):
 class GenerationSettings(SamplingSettings):
     """How a prompt is continued: token by token, drawn from the model's distribution."""
 
-    temperature: float = Field(0.8, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
+    temperature: Temperature = Field(0.8, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
     max_length: int = Field(200, ge=1, description="most tokens to write")
     repetition_penalty: float = Field(1.0, ge=1, description="above 1 makes tokens that were there less probable")
     stop: list[str] = Field([], description="texts that end the output; they are not part of it")

@@ -216,7 +216,8 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         item, tokens = self.item_of(one), told.target
         axes = {"target": self.axis([*tokens, END]), "source": self.input.axis(item)}
         axes["read"] = self.axis([START, *tokens])
-        return self.asked(model, item, model.score, axes, target=pad_sentences([tokens]))
+        target = pad_sentences([tokens])
+        return self.asked(model, item, model.score, axes, target=target, at_steps=model.score_steps)
 
     def axis(self, ids: Ids) -> Axis:
         """Tokens with their places in the text that they make together."""

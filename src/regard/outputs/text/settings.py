@@ -8,7 +8,7 @@ from pydantic import Field
 from regard.inputs.text.settings import PairDataSettings
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
-from regard.settings.sampling import SamplingSettings
+from regard.settings.sampling import COLDEST, SamplingSettings
 
 
 class DecodingSettings(SamplingSettings):
@@ -22,7 +22,7 @@ class DecodingSettings(SamplingSettings):
     min_length: int = Field(0, ge=0, description="fewest tokens of an output")
     max_length: int = Field(200, ge=1, description="most tokens of an output")
     sample: bool = Field(False, description="draw from the model's distribution rather than search")
-    temperature: float = Field(1.0, gt=0, description="below 1 sharpens the distribution that is drawn from")
+    temperature: float = Field(1.0, ge=COLDEST, description="below 1 sharpens the distribution that is drawn from")
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
     replace_unknown: bool = Field(False, description="put the source word most attended to where the model says <unk>")
 

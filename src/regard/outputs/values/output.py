@@ -44,6 +44,7 @@ from regard.outputs.values.settings import (
     RecurrentForecasterSettings,
 )
 from regard.parts import build_score
+from regard.work import before_step
 
 PICTURES = 2  # of validation windows in the report
 AT_ONCE = 256  # windows that are asked about together
@@ -148,6 +149,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         device, found = device_of(model), []
         for start in range(0, len(items), AT_ONCE):
             some = items[start : start + AT_ONCE]
+            before_step(sum(map(self.input.length, some)))
             known = torch.stack([item.known for item in some]).to(device)
             found.append(model.predict(self.input.collate(some).to(device), known))
         return torch.cat(found)

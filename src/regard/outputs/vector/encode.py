@@ -53,6 +53,7 @@ class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
     """Targets are texts, too, and the input reads both sides of a pair."""
 
     unit: ClassVar[str] = "pairs"
+    gives_vectors: ClassVar[bool] = True
 
     def learn(self, texts: Iterable[str]) -> Tokenizer:
         return self.input.tokenizer

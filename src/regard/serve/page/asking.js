@@ -24,6 +24,9 @@ export function remoteSource(questions, ask) {
     async table(number, hypothesis, choice) {
       return opened(await ask("/api/page", { ...wish(number, choice, "table"), hypothesis }));
     },
+    async evidence(number, choice) {
+      return (await ask("/api/page", wish(number, choice, "evidence"))).figures;
+    },
     async heads(number, choice) {
       return (await ask("/api/page", wish(number, choice, "heads"))).tables.map(opened);
     },

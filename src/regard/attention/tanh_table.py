@@ -1,0 +1,47 @@
+"""The table of scores of the tanh form, in memory that is no more than the table's own.
+
+    e_ij = wᵀ tanh(q_i + k_j)
+
+Whoever looks at attention wants the table Q×K, and the equation makes a tensor of Q×K×D on the way, which autograd
+keeps. Here, as in `streaming`, a tile of tanh values is made at a time, and made again when a gradient asks for it.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.streaming_plan import Plan, TanhGradients, flat
+
+
+def tanh_table(
+    query: Float[Tensor, "*#b Q D"], key: Float[Tensor, "*#b K D"], weight: Float[Tensor, " D"]
+) -> Float[Tensor, "*b Q K"]:
+    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    table = _TanhTable.apply(flat(query, lead), flat(key, lead), weight)
+    return table.reshape(*lead, query.shape[-2], key.shape[-2])
+
+
+class _TanhTable(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx, query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], weight: Float[Tensor, " D"]
+    ) -> Float[Tensor, "B Q K"]:
+        plan = Plan(query, key)
+        table = query.new_empty(plan.B, plan.Q, plan.K)
+        for rows, queries in plan.blocks():
+            for span in plan.spans():
+                table[rows, queries, span] = plan.tanh(query[rows, queries], key[rows, span]) @ weight
+        ctx.save_for_backward(query, key, weight)
+        return table
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Float[Tensor, "B Q K"]):  # pyright: ignore[reportIncompatibleMethodOverride]
+        query, key, weight = ctx.saved_tensors
+        plan, found = Plan(query, key), TanhGradients(query, key, weight)
+        for block in plan.blocks():
+            for span in plan.spans():
+                tanh = plan.tanh(query[block], key[block.rows, span])
+                found.add(block, span, tanh, gradient[block.rows, block.queries, span].contiguous())
+        return found.query.mul_(weight), found.key.mul_(weight), found.weight

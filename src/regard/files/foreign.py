@@ -1,0 +1,37 @@
+"""Files of a stranger: they may be damaged, or made to do harm."""
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from regard.errors import RegardError
+
+
+@contextmanager
+def reading(where: Path | str) -> Iterator[None]:
+    """Whatever a file makes its reader stumble over becomes one sentence that names the file."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except MemoryError:
+        raise RegardError(f"{where} asks for more memory than there is") from None
+    except Exception as problem:
+        told = str(problem).splitlines()[:1] or [""]
+        raise RegardError(f"{where} is damaged: {type(problem).__name__}: {told[0][:200]}") from problem
+
+
+def require_memory_for(archive: Path) -> None:
+    """A small .zip or .npz may unpack to any size: one that memory cannot hold is not unpacked."""
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            size = sum(one.file_size for one in packed.infolist())
+    except (OSError, zipfile.BadZipFile):
+        return  # whoever reads it says what is wrong with it
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory / 2:
+        raise RegardError(
+            f"{archive} unpacks to {size / 1e9:,.1f} GB, more than half of the {memory / 1e9:,.1f} GB of this machine"
+        )

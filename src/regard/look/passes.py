@@ -1,0 +1,30 @@
+"""Asking a model many times: some rows at once, so that memory is that of one pass, whatever is asked."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.work import before_step
+
+AT_ONCE = 4096  # vectors that go through a model together
+T = TypeVar("T")
+
+
+def in_passes(
+    rows: Sequence[T], vectors: int, one_pass: Callable[[Sequence[T]], Tensor], *, at_once: int = AT_ONCE
+) -> Tensor:
+    """`one_pass` of all rows, N …, each of so many vectors. Gradients are of one pass: whoever takes them asks for no
+    more than `rows_at_once`."""
+    most = len(rows) if torch.is_grad_enabled() else rows_at_once(vectors, at_once)
+    before_step(len(rows) * vectors)  # of all of them: what is too much does not begin
+    found = []
+    for start in range(0, len(rows), max(1, most)):
+        found.append(one_pass(rows[start : start + most]))
+        before_step(0)
+    return torch.cat(found)
+
+
+def rows_at_once(vectors: int, at_once: int = AT_ONCE) -> int:
+    return max(1, at_once // max(1, vectors))

@@ -1,0 +1,34 @@
+"""Bodies that arrive at the same time are held in memory together: so many bytes, and so many uploads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from regard.serve.limits import Limits
+from regard.serve.refusals import RefusedError
+
+UPLOAD = "/api/upload"
+
+
+class Arriving:
+    """Only the event loop may come here."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._held = self._uploads = 0
+
+    def limit(self, path: str) -> int:
+        return self._limits.max_upload if path == UPLOAD else self._limits.max_body
+
+    @contextmanager
+    def room(self, path: str, size: int | None) -> Iterator[None]:
+        """Room for a body of this size, if it is known, else for the largest that may come; 503 if there is none."""
+        limit = self.limit(path)
+        size, upload = limit if size is None else min(size, limit), path == UPLOAD
+        if self._held + size > self._limits.max_held or (upload and self._uploads >= self._limits.max_uploads):
+            sentence = "too much is being sent to this service at the moment: try again in a few seconds"
+            raise RefusedError(503, sentence, **{"retry-after": "3", "connection": "close"})
+        self._held, self._uploads = self._held + size, self._uploads + upload
+        try:
+            yield
+        finally:
+            self._held, self._uploads = self._held - size, self._uploads - upload

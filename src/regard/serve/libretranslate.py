@@ -1,0 +1,81 @@
+"""The paths of LibreTranslate, for programs that know it: `POST /translate` and `GET /languages`.
+
+https://docs.libretranslate.com/api/operations/translate. A model that makes a text of a text is taken for a translator.
+Which languages it knows, the name of its folder says (`opus-en-es`: from en to es); of other names, the name itself is
+what is translated into, from whatever the model reads.
+"""
+
+import re
+from typing import Annotated, Any
+
+from fastapi import FastAPI
+from pydantic import Field
+
+from regard.api import Run
+from regard.serve import bodies
+from regard.serve.refusals import RefusedError
+from regard.serve.service import Service
+
+PAIR = re.compile(r"(?:^|[-_.])([a-z]{2,3})[-_]([a-z]{2,3})$")
+ANY = "auto"
+
+
+class Translate(bodies.Body):
+    """`q` is a text or a list of them; `source` and `target` are codes from /languages."""
+
+    q: bodies.Text | Annotated[list[bodies.Text], Field(min_length=1)]
+    source: str = ANY
+    target: str
+    format: Annotated[str, Field(pattern="^text$", description="only text")] = "text"
+    alternatives: int = Field(0, ge=0, lt=bodies.MOST, description="other translations beside the best")
+    api_key: str = ""
+
+
+def add_libretranslate(app: FastAPI, service: Service) -> None:
+    pairs = {name: _languages(name) for name, run in service.runs.items() if _translates(run)}
+
+    @app.get("/languages", summary="What can be translated, in LibreTranslate's form")
+    async def languages() -> list[dict[str, Any]]:
+        sources = sorted({source for source, _ in pairs.values()})
+        return [
+            {"code": code, "name": code, "targets": sorted(to for source, to in pairs.values() if source == code)}
+            for code in sources
+        ]
+
+    @app.post("/translate", summary="Texts in another language, in LibreTranslate's form")
+    async def translate(body: Translate) -> dict[str, Any]:
+        found = [
+            name for name, (source, target) in pairs.items()
+            if target == body.target and (source == body.source or ANY in (source, body.source))
+        ]  # fmt: skip
+        if not found:
+            known = ", ".join(f"{source} to {target}" for source, target in pairs.values()) or "nothing"
+            raise RefusedError(
+                400, f"nothing here translates from {body.source} to {body.target}; there is {known}", "target"
+            )
+        texts = [body.q] if isinstance(body.q, str) else body.q
+        wish = bodies.Predict(inputs=texts, model=found[0], **_wanted(service.runs[found[0]], body.alternatives))
+        answers = await service.ask(service.questions.predict(wish))
+        best = [one["text"] for one in answers]
+        others = [[other["text"] for other in one["n_best"][1:]] for one in answers]
+        one_text = isinstance(body.q, str)
+        tree: dict[str, Any] = {"translatedText": best[0] if one_text else best}
+        return tree | ({"alternatives": others[0] if one_text else others} if body.alternatives else {})
+
+
+def _translates(run: Run) -> bool:
+    output = run.job.output
+    return output.writes_text and not output.takes_prompt and run.job.input.kind == "text"
+
+
+def _languages(name: str) -> tuple[str, str]:
+    match = PAIR.search(name)
+    return (match[1], match[2]) if match else (ANY, name)
+
+
+def _wanted(run: Run, alternatives: int) -> dict[str, Any]:
+    """As many hypotheses, and a beam that holds them."""
+    if not alternatives:
+        return {}
+    own = run.recipe.model_dump().get("decoding", {}).get("beam", 1)
+    return {"n_best": alternatives + 1, "beam": min(bodies.MOST, max(own, alternatives + 1))}

@@ -1,0 +1,65 @@
+"""The server around the application: bounded connections, and an end that cuts nobody off.
+
+When it is told to stop, it takes no connection more, but all that are there already (those that the system holds for
+us, too); requests that are on their way are answered, with the word that the connection closes; then it ends.
+"""
+
+import asyncio
+import socket
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from regard.serve.connections import BoundedConnection
+from regard.serve.limits import Limits
+
+GRACE = 1.0  # seconds in which a client that is connected may still ask
+
+
+class Server(uvicorn.Server):
+    """`uvicorn.Server` for an application of `create_app`: `run(sockets=[listen(host, port)])`, until stopped."""
+
+    def __init__(self, app: FastAPI, limits: Limits) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, log_level="warning", access_log=False, server_header=False, ws="none",
+                http=partial(BoundedConnection, limits=limits),  # pyright: ignore[reportArgumentType]
+                timeout_graceful_shutdown=int(limits.timeout) + 1,
+            )
+        )  # fmt: skip
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.service.stopping = True
+        waiting = [one for place in sockets or [] for one in accepted(place)]
+        for server in self.servers:
+            server.close()
+        for one in waiting:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, one)
+        until = time.monotonic() + GRACE
+        while self.server_state.connections and time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> Any:
+        return self.config.http_protocol_class(  # pyright: ignore[reportCallIssue]
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,  # pyright: ignore
+        )
+
+
+def accepted(place: socket.socket) -> list[socket.socket]:
+    """Connections that are made, and that nobody has taken yet: closing the socket would reset them."""
+    found = []
+    place.setblocking(False)
+    with suppress(OSError):  # there is no other
+        while True:
+            one, _ = place.accept()
+            one.setblocking(False)
+            found.append(one)
+    return found

@@ -1,0 +1,123 @@
+"""What all paths share: the models and their workers, and how they are asked."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from concurrent.futures import Future
+from contextlib import aclosing
+from functools import partial
+from typing import Any, TypeVar
+
+from regard.api import Run
+from regard.outputs.result import Prediction
+from regard.serve.limits import Limits
+from regard.serve.metrics import Metrics
+from regard.serve.questions import Question, Questions
+from regard.serve.refusals import RefusedError
+from regard.serve.uploads import Uploads
+from regard.serve.worker import Answer, QueueFullError, Worker
+
+T = TypeVar("T")
+DRAWING = "/drawing"  # pictures are drawn one after the other, and no model waits; no folder of a run has this name
+
+
+class Service:
+    def __init__(self, runs: Mapping[str, Run], limits: Limits) -> None:
+        self.runs, self.limits = runs, limits
+        self.metrics, self._uploads = Metrics(), Uploads()
+        self.questions = Questions(runs, limits, self._uploads)
+        self._workers = {
+            name: Worker(
+                name, self.metrics, queue=limits.queue, max_batch=limits.max_batch, max_work=limits.max_work
+            )
+            for name in (*runs, DRAWING)
+        }  # fmt: skip
+        self.stopping, self.began = False, time.time()
+
+    def start(self) -> None:
+        for worker in self._workers.values():
+            worker.start()
+
+    def stop(self) -> None:
+        """Once all that was taken is done."""
+        for worker in self._workers.values():
+            worker.stop()
+        self._uploads.close()
+
+    @property
+    def alive(self) -> bool:
+        return all(worker.alive for worker in self._workers.values())
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        return {name: worker.waiting for name, worker in self._workers.items()}
+
+    async def ask(self, question: Question) -> list[Any]:
+        """The answers of a model. Who waits too long, or leaves, cancels: work that has begun ends at its next step."""
+        answer = self._submit(question)
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                return await asyncio.wrap_future(answer)
+        except TimeoutError:
+            raise self._too_slow() from None
+
+    async def stream(
+        self, model: str | None, text: str, prefix: str, decoding: dict[str, Any]
+    ) -> AsyncGenerator[tuple[str, str] | Prediction, None]:
+        """(piece, text so far) as it is written, and the whole at its end. It ends early if nothing comes for too long,
+        or if nobody listens any more."""
+        name, run = self.questions.find(model)
+        self.questions.require_short(text, "text")
+        self.questions.require_short(prefix, "prefix")
+        known = run.recipe.model_dump().get("decoding", {})
+        given = {key: value for key, value in decoding.items() if key in known}  # a language model has no beam
+        events: asyncio.Queue[tuple[str, str] | Prediction | BaseException] = asyncio.Queue()
+        put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
+
+        def work(inputs: list[str]) -> list[Any]:
+            one = self.questions.given(run, inputs[0])
+            return [run.stream(one, lambda piece, said: put((piece, said)), prefix=prefix, **given)]
+
+        def ended(answer: Future[list[Any]]) -> None:
+            if not answer.cancelled():
+                put(answer.exception() or answer.result()[0])
+
+        answer = self._submit(Question(name, [text], work))
+        answer.add_done_callback(ended)
+        try:
+            while True:
+                async with asyncio.timeout(self.limits.timeout):
+                    event = await events.get()
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+                if isinstance(event, Prediction):
+                    return
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            answer.cancel()
+
+    def _submit(self, question: Question) -> Answer:
+        try:
+            return self._workers[question.model].submit(question.inputs, question.work, question.group)
+        except QueueFullError:
+            sentence = f"{self.limits.queue} requests wait for {question.model} already: try again in a second"
+            raise RefusedError(503, sentence, **{"retry-after": "1"}) from None
+
+    def _too_slow(self) -> RefusedError:
+        sentence = f"no answer within {self.limits.timeout:g} seconds: send fewer or shorter inputs, or try again"
+        return RefusedError(504, sentence)
+
+
+async def begun(events: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+    """The same, once the first of them is there: what is wrong from the start has a status of its own."""
+    first = await anext(events)
+
+    async def all_of_them() -> AsyncIterator[T]:
+        async with aclosing(events):
+            yield first
+            async for event in events:
+                yield event
+
+    return all_of_them()

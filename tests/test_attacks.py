@@ -1,0 +1,285 @@
+"""Clients that mean harm, or look as if: requests that cost much, slow ones, many at once; and the service's end."""
+
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from regard.errors import CallError
+from regard.work import before_step
+from test_serve import ask, httpx, metric, run, serving  # noqa: F401  (run is a fixture)
+
+from regard.serve.bodies import Look, Part, Picture, Predict, Stream  # isort: skip
+from regard.serve.limits import Limits  # isort: skip
+from regard.serve.metrics import Metrics  # isort: skip
+from regard.serve.turns import SLICE  # isort: skip
+from regard.serve.worker import LANES, UnwantedError, Worker  # isort: skip
+
+LONG = "one red cat two blue dog " * 83  # 498 tokens
+COSTLY = {"model": "pairs", "text": LONG, "output": "uno rojo gato dos azul perro " * 83, "method": "leave-one-out"}
+
+
+@pytest.fixture(scope="module")
+def client(run):  # noqa: F811
+    limits = Limits(max_length=5000, timeout=20, max_work=10**9, idle_timeout=0.4)
+    with serving({"pairs": run}, limits) as client:
+        yield client
+
+
+def connected(client, sent=b""):
+    made = socket.create_connection((client.base_url.host, client.base_url.port), timeout=10)
+    made.sendall(sent)
+    return made
+
+
+def post(path, body, length=None):
+    """A request as bytes; `length` is what it says of its body."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(content) if length is None else length}\r\n\r\n".encode() + content
+
+
+def until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+
+
+# ------------------------------------------------------------------------------------------ requests that cost too much
+def test_more_work_than_a_request_may_ask_for_is_refused_before_it_begins(run):  # noqa: F811
+    with serving({"pairs": run}, Limits(max_length=5000, max_work=50_000)) as client:
+        started = time.perf_counter()
+        for path in ("/api/look", "/api/page", "/api/picture"):
+            refused = client.post(path, json=COSTLY)
+            assert refused.status_code == 422
+            assert "more than 50,000 vectors" in refused.json()["error"]
+        assert time.perf_counter() - started < 8
+        long = ask(client, inputs=["one red cat"] * 64, beam=32, n_best=32, max_length=1000, length_penalty=0)
+        assert long.status_code in (200, 422)
+        assert ask(client, inputs=["one red cat"]).status_code == 200
+
+
+def test_work_that_nobody_waits_for_ends(run):  # noqa: F811
+    """After a time-out, and when the client leaves; and the model is free for others."""
+    with serving({"pairs": run}, Limits(max_length=5000, max_work=10**9, timeout=0.5)) as client:
+        assert client.post("/api/look", json=COSTLY).status_code == 504
+        until(lambda: metric(client, "regard_batches_total") == 1, 3)  # not until it would have been done
+        with connected(client, post("/api/look", COSTLY)):
+            time.sleep(0.2)
+        until(lambda: metric(client, "regard_requests_total", path="/api/look", status="499") == 1, 3)
+        until(lambda: metric(client, "regard_batches_total") == 2, 3)
+        assert metric(client, "regard_batch_seconds_total") < 5
+        assert ask(client, inputs=["one red cat"]).status_code == 200
+
+
+def test_predictions_go_on_while_looks_fill_all_lanes(client):
+    ask(client, inputs=["one red cat"])  # warm
+    sockets = [connected(client, post("/api/look", {**COSTLY, "prefix": "", "beam": n})) for n in range(1, LANES + 3)]
+    try:
+        until(lambda: metric(client, "regard_queue_length") >= 2)  # the lanes are full, and two wait
+        before = metric(client, "regard_batches_total")
+        started = time.perf_counter()
+        assert ask(client, inputs=["one red cat"]).status_code == 200
+        assert time.perf_counter() - started < 2
+        assert metric(client, "regard_batches_total") == before + 1  # no look has ended
+    finally:
+        for made in sockets:
+            made.close()
+    until(lambda: metric(client, "regard_queue_length") == 0)
+
+
+@pytest.fixture
+def worker():
+    worker = Worker("m", Metrics(), queue=9, max_batch=4, max_work=1000)
+    worker.start()
+    yield worker
+    worker.stop()
+
+
+def test_lanes_take_turns_between_steps(worker):
+    order = []
+
+    def work(inputs):
+        for _ in range(4):
+            order.append(inputs[0])
+            time.sleep(SLICE)
+            before_step(1)
+        return inputs
+
+    answers = [worker.submit([name], work, group) for name, group in (("a", None), ("b", None), ("c", "group"))]
+    assert [answer.result(10) for answer in answers] == [["a"], ["b"], ["c"]]
+    assert all({"a", "b", "c"} <= set(order[start : start + 6]) for start in range(4)), order
+
+
+def test_unwanted_and_immense_work_ends_at_its_next_step(worker):
+    began, go = threading.Event(), threading.Event()
+
+    def work(inputs):
+        began.set()
+        assert go.wait(10)
+        before_step(1)
+        raise AssertionError("it went on")
+
+    answer = worker.submit(["a"], work)
+    assert began.wait(10)
+    assert not answer.cancel()  # it is under way
+    go.set()
+    with pytest.raises(UnwantedError):
+        answer.result(10)
+
+    def immense(inputs):
+        while True:
+            before_step(400)
+
+    with pytest.raises(CallError, match="more than 1,000 vectors"):
+        worker.submit(["a"], immense).result(10)
+
+
+# -------------------------------------------------------------------------------------------------------------- numbers
+NUMBERS = [5e-324, 1e-45, 1e-39, 1.17e-38, 1e-9, 3.5e38, 1.7e308, -0.0, -1, 0, 2**31, 2**63, 2**64, 10**400]
+FIELDS = sorted({
+    (path, name)
+    for path, body in {"predict": Predict, "look": Look, "picture": Picture, "stream": Stream, "page": Part}.items()
+    for name, field in body.model_fields.items()
+    if any(kind in str(field.annotation) for kind in ("int", "float"))
+})  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "field"), FIELDS)
+def test_no_number_is_a_fault_of_the_service(client, path, field):
+    body = {"model": "pairs", "max_length": 2} if path in ("predict", "stream") else {"model": "pairs"}
+    body |= {"inputs": ["one"]} if path == "predict" else {"text": "one"}
+    if path in ("predict", "stream"):
+        body["sample"] = field in ("temperature", "top_k", "top_p", "seed")
+    for number in [*map(repr, NUMBERS), "NaN", "Infinity", "-Infinity", "1e999"]:
+        content = json.dumps({**body, field: "?"}).replace('"?"', number)
+        answer = client.post(f"/api/{path}", content=content, headers={"content-type": "application/json"})
+        assert answer.status_code in (200, 400, 422), (number, answer.text)
+        assert "the model failed" not in answer.text, number
+        if answer.status_code != 200:
+            assert answer.json()["error"]
+
+
+# ---------------------------------------------------------------------------------------------------------- connections
+@pytest.mark.parametrize("after_an_answer", [False, True])
+@pytest.mark.parametrize("drops", [b"", b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"], ids=["idle", "slow"])
+def test_connections_that_wait_are_closed(client, drops, after_an_answer):
+    """Idle, or with a head that comes drop by drop."""
+    with connected(client) as slow:
+        if after_an_answer:
+            slow.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            told = b""
+            while not told.endswith(b"}"):
+                told += slow.recv(5000)
+        started, answer = time.perf_counter(), None
+        slow.settimeout(0.05)
+        for drop in (drops[place : place + 1] for place in range(200)):
+            try:
+                slow.sendall(drop)
+                answer = slow.recv(1000)
+                break
+            except TimeoutError:
+                continue
+            except OSError:
+                answer = b""
+                break
+        assert answer is not None, "it is still open"
+        assert 0.3 < time.perf_counter() - started < 5
+        assert (b" 408 " in answer) == bool(drops)
+
+
+def test_an_answer_that_nobody_reads_is_dropped(client):
+    """Before, it stayed in memory for as long as the client liked."""
+    body = {"model": "pairs", "text": LONG[: len(LONG) // 2], "output": COSTLY["output"][: len(LONG) // 2]}
+    with connected(client) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(post("/api/look", body))
+        path = {"path": "/api/look", "status": "200"}
+        before = metric(client, "regard_requests_total", **path)
+        until(lambda: metric(client, "regard_requests_total", **path) > before, 15)
+        connections = client.server.server_state.connections
+        until(lambda: all(one.transport.get_write_buffer_size() == 0 for one in list(connections)), 5)
+
+
+def test_too_many_connections_are_turned_away_and_others_served_again(run):  # noqa: F811
+    asking = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving({"pairs": run}, Limits(max_connections=5)) as client:
+        many = [connected(client) for _ in range(5)]
+        until(lambda: len(client.server.server_state.connections) == 5)
+        with connected(client, asking) as one_more:
+            answer = one_more.recv(1000)
+            assert b" 503 " in answer
+            assert b"retry-after" in answer
+        for made in many:
+            made.close()
+        until(lambda: not client.server.server_state.connections)
+        assert client.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("limit", [{"max_uploads": 2}, {"max_held": 25_000}])
+def test_uploads_at_once_are_bounded(run, limit):  # noqa: F811
+    with serving({"pairs": run}, Limits(max_upload=10_000, idle_timeout=20, **limit)) as client:
+        slow = [connected(client, post("/api/upload?model=pairs", b"x", length=10_000)) for _ in range(2)]
+        time.sleep(0.2)
+        refused = client.post("/api/upload?model=pairs", content=b"x" * 9_000)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) >= 1
+        assert ask(client, inputs=["one red cat"]).status_code == 200
+        for made in slow:
+            made.close()
+
+        def allowed():
+            return client.post("/api/upload?model=pairs", content=b"x" * 9_000).status_code == 422  # it takes text
+
+        until(allowed, 5)
+
+
+# -------------------------------------------------------------------------------------------------------------- the end
+def test_the_end_cuts_nobody_off_under_load(run):  # noqa: F811
+    """Every request that got through is answered. Afterwards, connections are refused, not reset."""
+    cut, answered, began = [], [], threading.Event()
+
+    def keep_asking(base, fresh):
+        with httpx.Client(base_url=base, timeout=20) as own:
+            while True:
+                try:
+                    answer = ask(own, inputs=["one red cat"], beam=1)
+                    answered.append(answer.status_code)
+                    began.set()
+                except httpx.ConnectError as error:
+                    if "reset" in str(error):
+                        cut.append(error)
+                    return
+                except httpx.HTTPError as error:
+                    cut.append(error)
+                    return
+                if fresh:
+                    own.close()
+                    own = httpx.Client(base_url=base, timeout=20)
+
+    with ThreadPoolExecutor(12) as pool:
+        with serving({"pairs": run}, Limits()) as client:
+            asking = [pool.submit(keep_asking, client.base_url, number % 2) for number in range(12)]
+            assert began.wait(20)
+            assert client.get("/health/ready").json()["status"] == "ready"
+            time.sleep(0.5)
+            client.server.should_exit = True
+            time.sleep(0.2)
+        for one in asking:
+            one.result(20)
+    assert cut == []
+    assert set(answered) <= {200, 503}
+
+
+def test_health_tells_what_is_up_from_what_is_ready(run):  # noqa: F811
+    with serving({"pairs": run}, Limits(queue=1)) as client:
+        assert client.get("/health/ready").json() == {"status": "ready", "waiting": {"pairs": 0, "/drawing": 0}}
+        client.server._app.state.service.stopping = True
+        answer = client.get("/health/ready")
+        assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
+        assert answer.headers["connection"] == "close"
+        assert client.get("/health/live").status_code == 200
