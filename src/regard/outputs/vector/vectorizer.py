@@ -52,6 +52,5 @@ class Vectorizer:
             return (normalize(self.embed(source).float(), dim=-1) @ other)[:, None]
 
         place = pooled(by_class_token(self.encoder, self.pooling))
-        return case_of(
-            self.input, model, self.encoder, item, cosine, axes, place=place, at_once=self.batch_tokens, **how
-        )
+        how |= {"place": place, "at_once": self.batch_tokens}
+        return case_of(self.input, model, self.encoder, item, cosine, axes, **how)
