@@ -68,6 +68,7 @@ class Output(ABC, Generic[R, I, M]):
     takes_prefix: ClassVar[bool] = False  # whether what it says can be made to begin in some way
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
+    draws: ClassVar[bool] = False  # whether its predictions are pictures, which are written to files
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
     learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
 
@@ -199,6 +200,11 @@ class Output(ABC, Generic[R, I, M]):
         return record
 
     # ------------------------------------------------------------------------------------------------------ evaluation
+    @property
+    def has_test_data(self) -> bool:
+        """Whether `evaluate` has something to score, by the recipe alone."""
+        return self.input.has_test_data
+
     @abstractmethod
     def evaluate(self, model: M, *, alignments: bool = False) -> Scores:
         """Scores on the test data."""

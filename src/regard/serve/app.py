@@ -23,21 +23,21 @@ from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
-from regard.serve import bodies
-from regard.serve.choosing import chosen
+from regard.serve import schemas
+from regard.serve.error_responses import RefusedError, add_handlers
 from regard.serve.limits import Limits
 from regard.serve.metrics import CONTENT_TYPE, Metrics
 from regard.serve.middleware import RequestMiddleware
 from regard.serve.pages import description, page_files
-from regard.serve.questions import Question, Questions
-from regard.serve.refusals import RefusedError, add_handlers
-from regard.serve.showing import drawn, outline, part
+from regard.serve.record_selection import chosen
+from regard.serve.record_views import drawn, outline, part
+from regard.serve.requests import Question, Questions
 from regard.serve.streaming import event, stream
 from regard.serve.uploads import Uploads
 from regard.serve.worker import QueueFullError, Worker
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": bodies.Error, "description": text}
+    status: {"model": schemas.Error, "description": text}
     for status, text in {
         400: "the body is not JSON", 401: "the key is missing or wrong", 404: "no such model",
         408: "the request came too slowly", 413: "the body is too large", 422: "a field is wrong",
@@ -69,8 +69,8 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
     ask = partial(_ask, workers, limits)
 
     @app.get("/health", summary="Whether the service is up")
-    async def health() -> bodies.Health:
-        return bodies.Health(status="ok")
+    async def health() -> schemas.Health:
+        return schemas.Health(status="ok")
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def counters() -> Response:
@@ -78,18 +78,18 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
     @app.get("/api/models", summary="The models that are served")
-    async def models() -> bodies.Models:
-        return bodies.Models(models=[_about(name, run) for name, run in runs.items()])
+    async def models() -> schemas.Models:
+        return schemas.Models(models=[_about(name, run) for name, run in runs.items()])
 
     @app.post(
-        "/api/predict", response_model=bodies.Predictions, responses=ERRORS, summary="Outputs for a list of inputs"
+        "/api/predict", response_model=schemas.Predictions, responses=ERRORS, summary="Outputs for a list of inputs"
     )
-    async def predict(body: bodies.Predict) -> Response:
+    async def predict(body: schemas.Predict) -> Response:
         question = questions.predict(body)
         return JSONResponse({"model": question.model, "predictions": await ask(question)})
 
     @app.post("/api/look", responses=ERRORS, summary="Where a model looks when it writes its output")
-    async def look(body: bodies.Look) -> dict[str, Any]:
+    async def look(body: schemas.Look) -> dict[str, Any]:
         question = questions.look(body, lambda record: as_dict(chosen(record, body.kind, body.layer, body.head)))
         return (await ask(question))[0]
 
@@ -97,7 +97,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
-    async def picture(body: bodies.Picture) -> Response:
+    async def picture(body: schemas.Picture) -> Response:
         if body.against is None:
             content = (await ask(questions.look(body, lambda record: drawn(record, body))))[0]
         else:
@@ -113,12 +113,12 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
             "schema": {"type": "string", "format": "binary"}}}}},
     )  # fmt: skip
-    async def upload(request: Request, model: str | None = None) -> bodies.Uploaded:
+    async def upload(request: Request, model: str | None = None) -> schemas.Uploaded:
         content = await request.body()
         return await asyncio.to_thread(questions.upload, model, content)
 
     @app.post("/api/page", include_in_schema=False)
-    async def part_for_page(body: bodies.Part) -> dict[str, Any]:
+    async def part_for_page(body: schemas.Part) -> dict[str, Any]:
         def answer(record: AttentionRecord) -> dict[str, Any]:
             return outline(record) if body.part == "outline" else part(record, body)
 
@@ -133,7 +133,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
         summary="The output of one input, token by token, as server-sent events",
     )  # fmt: skip
-    async def stream_tokens(body: bodies.Stream) -> Response:
+    async def stream_tokens(body: schemas.Stream) -> Response:
         name, run = questions.find(body.model)
         questions.require_short(body.text, "text")
         questions.require_short(body.prefix, "prefix")
@@ -224,8 +224,8 @@ def _too_slow(limits: Limits) -> RefusedError:
     return RefusedError(504, f"no answer within {limits.timeout:g} seconds: send fewer or shorter inputs, or try again")
 
 
-def _about(name: str, run: Run) -> bodies.ModelOut:
-    return bodies.ModelOut(
+def _about(name: str, run: Run) -> schemas.ModelOut:
+    return schemas.ModelOut(
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
         parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=run.job.input.kind,
         history=run.has_history_of_looks(),

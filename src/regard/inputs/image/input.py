@@ -112,6 +112,10 @@ class ImageInput(Input):
             findings += text_findings(role, one, self.max_length, sides[1])
         return CheckReport(figures, {sides[1]: vocabulary.size}, findings, {"regions of a picture": f"{self.regions}"})
 
+    @property
+    def has_test_data(self) -> bool:
+        return "test" in self._sources()
+
     def test(self) -> tuple[list[Example], str]:
         source = self._sources().get("test")
         if source is None:

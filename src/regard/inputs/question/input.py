@@ -63,6 +63,10 @@ class QuestionInput(TokenizedInput):
         train = found["train"]
         return replace(report, estimates={"windows in an epoch": f"{len(train):,} of {len(train.store):,} questions"})
 
+    @property
+    def has_test_data(self) -> bool:
+        return question_source(self.data, "test") is not None
+
     def test(self) -> tuple[list[Example], str]:
         """In a table, lines that ask the same are one question with several right answers."""
         source = question_source(self.data, "test")
@@ -103,6 +107,9 @@ class QuestionInput(TokenizedInput):
                 '"question" --document FILE), or in Python {"question": ..., "document": ...}'
             )
         return Asked(*found)
+
+    def word(self, one: Any) -> str:
+        return "\n".join(self.asked(one))
 
     def name(self, one: Any) -> str:
         return self.asked(one).question

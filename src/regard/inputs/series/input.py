@@ -87,6 +87,10 @@ class SeriesInput(Input):
             {role: one for role, one in splits.items() if isinstance(one, SeriesExamples)}, vocabulary
         )
 
+    @property
+    def has_test_data(self) -> bool:
+        return location(self.data, "test") is not None
+
     def test(self) -> tuple[list[Example], str]:
         where = location(self.data, "test")
         if where is None:

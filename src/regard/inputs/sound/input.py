@@ -86,11 +86,15 @@ class SoundInput(Input):
         }
         return check_speech(self.data, stores, vocabulary.size, self.clock.reduction)
 
+    @property
+    def has_test_data(self) -> bool:
+        return speech_split(self.data, "test") is not None
+
     def test(self) -> tuple[list[Example], str]:
         """Their sound is read when it is asked for: what is mapped into memory outlives the folder it was in."""
         split = speech_split(self.data, "test")
         if split is None:
-            raise CallError("the recipe has no test data: give data.test=LIST, a folder or a tar")
+            raise self.no_test_data()
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             cache = Path(self.data.cache).expanduser() if self.data.cache else Path(folder)
             store = stored(cache, self.data, "test", split, None, strict=False)

@@ -84,6 +84,10 @@ class TextInput(Input):
         sizes = {sides[0]: self.tokenizer.size, sides[1]: vocabulary.size}
         return check(self.data, stores, sizes, two_texts=isinstance(vocabulary, Tokenizer))
 
+    @property
+    def has_test_data(self) -> bool:
+        return pair_source(self.data, "test") is not None
+
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
         source = pair_source(self.data, "test")

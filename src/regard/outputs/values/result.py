@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import CallError
-from regard.look.draw import SUFFIXES
+from regard.look.render import SUFFIXES
 from regard.outputs.result import Prediction
 
 SHOWN = 2  # as many horizons of the past are drawn before what was predicted

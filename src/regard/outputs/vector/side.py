@@ -18,7 +18,7 @@ from regard.encoders.class_token import by_class_token
 from regard.inputs.base import Input
 from regard.look.axis import Axis, Token
 from regard.look.case import Case, Parts
-from regard.look.pooled import pooled
+from regard.look.pooled_attention import pooled
 from regard.look.records import Kind
 from regard.outputs.text.search import grouped
 

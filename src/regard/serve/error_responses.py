@@ -9,14 +9,14 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from regard.errors import CallError, nearest
-from regard.serve import bodies
+from regard.serve import schemas
 
 FIELDS = {
-    "/api/predict": list(bodies.Predict.model_fields),
-    "/api/look": list(bodies.Look.model_fields),
-    "/api/picture": list(bodies.Picture.model_fields),
-    "/api/stream": list(bodies.Stream.model_fields),
-    "/api/page": list(bodies.Part.model_fields),
+    "/api/predict": list(schemas.Predict.model_fields),
+    "/api/look": list(schemas.Look.model_fields),
+    "/api/picture": list(schemas.Picture.model_fields),
+    "/api/stream": list(schemas.Stream.model_fields),
+    "/api/page": list(schemas.Part.model_fields),
 }
 
 
