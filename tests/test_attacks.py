@@ -12,7 +12,7 @@ from regard.errors import CallError
 from regard.work import before_step
 from test_serve import ask, httpx, metric, run, serving  # noqa: F401  (run is a fixture)
 
-from regard.serve.bodies import Look, Part, Picture, Predict, Stream  # isort: skip
+from regard.serve.schemas import Look, Part, Picture, Predict, Stream  # isort: skip
 from regard.serve.limits import Limits  # isort: skip
 from regard.serve.metrics import Metrics  # isort: skip
 from regard.serve.turns import SLICE  # isort: skip

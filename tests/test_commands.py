@@ -1,14 +1,171 @@
-"""compare and verify, on a small file, through the command line."""
+"""train, predict, compare and verify, on a small file, through the command line."""
 
 import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from regard.commands.compare import Comparison, Row, grid
+import regard
+from regard import config
+from regard.cli import cli as command_line
+from regard.commands.compare import Comparison, Row, grid, shared_by
+from regard.commands.prediction_files import JsonArray
+from regard.commands.run_folder import run_folder
 from regard.errors import CallError
-from test_translate import cli, recipe
+from regard.files.resumable import ResumableFile
+from test_translate import cli, recipe, write_pairs
+
+HEAVY = [
+    *("matplotlib", "pandas", "rapidfuzz", "rich", "sacrebleu", "scipy", "sklearn", "sympy", "transformers"),
+    *("torch._dynamo", "torch.distributed.fsdp", "regard.training.loop"),
+]
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("commands")
+    return regard.train(recipe(folder, "recurrent", max_steps=4, validate_every=4), output=folder / "run")
+
+
+# --------------------------------------------------------------------------------------------------------------- train
+def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path, monkeypatch, capsys):
+    file = recipe(tmp_path, "recurrent", max_steps=3, validate_every=3)
+    done = cli("train", file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.splitlines()
+    ended = next(line for line in said if "ended by" in line)
+    best = regard.load(tmp_path / "runs/recipe").summary()["best"]["value"]
+    for part in ("3 steps", "training.max_steps=3", f"loss {best:.4g} at step 3", "runs/recipe"):
+        assert part in ended
+    commands = [shlex.split(line) for line in said[said.index("next:") + 1 :]]
+    assert [words[1] for words in commands] == ["predict", "look", "evaluate"]
+    monkeypatch.chdir(tmp_path)
+    for words in commands:
+        command_line.main(words[1:], standalone_mode=False)
+        assert capsys.readouterr().out
+    card = (tmp_path / "runs/recipe/README.md").read_text(encoding="utf-8")
+    assert all(line in card for line in said[said.index("next:") + 1 :])
+
+
+def test_without_a_folder_a_run_lives_beside_others(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    assert run_folder("mine.yaml", run.recipe, said.append) == Path("runs/mine")
+    shutil.copytree(run.folder, "runs/mine")
+    assert run_folder("mine.yaml", run.recipe, said.append) == Path("runs/mine"), "it goes on"
+    assert said == []
+    wider = config.build(config.override(config.as_tree(run.recipe), ["model.width=24"]))
+    assert run_folder("mine.yaml", wider, said.append) == Path("runs/mine-2")
+    assert "runs/mine holds another run: this one is runs/mine-2" in said[0]
+
+
+def test_a_model_of_ones_own_data_is_not_called_after_that_of_the_recipe(tmp_path, capsys):
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    run = regard.train(
+        "translate-recurrent", data=pairs, output=tmp_path / "run", model={"width": 16}, training={"max_steps": 1}
+    )
+    card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
+    assert "Spanish" not in card
+    assert str(pairs) in card
+    assert "evaluate" not in card, "there is no test data"
+    with pytest.raises(CallError, match="no test data"):
+        run.evaluate()
+
+
+# ------------------------------------------------------------------------------------------------------------- predict
+def test_a_prediction_loads_nothing_that_it_does_not_need(run):
+    code = (
+        "import sys; from regard.cli import cli; cli.main(sys.argv[1:], standalone_mode=False);"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", run.folder, "one red cat"], capture_output=True, text=True, env=ENV
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_outputs_come_while_inputs_are_still_written(run):
+    """So memory does not grow with the number of lines, and nobody waits for the last."""
+    command = [sys.executable, "-m", "regard", "predict", str(run.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENV) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("one red cat\n" * 16)
+        process.stdin.flush()
+        first = [process.stdout.readline() for _ in range(16)]
+        process.stdin.write("two\n")
+        process.stdin.close()
+        rest = process.stdout.read().splitlines()
+    assert len(set(first)) == 1
+    assert len(rest) == 1
+
+
+def test_a_file_of_predictions_that_was_killed_goes_on_where_it_stopped(run, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("".join(f"{word} cat dog blue\n" for word in ("one", "two", "three", "red") for _ in range(300)))
+    words = ["predict", run.folder, "--input", source, "-o", output, "decoding.beam=4"]
+    process = subprocess.Popen([sys.executable, "-m", "regard", *map(str, words)], env=ENV, stderr=subprocess.PIPE)
+    state = tmp_path / "out.txt.part.json"
+    deadline = time.monotonic() + 120
+    while not state.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = json.loads(state.read_text())["inputs"]
+    assert 0 < done < 1200
+    assert not output.exists(), "it is there as a whole or not at all"
+    with (tmp_path / "out.txt.part").open("a") as part:
+        part.write("half a li")
+    again = cli(*words)
+    assert again.returncode == 0, again.stderr
+    assert f"{done:,} inputs are done" in again.stderr
+    whole = run.predict(source.read_text().splitlines(), beam=4)
+    assert output.read_text().splitlines() == [prediction.text for prediction in whole]
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith("out")] == ["out.txt"]
+
+
+def test_a_growing_file_goes_on_with_its_own_work_only(tmp_path):
+    file = tmp_path / "out.txt"
+    first = ResumableFile(file, {"beam": 4})
+    first.write("a\nb\n", 2)
+    first.leave()
+    again = ResumableFile(file, {"beam": 4})
+    assert again.done == 2
+    again.leave()
+    other = ResumableFile(file, {"beam": 5})
+    assert other.done == 0
+    other.write("c\n", 1)
+    other.finish()
+    assert file.read_text() == "c\n"
+    assert ResumableFile(file, {"beam": 5}).done == 0, "a file that is finished is made anew"
+
+
+def test_a_json_document_is_one_however_many_pieces_it_has(run, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("one cat\n" * 40)
+    done = cli("predict", run.folder, "--input", source, "--json")
+    assert len(json.loads(done.stdout)) == 40
+    assert JsonArray().end(empty=True) == "[]\n"
+
+
+def test_targets_that_do_not_pair_up_are_refused_before_the_work(run, tmp_path):
+    (tmp_path / "in.txt").write_text("one\ntwo\n")
+    (tmp_path / "out.txt").write_text("uno\n")
+    done = cli("predict", run.folder, "--input", tmp_path / "in.txt", "--targets", tmp_path / "out.txt")
+    assert done.returncode == 2
+    assert "2 inputs and 1 outputs" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------- compare
 
 
 def test_a_grid_is_every_combination():
@@ -28,16 +185,18 @@ def test_a_comparison_fits_into_a_terminal_and_shows_what_differs(capsys):
     scores = [
         {"bleu": 10.0 * n, "chrf2": 20.0 * n, "sentences": 1000.0, "aer": n / 10, "aer_uniform": 0.9} for n in (1, 2)
     ]
-    rows = [Row(f"variant {n}", {}, "", one, 1234567, 60.0, 2**29, [], []) for n, one in enumerate(scores)]
-    comparison = Comparison("ladder", rows, Path("compare.html"))
+    rows = [Row(f"variant {n}", {}, "", one, 1234567, 80, 60.0, 2**29, [], []) for n, one in enumerate(scores)]
+    comparison = Comparison("ladder", rows, Path("compare.html"), ("data", "budget", "seed"))
     assert comparison.columns() == ["bleu", "chrf2", "aer"]
     Console(width=80).print(comparison.table())
     said = capsys.readouterr().out
     assert "…" not in said
     assert "variant 1" in said
+    assert "the same data, budget and seed for all" in " ".join(said.split())
+    assert "steps" in said
     assert "20.00" in said
     assert "0.20" in said
-    same = Comparison("ladder", [rows[0], rows[0]], Path("compare.html"))
+    same = Comparison("ladder", [rows[0], rows[0]], Path("compare.html"), ())
     Console(width=80).print(same.table())
     assert "1,234,567" in capsys.readouterr().out
 
@@ -45,15 +204,23 @@ def test_a_comparison_fits_into_a_terminal_and_shows_what_differs(capsys):
 @pytest.mark.slow
 def test_compare_trains_every_variant_and_writes_one_page(tmp_path):
     file = recipe(tmp_path, "recurrent", max_steps=40, validate_every=20)
+    with (tmp_path / "pairs.tsv").open("a") as pairs:
+        pairs.write("no target\n")
     vary = "model.context=initial,attention"
-    done = cli("compare", file, "--vary", vary, "-o", tmp_path / "out", "--json")
+    done = cli("compare", file, "--vary", vary, "-o", tmp_path / "out", "--json", "--max-steps", 20)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["variants"]
+    assert done.stderr.count("split  pairs") == 1, "the same data is looked over once"
+    assert "regard predict" not in done.stderr
+    found = json.loads(done.stdout)
+    assert found["shared"] == ["data", "budget", "seed"]
+    rows = found["variants"]
+    assert [row["steps"] for row in rows] == [20, 20]
     assert [row["name"] for row in rows] == ["context=initial", "context=attention"]
     assert rows[1]["parameters"] > rows[0]["parameters"]
-    assert all(row["peak_memory"] > 2**20 and row["seconds"] > 0 and len(row["history"]) == 2 for row in rows)
+    assert all(row["peak_memory"] > 2**20 and row["seconds"] > 0 and len(row["history"]) == 1 for row in rows)
     page = (tmp_path / "out/compare.html").read_text(encoding="utf-8")
     assert "context=initial" in page
+    assert "The same data, budget and seed for all." in page
     assert "BLEU by words of the source" in page
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
@@ -64,6 +231,29 @@ def test_compare_finds_a_mistake_in_the_last_variant_before_the_first_is_trained
     done = cli("compare", file, "--vary", "model.score=additive,addditive", "-o", tmp_path / "out")
     assert done.returncode == 2
     assert "did you mean 'additive'?" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_comparison_claims_to_share_what_it_shares():
+    seeds = [config.read("translate-recurrent", [f"training.seed={seed}"]) for seed in (1, 2)]
+    assert shared_by(seeds) == ("data", "budget")
+    limits = [config.read("translate-recurrent", [f"training.max_steps={steps}"]) for steps in (1, 2)]
+    assert shared_by(limits) == ("data", "seed")
+
+
+def test_compare_says_how_values_are_varied(tmp_path):
+    done = cli("compare", "translate-recurrent", "model.score=dot,additive", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "--vary model.score=dot,additive" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["compare", "verify"])
+def test_that_there_is_nothing_to_score_is_said_before_training(command, tmp_path):
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    how = ["--vary", "training.seed=1,2"] if command == "compare" else ["expected.metric=bleu", "expected.score=1"]
+    done = cli(command, "translate-recurrent", f"data.train={pairs}", *how, "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "no test data: give data.test=FILE" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

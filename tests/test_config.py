@@ -207,6 +207,48 @@ def test_show_is_a_recipe_again_with_help_for_every_field(name):
     assert helped == fields
 
 
+def printed(tree, path=()):
+    """Every field of a recipe as a setting of the command line, with its value as a person would write it."""
+    for name, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from printed(value, (*path, name))
+        else:
+            text = value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True, width=10**6)
+            yield f"{'.'.join((*path, name))}={text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}"
+
+
+@pytest.mark.parametrize("name", list(config.packaged()))
+def test_every_field_can_be_set_to_the_value_that_it_has(name):
+    recipe = config.read(name)
+    for setting in printed(config.as_tree(recipe)):
+        assert config.read(name, [setting]) == recipe, setting
+
+
+def test_a_number_among_choices_is_a_number_on_the_command_line():
+    assert config.read("digits-vit", ["data.channels=3"]).data.channels == 3
+    with pytest.raises(CallError, match=r"data\.channels='2': not known; choose from 1, 3"):
+        config.read("digits-vit", ["data.channels=2"])
+
+
+@pytest.mark.parametrize("by", ["override", "extends"])
+def test_ones_own_data_is_not_scored_on_that_of_the_recipe(by, tmp_path, capsys):
+    if by == "extends":
+        mine = tmp_path / "mine.yaml"
+        mine.write_text("extends: encode-transformer\ndata: {train: pairs.tsv}\n")
+        recipe = config.read(mine)
+    else:
+        recipe = config.read("encode-transformer", ["data.train=pairs.tsv"])
+    assert recipe.data.test is None
+    assert recipe.about == "encode-transformer on pairs.tsv"
+    assert "data.test=corpus:pocket of encode-transformer is left out" in capsys.readouterr().err
+    kept = config.read("encode-transformer", ["data.train=pairs.tsv", "data.test=test.tsv"])
+    assert kept.data.test == "test.tsv"
+    assert config.read("encode-transformer", ["data.train=corpus:pocket"]).data.test == "corpus:pocket"
+    assert capsys.readouterr().err == ""
+    assert config.read("translate-recurrent").expected is not None
+    assert config.read("translate-recurrent", ["data.train=pairs.tsv"]).expected is None
+
+
 def test_the_schema_knows_the_fields():
     schema = config.schema()
     json.dumps(schema)

@@ -14,8 +14,8 @@ from torch import nn
 import regard
 from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel, TextBatch
+from regard.training.initial_weights import freeze, start_from
 from regard.training.lora import adapt, merged, save_adapters
-from regard.training.starting import freeze, start_from
 
 
 def model(vocabulary: int = 11, seed: int = 1, **more) -> LanguageModel:

@@ -11,7 +11,7 @@ import torch
 import regard
 import regard.api
 from regard.commands.cost import cost
-from regard.commands.predict import predict
+from regard.commands.predict import Wish, predict
 from regard.data.store import Array, StoreWriter
 from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
@@ -164,7 +164,7 @@ def test_attention_is_kept_as_training_goes_on(run):
 def test_the_command_line_writes_and_scores(run, capsys):
     def told(*words, n_best=None, as_json=False, temperature=0):
         how = f"decoding.temperature={temperature}"
-        predict(run.folder, (*words, how), None, None, n_best, "", None, False, as_json)
+        predict(run.folder, (*words, how), Wish(n_best=n_best, as_json=as_json))
         return capsys.readouterr().out
 
     assert told("abcd", "decoding.max_length=6") == "abcdefghij\n"

@@ -12,9 +12,9 @@ from regard import look
 from regard.attention.sinusoidal import sinusoids
 from regard.errors import CallError
 from regard.look import heat_map, matrix
+from regard.look.beam_tree import beam_tree
 from regard.look.positions import similarity_by_distance
 from regard.look.terminal import small_map
-from regard.look.tree import beam_tree
 
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.0, 0.25, 0.75]])
 ROWS, COLUMNS = ["la", "casa"], ["the", "red", "house"]

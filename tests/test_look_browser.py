@@ -297,7 +297,7 @@ def test_sound_and_series_along_their_time(visit, signal):
 
 def test_attention_as_training_goes_on(visit, tmp_path):
     from regard.look.card import entropy
-    from regard.look.draw_history import write_history
+    from regard.look.render_history import write_history
     from regard.look.views import Shown
 
     tables = [np.random.default_rng(step).dirichlet(np.ones(5), (2, 3)).astype(np.float32) for step in range(4)]

@@ -15,8 +15,8 @@ from regard import look
 from regard.cli import cli
 from regard.errors import CallError
 from regard.look.card import entropy
-from regard.look.draw_history import show_history, write_history
 from regard.look.history import FOLDER, keep, load_history, slim
+from regard.look.render_history import show_history, write_history
 from regard.look.views import Shown
 from regard.metrics.alignment import Gold
 from test_translate import recipe

@@ -13,9 +13,9 @@ from regard.errors import CallError, RegardError
 from regard.inputs.series.input import SeriesInput
 from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeriesSettings, TransformerSeriesSettings
 from regard.layers.pooling import AttentionPooling
+from regard.look.attribution import attentions
 from regard.look.axis import axis
 from regard.look.case import Case
-from regard.look.of_model import attentions
 from regard.settings.recipe import Recipe
 from regard.special_tokens import END, UNK
 

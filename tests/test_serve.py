@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard.errors import CallError
-from regard.serve.bodies import Look, Picture, Predict, Stream
+from regard.serve.schemas import Look, Picture, Predict, Stream
 from test_translate import recipe
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need httpx")
@@ -123,7 +123,7 @@ def test_look_sends_only_what_was_chosen(client, run):
 
 
 def test_an_answer_that_would_be_too_large_is_refused(client, monkeypatch):
-    monkeypatch.setattr("regard.serve.choosing.MOST_NUMBERS", 100)
+    monkeypatch.setattr("regard.serve.record_selection.MOST_NUMBERS", 100)
     body = {"model": "pairs", "text": "one red cat"}
     refused = client.post("/api/look", json=body)
     assert refused.status_code == 422

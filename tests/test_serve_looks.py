@@ -103,7 +103,7 @@ def test_the_outline_has_no_weights_and_parts_have_those_of_python(client, run):
 
 
 def test_maps_of_all_heads_are_small(client, run, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("regard.serve.showing.MAP", 2)
+    monkeypatch.setattr("regard.serve.record_views.MAP", 2)
     weights = run.look(TEXT).of_kind("cross")[1].weights[0]
     (_, layer) = part(client, part="maps", kind="cross")["layers"]
     found = layer["heads"][0]

@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "work": set(),
     "catalog": set(),
     "settings": {"catalog"},
-    "config": {"settings", "recipes", "jobs", "outputs"},
+    "config": {"settings", "recipes", "jobs", "outputs", "recipe_mistakes"},
+    "recipe_mistakes": {"settings"},
     "attention": set(),
     "layers": {"attention"},
     "encoders": {"attention", "layers"},
@@ -51,7 +52,21 @@ MAY_IMPORT = {
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
 }
-EVERYTHING = {"api", "fine_tuning", "cli", "commands", "search", "serve", "__init__", "__main__"}  # the top floor
+EVERYTHING = {  # the top floor
+    *(
+        "api",
+        "cli",
+        "cli_tools",
+        "commands",
+        "fine_tuning",
+        "model_card",
+        "next_commands",
+        "search",
+        "serve",
+        "training_run",
+    ),
+    *("__init__", "__main__"),
+}
 HELD = [file for file in FILES if file.relative_to(SOURCE).parts[0].removesuffix(".py") not in EVERYTHING | {"recipes"}]
 
 
@@ -99,7 +114,7 @@ def test_nothing_outside_the_folders_names_a_job():
         tree = ast.parse(file.read_text(encoding="utf-8"))
         said = {f'"{node.value}"' for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         said |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        said -= {'"tag"'} if str(place) == "config.py" else set()  # what pydantic calls the kind of a section
+        said -= {'"tag"'} if str(place) == "recipe_mistakes.py" else set()  # what pydantic calls the kind of a section
         assert not said & names, f"{place} names {sorted(said & names)}"
 
 

@@ -15,8 +15,9 @@ from safetensors.torch import load_file
 
 from regard.errors import CallError, RegardError
 from regard.training import parallel
+from regard.training.device import pick_device
 from regard.training.metrics import read_metrics
-from regard.training.parallel import Parallel, pick_device, processes
+from regard.training.parallel import Parallel, processes
 from training_example import new_model, train
 
 SCRIPT = Path(__file__).with_name("training_example.py")

@@ -9,14 +9,14 @@ from torch import nn
 
 from regard.errors import CallError
 from regard.settings.training import TrainingSettings
-from regard.training.average import Average
 from regard.training.fingerprint import differences
 from regard.training.limits import last_step, reached, share_done
 from regard.training.memory import within_memory
 from regard.training.optimizer import Optimizer, decaying
-from regard.training.run import Run
+from regard.training.run_state import RunState
 from regard.training.schedule import constant, cosine, inverse_sqrt, schedule
 from regard.training.spike_detector import SpikeDetector
+from regard.training.weight_average import Average
 from training_example import Model, new_model
 
 ONE, ZERO = torch.tensor(1.0), torch.tensor(0.0)
@@ -168,14 +168,14 @@ def test_settings_without_an_end() -> None:
 
 def test_limits() -> None:
     chosen = TrainingSettings(max_steps=10, max_epochs=4, patience=2, time_limit=100)
-    assert reached(Run(step=9, epoch=3, worse_in_a_row=1), chosen, False) == ""
-    assert reached(Run(step=10), chosen, False) == "max_steps"
-    assert reached(Run(epoch=4), chosen, False) == "max_epochs"
-    assert reached(Run(worse_in_a_row=2), chosen, False) == "patience"
-    assert reached(Run(), chosen, True) == "time_limit"
-    assert share_done(Run(step=1, seconds=50.0), chosen, 1.0) == 0.5
-    assert share_done(Run(step=8, seconds=50.0), chosen, 1.0) == 0.8
-    assert share_done(Run(step=8), TrainingSettings(max_epochs=None, patience=1), 1.0) is None
+    assert reached(RunState(step=9, epoch=3, worse_in_a_row=1), chosen, False) == ""
+    assert reached(RunState(step=10), chosen, False) == "max_steps"
+    assert reached(RunState(epoch=4), chosen, False) == "max_epochs"
+    assert reached(RunState(worse_in_a_row=2), chosen, False) == "patience"
+    assert reached(RunState(), chosen, True) == "time_limit"
+    assert share_done(RunState(step=1, seconds=50.0), chosen, 1.0) == 0.5
+    assert share_done(RunState(step=8, seconds=50.0), chosen, 1.0) == 0.8
+    assert share_done(RunState(step=8), TrainingSettings(max_epochs=None, patience=1), 1.0) is None
 
 
 def test_differences_name_what_may_not_change() -> None:

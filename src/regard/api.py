@@ -18,43 +18,36 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
 
-import yaml
-from rich.console import Console
 from torch import nn
 
-from regard import __version__, config, fine_tuning, jobs
+from regard import config, jobs
 from regard.attention import HeadMask
-from regard.data.check_table import check_table
 from regard.errors import CallError
-from regard.files import atomic
 from regard.files.foreign import reading
 from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.head_names import heads_called
-from regard.look.history import has_history, keep, load_history
+from regard.look.history import has_history, load_history
 from regard.look.records import Head
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import read_weights
-from regard.training.lock import locked
-from regard.training.loop import fit
+from regard.training.device import pick_device
 from regard.training.memory import within_memory
-from regard.training.parallel import pick_device, processes
-from regard.training.report import Section, write_report
-from regard.training.run import Result
 
 if TYPE_CHECKING:
     from regard.search import PictureIndex
 
 CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
-DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
 Overrides = Iterable[str] | Mapping[str, Any]
 
 
-def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, **sections: Any) -> "Run":
-    """Train a recipe, or go on with the run in `output`.
+def train(
+    recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, check: bool = True, **sections: Any
+) -> "Run":
+    """Train a recipe, or go on with the run in `output`. `check=False` does not look the data over first.
 
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
     in the recipe: `model={"width": 128}, training={"max_steps": 500}`.
@@ -65,101 +58,10 @@ def train(recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, 
         recipe = config.read(recipe, sections)
     elif data is not None or sections:
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
-    folder = Path(output)
-    with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
-        job = fine_tuning.started(recipe, folder, jobs.make)
-        with parallel.main_first():
-            if parallel.main and not (folder / "state").exists():
-                _check(job, folder)
-            job.prepare(folder / "cache")
-        model = within_memory(job.build)
-        if parallel.main and not (folder / CONFIG).exists():
-            _keep(job, folder)
-        fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
-        identity = config.as_tree(recipe) | {DATA: job.fingerprint()}
-        result = fit(
-            model, job.batches(), recipe.training, folder,
-            evaluate=lambda model: job.bound(model).validate(), sample=lambda model: job.bound(model).sample(),
-            watch=_watch(job, folder),
-            config=identity, complete=_complete, parallel=parallel, unit=job.output.unit,
-        )  # fmt: skip
-        if parallel.main:
-            _keep(job, folder)  # anew: limits may have been raised
-            atomic.write_text(folder / SUMMARY, json.dumps(_summary(model, result), ensure_ascii=False, indent=1))
-            atomic.write_text(folder / "README.md", _card(job.recipe, folder, _summary(model, result)))
-            _report(job, folder)
-        with parallel.main_first():
-            return load(folder)
+    from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
 
-
-def _complete(old: dict[str, Any]) -> dict[str, Any]:
-    """The identity of a run that an older version began, with the settings that have been added since."""
-    recipe = {name: value for name, value in old.items() if name != DATA}
-    try:
-        return old | config.as_tree(config.build(recipe))
-    except CallError:  # a setting that is no more: it is listed among the differences
-        return old
-
-
-def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
-    """Keeps attention at every validation, for the view of it as training goes on."""
-    most = job.recipe.training.looks
-    if not most:
-        return None
-
-    def watch(model: nn.Module, step: int) -> None:
-        for number, record in enumerate(job.bound(model).watch(most)):
-            keep(replace(record, model=folder.name), folder, number, step)
-
-    return watch
-
-
-def _check(job: Job, folder: Path) -> None:
-    """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
-    report = job.check(folder / "cache", estimates=False)
-    if report.findings:
-        Console(stderr=True).print(check_table(report))
-    report.refuse_if_errors()
-
-
-def _keep(job: Job, folder: Path) -> None:
-    """All that prediction needs beside the weights."""
-    folder.mkdir(parents=True, exist_ok=True)
-    job.save(folder)
-    atomic.write_text(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
-
-
-def _report(job: Job, folder: Path) -> None:
-    """The page of the run, drawn with its best weights."""
-    model = job.build()
-    read_weights(model, folder / WEIGHTS)
-    pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
-    about, tree = job.recipe.about, config.as_tree(job.recipe)
-    write_report(folder, title=about or folder.name, config=tree, sections=pictures)
-
-
-def _card(recipe: Recipe, folder: Path, summary: dict[str, Any]) -> str:
-    """What a stranger who finds the folder wants to know."""
-    scores = (summary["best"] or {}).get("scores", {})
-    lines = [
-        f"# {folder.name}",
-        "",
-        recipe.about or f"A model for the job `{recipe.job}`.",
-        "",
-        f"{summary['parameters']:,} parameters; {summary['step']:,} steps in {summary['seconds']:.0f} s, ended by"
-        f" `{summary['stopped_by']}`. Validation: {', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
-        "",
-        f'    regard predict {folder} "..."',
-        f"    regard evaluate {folder} data.test=FILE",
-        "",
-        f"Trained by regard {__version__}. The whole recipe is in `{CONFIG}`, the curves are in `report.html`.",
-        "Weights are safetensors; nothing in this folder can execute.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _summary(model: nn.Module, result: Result) -> dict[str, Any]:
-    return {"parameters": sum(p.numel() for p in model.parameters()), **result._asdict()}
+    training_run.train(recipe, Path(output), check=check)
+    return load(output)
 
 
 def load(folder: str | Path) -> "Run":
@@ -298,7 +200,10 @@ class Run:
         """
         if not isinstance(alignments, bool):
             data["alignments"] = str(alignments)
-        return self._with(overrides, {"data": data}).evaluate(alignments=bool(alignments))
+        job = self._with(overrides, {"data": data})
+        if not job.output.has_test_data:
+            raise job.input.no_test_data()
+        return job.evaluate(alignments=bool(alignments))
 
     def index(self, folder: str | Path) -> "PictureIndex":
         """The pictures of a folder, to search through: `run.index("photos/").search("two dogs", k=5)`."""
@@ -312,6 +217,12 @@ class Run:
         if not file.is_file():
             raise CallError(f"{self.folder} is not trained to its end: the same `regard train` goes on with it")
         return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
+
+    def closing_words(self) -> str:
+        """How training ended, and commands that go on from here."""
+        from regard.next_commands import closing_words
+
+        return closing_words(self.job, self.folder, self.summary())
 
     def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Job:
         """The same job under a recipe with changes."""

@@ -11,19 +11,21 @@ from typing import Any
 
 import click
 
-from regard import __version__
-from regard.commands.ending import ended
+from regard import __version__, cli_tools
+from regard.commands.exit_codes import ended
 from regard.commands.options import (
     OutputFile,
     Verbs,
     emit,
     json_option,
+    limit_options,
     output_folder,
     overrides_argument,
     recipe_argument,
     run_argument,
     say,
     show_table,
+    with_limits,
 )
 from regard.errors import RegardError
 
@@ -83,16 +85,17 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @cli.command()
 @recipe_argument
 @overrides_argument
-@click.option("-o", "--output", type=output_folder, help="Folder of the run; the same folder goes on.")
+@click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/RECIPE); the same folder goes on.")
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
-@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after so many steps (training.max_steps).")
-@click.option("--time-limit", help="Stop after so much time, such as 10m or 1h30m (training.time_limit).")
+@click.option("--check/--no-check", default=True, help="Look the data over before the first step.")
+@limit_options
 @json_option
 def train(
     recipe: str,
     overrides: tuple[str, ...],
     output: Path | None,
     show_config: bool,
+    check: bool,
     max_steps: int | None,
     time_limit: str | None,
     as_json: bool,
@@ -100,19 +103,16 @@ def train(
     """Train a recipe on your data, or go on where it stopped."""
     from regard import config
 
-    limits = {"training.max_steps": max_steps, "training.time_limit": time_limit}
-    given = (*overrides, *(f"{key}={value}" for key, value in limits.items() if value is not None))
-    settings = config.read(recipe, given)
+    settings = config.read(recipe, with_limits(overrides, max_steps, time_limit))
     if show_config:
         tree = config.as_tree(settings)
         return emit(tree) if as_json else click.echo(config.show(settings), nl=False)
-    if output is None:
-        raise click.UsageError("say where the run shall live: -o runs/NAME")
     from regard import api
+    from regard.commands.run_folder import run_folder
 
-    run = api.train(settings, output=output)
-    if as_json and os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
-        emit(run.summary())
+    run = api.train(settings, output=output or run_folder(recipe, settings, say), check=check)
+    if os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
+        emit(run.summary()) if as_json else say(run.closing_words())
 
 
 def _run_options(command: Any) -> Any:
@@ -173,12 +173,15 @@ def predict(
     template: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Predict for the given inputs, a file, or standard input."""
-    from regard.commands.predict import choices
-    from regard.commands.predict import predict as run_predict
+    """Predict for the given inputs, a file, or standard input.
 
-    inputs, scores = (*inputs, *choices(labels, template)), scores or labels is not None
-    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without, document, form)
+    A file that was stopped goes on where it was: give the same command again.
+    """
+    from regard.commands import predict as command
+
+    scores = scores or labels is not None
+    wish = command.Wish(input_file, output_file, n_best, prefix, targets, scores, as_json, without, document, form)
+    command.predict(run, (*inputs, *command.choices(labels, template)), wish)
 
 
 @cli.command()
@@ -228,37 +231,6 @@ def look(
 
 
 @cli.command()
-@run_argument
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=OutputFile(), required=True, help="The index; one there is renewed.")
-@json_option
-def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
-    """Index a folder of pictures by a match run, for search."""
-    from regard.commands.search import index as run_index
-
-    made = run_index(run, folder, output)
-    emit(made) if as_json else say(f"{made['pictures']:,} pictures: {output}")
-
-
-@cli.command()
-@click.argument("index", type=click.Path(path_type=Path))
-@click.argument("text", required=False)
-@click.option("--like", type=click.Path(path_type=Path), help="Look for what is like this picture, instead of a text.")
-@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many pictures.")
-@click.option("--run", type=click.Path(path_type=Path), help="Where the run that made the index is now.")
-@json_option
-def search(index: Path, text: str | None, like: Path | None, k: int, run: Path | None, as_json: bool) -> None:
-    """Find pictures of an index that show what TEXT says."""
-    from regard.commands.search import search as run_search
-
-    found = run_search(index, text, like, k, run)
-    if as_json:
-        return emit(found)
-    for one in found:
-        click.echo(f"{one['score']:.4f}\t{one['picture']}")
-
-
-@cli.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN [RUN]...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 is any free one.")
@@ -286,12 +258,21 @@ def serve(runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | Non
 @overrides_argument
 @click.option("--vary", multiple=True, metavar="KEY=A,B", help="Train once for each value; repeat for a grid.")
 @click.option("-o", "--output", type=output_folder, default="runs/compare", help="Folder of the runs.")
+@limit_options
 @json_option
-def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path, as_json: bool) -> None:
+def compare(
+    recipe: str,
+    overrides: tuple[str, ...],
+    vary: tuple[str, ...],
+    output: Path,
+    max_steps: int | None,
+    time_limit: str | None,
+    as_json: bool,
+) -> None:
     """Train variants of a recipe and put them side by side."""
     from regard.commands.compare import compare as run_compare
 
-    result = run_compare(recipe, overrides, vary, output)
+    result = run_compare(recipe, with_limits(overrides, max_steps, time_limit), vary, output)
     if as_json:
         return emit(result.as_dict())
     show_table(result.table())
@@ -314,66 +295,6 @@ def verify(recipe: str, overrides: tuple[str, ...], output: Path | None, as_json
 
 
 @cli.command()
-@click.argument("name", type=click.Choice(["layers"]))
-@click.option("-o", "--output", type=OutputFile(), help="Also plot to this PNG.")
-@click.option("--quick", is_flag=True, help="Few and small sizes: seconds rather than a minute.")
-@json_option
-def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
-    """Measure on this machine what layers cost as n and d grow."""
-    from regard.commands.bench import bench_layers
-
-    costs = bench_layers(quick=quick)
-    if output is not None:
-        costs.plot(output)
-        say(f"plot: {output}")
-    emit(costs.as_dict()) if as_json else show_table(costs.table())
-
-
-@cli.command()
-@recipe_argument
-@overrides_argument
-@click.option("--hardware", default="here", help="here (measured), or a GPU and a count such as a100:8.")
-@click.option("--batch", type=click.IntRange(min=1), help="Sequences in a batch.")
-@click.option("--length", type=click.IntRange(min=1), help="Tokens of a sequence.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Of the arithmetic.")
-@click.option("--utilization", type=click.FloatRange(0, 1, min_open=True), help="Share of the peak that is reached.")
-@json_option
-def cost(
-    recipe: str,
-    overrides: tuple[str, ...],
-    hardware: str,
-    batch: int | None,
-    length: int | None,
-    dtype: str | None,
-    utilization: float | None,
-    as_json: bool,
-) -> None:
-    """Parameters, FLOPs, memory and time of a model not yet built."""
-    from regard.commands.cost import cost as run_cost
-
-    result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilization=utilization)
-    emit(result.as_dict()) if as_json else show_table(result.table())
-
-
-@cli.command("import")
-@click.argument("source")
-@click.option("-o", "--output", type=output_folder, required=True, help="Folder of the run to make.")
-@click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
-@json_option
-def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> None:
-    """Make a run of a pretrained model that others trained.
-
-    SOURCE: a folder, package:NAME or hub:OWNER/NAME.
-
-    BERT and MiniLM, GPT-2, Llama, Marian and ViT from folders as Hugging Face's are, Llama also from GGUF files.
-    """
-    from regard.commands.import_ import import_model
-
-    report = import_model(source, output, convert_pickle=convert_pickle)
-    emit(report.as_dict()) if as_json else click.echo(report.sentence())
-
-
-@cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a completion script for your shell.
@@ -385,6 +306,10 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "regard", "_REGARD_COMPLETE").source())
+
+
+for command in (cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost, cli_tools.import_):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -7,19 +7,19 @@ Nothing is read but the recipe itself: a typo is found before any data is touche
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 from regard.errors import CallError, nearest
 from regard.jobs import JOBS
 from regard.outputs.text import generate_settings as language_model
+from regard.recipe_mistakes import validated
 from regard.settings import model
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
@@ -128,7 +128,7 @@ def load_recipe(file: Path, below: tuple[Path, ...] = ()) -> Tree:
     base = tree.pop("extends")
     if not isinstance(base, str):
         raise CallError(f"{file}: extends={base!r} is no name of a recipe, and no file")
-    return merge(load_recipe(find(base), (*below, place)), tree)
+    return merge(on_own_data(load_recipe(find(base), (*below, place)), tree, base), tree)
 
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -160,10 +160,37 @@ def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
         old = out.get(key)
         if isinstance(old, dict) and isinstance(value, Mapping):
             same_kind = old.get("kind") in (None, value.get("kind", old.get("kind")))
-            kept = {k: v for k, v in old.items() if not (value.get("size") in SIZES and k in SIZES[value["size"]])}
+            size = value.get("size")
+            resized = SIZES[size] if size in SIZES and size != old.get("size") else {}
+            kept = {name: inner for name, inner in old.items() if name not in resized}
             value = merge(kept, value) if same_kind else dict(value)
         out[key] = value
     return out
+
+
+OF_A_CORPUS = ("valid", "test", "alignments", "zero_shot")  # fields of `data` that belong to its `train`
+
+
+def on_own_data(base: Tree, over: Mapping[str, Any], name: str) -> Tree:
+    """`base` without what it says of its own corpus, if `over` gives other training data; what goes is said.
+
+    A model of one's own pairs is neither validated nor scored on pairs of the recipe, is no "English to Spanish", and
+    promises no score.
+    """
+    data, given = base.get("data"), over.get("data")
+    if not (isinstance(data, Mapping) and isinstance(given, Mapping)):
+        return base
+    if given.get("train") in (None, data.get("train")):
+        return base
+    gone = {key: data[key] for key in OF_A_CORPUS if data.get(key) is not None and key not in given}
+    for key, value in gone.items():
+        print(
+            f"regard: data.{key}={value} of {name} is left out, because data.train is another; give data.{key}=...",
+            file=sys.stderr,
+        )
+    kept = {key: value for key, value in base.items() if key not in ("expected", "needs")}
+    about = f"{name} on {given['train']}"
+    return {**kept, "about": about, "data": {key: value for key, value in data.items() if key not in gone}}
 
 
 def parse_override(text: str) -> tuple[Path_, Any]:
@@ -184,6 +211,10 @@ def parse_override(text: str) -> tuple[Path_, Any]:
 
 def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
     """Apply `key=value` texts, or a mapping from dotted keys to values."""
+    return merge(tree, _as_tree(overrides))
+
+
+def _as_tree(overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
     pairs = overrides.items() if isinstance(overrides, Mapping) else (parse_override(text) for text in overrides)
     changes: Tree = {}
     for key, value in pairs:
@@ -196,12 +227,18 @@ def override(tree: Tree, overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
         place[name] = (
             {**place[name], **value} if isinstance(place.get(name), dict) and isinstance(value, Mapping) else value
         )
-    return merge(tree, changes)
+    return changes
+
+
+def read_tree(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Tree:
+    """A recipe with its overrides as plain values, not looked at yet."""
+    tree, changes = load_recipe(find(recipe)), _as_tree(overrides)
+    return _with_model_of_start(merge(on_own_data(tree, changes, Path(recipe).stem), changes))
 
 
 def read(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
     """Read a recipe with its overrides. All mistakes come in one `CallError`."""
-    return build(_with_model_of_start(override(load_recipe(find(recipe)), overrides)), origin=str(recipe))
+    return build(read_tree(recipe, overrides), origin=str(recipe))
 
 
 def _with_model_of_start(tree: Tree) -> Tree:
@@ -225,118 +262,12 @@ def build(tree: Tree, origin: str = "the recipe") -> Recipe:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
         raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
     kind = JOBS[job].recipe
-    settings, mistakes = _validate(kind, tree)
+    settings, mistakes = validated(kind, tree)
     if mistakes:
         head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         raise CallError("\n  ".join([f"{head} in {origin}:", *mistakes]))
     assert settings is not None
     return settings
-
-
-# --------------------------------------------------------------------------------------------------------- mistakes
-def _validate(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]:
-    """Validate; take out what is wrong and validate again, so that impossible combinations are found as well."""
-    mistakes: list[str] = []
-    for _ in range(100):
-        try:
-            settings = kind.model_validate(tree)
-        except ValidationError as error:
-            before = len(mistakes)
-            for detail in error.errors():
-                path = _path_in(kind, tree, detail["loc"])
-                sentence = _sentence(kind, tree, path, detail)
-                if sentence not in mistakes:
-                    mistakes.append(sentence)
-                tree = _without(tree, path)
-            if len(mistakes) == before:  # nothing new can be learnt by taking more out
-                return None, mistakes
-        else:
-            return settings, mistakes + list(_impossible(settings))
-    return None, mistakes
-
-
-def _path_in(kind: type[Settings], tree: Any, loc: tuple[Any, ...]) -> Path_:
-    """pydantic's location, without the names of union members that it weaves in."""
-    path: list[str] = []
-    sections = [kind]
-    for part in loc:
-        if len(sections) > 1:  # after a section of several kinds comes the kind; a key may be called the same
-            sections = [one for one in sections if one.model_fields["kind"].default == part]
-            continue
-        if path and not isinstance(tree, Mapping):
-            continue  # inside a scalar: a union member's name
-        field = sections[0].model_fields.get(part) if sections else None
-        sections = [] if field is None else _sections(field.annotation)
-        tree = tree.get(part) if isinstance(tree, Mapping) else None
-        path.append(str(part))
-    return tuple(path)
-
-
-def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str:
-    name, value = ".".join(path), detail["input"]
-    match detail["type"]:
-        case "extra_forbidden":
-            return f"{name}: unknown key{nearest(path[-1], _fields(kind, tree, path[:-1]))}"
-        case "missing":
-            return f"{name}: has to be given"
-        case "literal_error":
-            choices = _choices(detail["ctx"]["expected"])
-            return f"{name}={value!r}: not known{nearest(str(value), choices)}"
-        case "union_tag_invalid":
-            choices = _choices(detail["ctx"]["expected_tags"])
-            return f"{name}.kind={detail['ctx']['tag']!r}: not known{nearest(detail['ctx']['tag'], choices)}"
-        case "union_tag_not_found":
-            return f"{name}.kind: has to be given"
-        case _:
-            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            return f"{name}={value!r}: {message}"
-
-
-def _choices(listed: str) -> list[str]:
-    return [word.strip().strip("'") for word in listed.replace(" or ", ", ").split(",") if word.strip()]
-
-
-def _fields(kind: type[Settings], tree: Any, path: Path_) -> list[str]:
-    """The names that are allowed in the section at `path`."""
-    for part in path:
-        tree = tree.get(part, {}) if isinstance(tree, Mapping) else {}
-        members = [kind] if part not in kind.model_fields else _sections(kind.model_fields[part].annotation)
-        tagged = [m for m in members if "kind" in m.model_fields and m.model_fields["kind"].default == tree.get("kind")]
-        kind = (tagged or members or [Settings])[0]
-    return list(kind.model_fields)
-
-
-def _sections(annotation: Any) -> list[type[Settings]]:
-    """The settings classes inside an annotation such as `Annotated[A | B, ...] | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, Settings):
-        return [annotation]
-    if get_origin(annotation) is Annotated:
-        return _sections(get_args(annotation)[0])
-    if get_origin(annotation) in {Union, UnionType}:
-        return [member for argument in get_args(annotation) for member in _sections(argument)]
-    return []
-
-
-def _without(tree: Tree, path: Path_) -> Tree:
-    if not path or path[0] not in tree:
-        return tree
-    rest = {key: value for key, value in tree.items() if key != path[0]}
-    inner = tree[path[0]]
-    if len(path) > 1 and isinstance(inner, Mapping):
-        return {**tree, path[0]: _without(dict(inner), path[1:])}
-    return rest
-
-
-def _impossible(settings: Settings, path: Path_ = ()) -> Iterator[str]:
-    for name, said in settings.problems():
-        value = settings
-        for part in name.split("."):
-            value = getattr(value, part)
-        yield f"{'.'.join((*path, name))}={value!r} {said}"
-    for name in type(settings).model_fields:
-        section = getattr(settings, name)
-        if isinstance(section, Settings):
-            yield from _impossible(section, (*path, name))
 
 
 # ---------------------------------------------------------------------------------------------------------- showing

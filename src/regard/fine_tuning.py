@@ -24,8 +24,8 @@ from regard.files import atomic
 from regard.job import Job
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import refuse_what_is_no_number
+from regard.training.initial_weights import Vocabulary, freeze, start_from
 from regard.training.lora import adapt
-from regard.training.starting import Vocabulary, freeze, start_from
 
 RECORD = "start.json"  # what was taken, in the folder of the run
 

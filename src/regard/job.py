@@ -17,10 +17,10 @@ from torch import nn
 
 from regard.data.check_report import CheckReport
 from regard.data.tables import Role
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
 from regard.look import AttentionRecord
-from regard.look.of_model import attentions, evaluating, method_shown, step_scores, with_evidence
+from regard.look.attribution import attentions, evaluating, method_shown, step_scores, with_evidence
 from regard.look.report import picture_of
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
@@ -96,6 +96,18 @@ class Job:
         """A validation example, and what the model makes of it now."""
         with evaluating(self.model):
             return self.output.sample(self.model, self.output.some(self.splits["valid"], 1)[0])
+
+    def example_word(self) -> str | None:
+        """A validation input as a word of a command line, or else a file of the data that can be predicted from."""
+        data, word = self.recipe.data, self.input.word(self.output.some(self.splits["valid"], 1)[0].input)
+        files = [] if self.input.kind == "text" else [data.test, data.valid, data.train]
+        return next((one for one in (word, *files) if one is not None and self._understood(one)), None)
+
+    def _understood(self, word: str) -> bool:
+        try:
+            return all(self.input.length(self.input.read(one)) for one in self.input.parse([word])[:1])
+        except (RegardError, OSError):
+            return False
 
     def watch(self, most: int) -> list[AttentionRecord]:
         """Where the model looks on a few validation inputs, always the same, when it is forced to write their targets.

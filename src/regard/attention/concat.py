@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.leading_shape import leading_shape
 from regard.attention.score import Score, TanhForm, require_width
 
 
@@ -28,7 +29,7 @@ class Concat(Score):
         return cls(query_width, key_width, hidden)
 
     def forward(self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"]) -> Float[Tensor, "*b Q K"]:
-        lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        lead = leading_shape(query, key)
         pairs = (*lead, query.shape[-2], key.shape[-2], -1)
         both = torch.cat([query.unsqueeze(-2).expand(pairs), key.unsqueeze(-3).expand(pairs)], dim=-1)
         return torch.tanh(self.hidden(both)) @ self.weight

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import masks
+from regard.attention.leading_shape import leading_shape
 from regard.attention.score import DotForm
 
 # Where the kernel itself gives zeros, and zero gradients, to queries that may attend to nothing. Elsewhere we do.
@@ -53,7 +54,7 @@ def fused_dot_attention(
 
     # And exactly two leading dimensions. Heads that share keys come as *b Hkv G Q D against *b Hkv 1 K D; kernels can
     # do that without repeating the keys if Hkv and G are made one dimension.
-    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    lead = leading_shape(query, key, value)
     grouped = len(lead) > 1 and lead[-1] > 1 and key.dim() > 2 and key.shape[-3] == 1 and value.shape[-3] == 1
     shared = (*lead[:-1], 1) if grouped else lead
     query, key, value = _two_leading(query, lead, grouped), *(_two_leading(x, shared, grouped) for x in (key, value))

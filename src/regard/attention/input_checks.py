@@ -6,6 +6,8 @@ Shapes and types are checked on every call, for nothing of it looks at numbers: 
 import torch
 from torch import Tensor
 
+from regard.attention.leading_shape import leading_shape
+
 
 def require_matching(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
@@ -28,8 +30,8 @@ def require_matching(
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout={dropout} must be at least 0 and below 1")
     try:
-        lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    except RuntimeError:
+        lead = leading_shape(query, key, value)
+    except ValueError:
         shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
         raise ValueError(f"the leading dimensions do not fit together: {shapes}") from None
     table = (*lead, query.shape[-2], key.shape[-2])

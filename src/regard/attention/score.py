@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.leading_shape import leading_shape
 from regard.attention.role import Role
 from regard.attention.tanh_table import tanh_table
 from regard.errors import CallError
@@ -73,7 +74,7 @@ class TanhForm(NamedTuple):
 
     def numbers(self) -> int:
         """How many numbers the equation, written down directly, would hold at once: rows × Q × K × D."""
-        lead = torch.broadcast_shapes(self.query.shape[:-2], self.key.shape[:-2])
+        lead = leading_shape(self.query, self.key)
         return math.prod(lead) * self.query.shape[-2] * self.key.shape[-2] * len(self.weight)
 
 

@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.leading_shape import leading_shape
 from regard.attention.score import TanhForm, at_least_float32, no_autocast
 from regard.attention.streaming_plan import Plan, TanhGradients, flat, flat_table
 
@@ -36,7 +37,7 @@ def streaming_attention(
 ) -> Float[Tensor, "*b Q Dv"]:
     """softmax(form + bias) value. Rows that may attend to nothing are zero, in value and in gradient."""
     Q, K = form.query.shape[-2], form.key.shape[-2]
-    lead = torch.broadcast_shapes(form.query.shape[:-2], form.key.shape[:-2], value.shape[:-2])
+    lead = leading_shape(form.query, form.key, value)
 
     # Drawn on the CPU even if the tensors are elsewhere, so that nobody has to wait for it.
     seed = int(torch.randint(2**62, (), device="cpu")) if dropout else 0

@@ -1,7 +1,8 @@
 """`regard compare RECIPE --vary KEY=A,B`: variants of a recipe, trained alike, side by side.
 
-Each variant has the same data, budget and seed and a folder of its own, so that a comparison that was stopped
-goes on where it was. A recipe may carry its own list of variants (`ladder` does: the whole story of the lectures).
+Each variant has the same data, budget and seed, as far as they do not vary, and a folder of its own, so that a
+comparison that was stopped goes on where it was. A recipe may carry its own list of variants (`ladder` does: the whole
+story of the lectures).
 """
 
 import itertools
@@ -18,7 +19,7 @@ from typing import Any
 import yaml
 from rich.table import Table
 
-from regard import api, config
+from regard import api, config, jobs
 from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.settings.recipe import Recipe, Variant
@@ -26,7 +27,7 @@ from regard.training.charts import Line, line_chart
 from regard.training.report import Section, page, table
 
 COLORS = 10  # that the page's style sheet has for lines
-COSTS = ("parameters", "seconds", "memory MB")
+COSTS = ("parameters", "steps", "seconds", "memory MB")
 WITH_IT = ("exact_match", "aer")  # what a terminal shows beside the first score
 
 
@@ -39,6 +40,7 @@ class Row:
     folder: str
     scores: dict[str, float]
     parameters: int
+    steps: int
     seconds: float
     peak_memory: int
     history: list[dict[str, Any]]
@@ -52,9 +54,16 @@ class Comparison:
     recipe: str
     rows: list[Row]
     page: Path
+    shared: tuple[str, ...]  # of data, budget and seed, what is the same for all
 
     def as_dict(self) -> dict[str, Any]:
-        return {"recipe": self.recipe, "page": str(self.page), "variants": [vars(row) for row in self.rows]}
+        rows = [vars(row) for row in self.rows]
+        return {"recipe": self.recipe, "page": str(self.page), "shared": list(self.shared), "variants": rows}
+
+    def about(self) -> str:
+        """`the same data and seed for all`."""
+        *most, last = self.shared or ("",)
+        return f"the same {' and '.join([', '.join(most), last] if most else [last])} for all" if last else ""
 
     def columns(self) -> list[str]:
         """Scores that tell variants apart: not the number of test sentences, and no baseline that all share."""
@@ -66,7 +75,8 @@ class Comparison:
         """For a terminal, which has no room for more than a few columns; the page has them all."""
         names = self.columns()
         shown = [*names[:1], *(name for name in names[1:] if name in WITH_IT)]
-        table = Table(title=f"{self.recipe}: {len(self.rows)} variants, one budget and seed")
+        about = self.about()
+        table = Table(title=f"{self.recipe}: {len(self.rows)} variants" + (f", {about}" if about else ""))
         table.add_column("variant")
         for name in [*shown, *COSTS]:
             table.add_column(name, justify="right")
@@ -76,7 +86,8 @@ class Comparison:
 
     def cells(self, row: Row, names: Sequence[str]) -> list[str]:
         scores = [_number(row.scores[name]) if name in row.scores else "–" for name in names]
-        return [*scores, f"{row.parameters:,}", f"{row.seconds:.0f}", f"{row.peak_memory / 2**20:.0f}"]
+        costs = [f"{row.parameters:,}", f"{row.steps:,}", f"{row.seconds:.0f}", f"{row.peak_memory / 2**20:.0f}"]
+        return [*scores, *costs]
 
 
 def _number(score: float) -> str:
@@ -102,28 +113,62 @@ def grid(vary: tuple[str, ...]) -> list[Variant]:
 
 def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path) -> Comparison:
     """Read every variant first, so that a mistake in the last one is found before the first is trained."""
-    base = config.override(config.load_recipe(config.find(recipe)), overrides)
+    try:
+        read = _read(recipe, overrides, vary)
+    except CallError as error:
+        if not (lists := [text for text in overrides if "," in text]):
+            raise
+        raise CallError(f"{error}\nto compare values: {' '.join(f'--vary {text}' for text in lists)}") from None
+    for _, settings in read:
+        require_test_data(settings)
+    seen: list[Any] = []  # data that was looked over
+    rows = []
+    for variant, settings in read:
+        rows.append(_train(variant, settings, output, check=settings.data not in seen))
+        seen.append(settings.data)
+    comparison = Comparison(recipe, rows, output / "compare.html", shared_by([settings for _, settings in read]))
+    atomic.write_text(comparison.page, _page(comparison))
+    return comparison
+
+
+def require_test_data(settings: Recipe) -> None:
+    """Before anything is trained: is there something to score it on?"""
+    job = jobs.make(settings)
+    if not job.output.has_test_data:
+        raise job.input.no_test_data()
+
+
+def shared_by(recipes: Sequence[Recipe]) -> tuple[str, ...]:
+    """What a comparison may say is the same for all: data, budget, seed."""
+    parts = {
+        "data": [one.data for one in recipes],
+        "budget": [
+            (one.training.max_steps, one.training.max_epochs, one.training.time_limit, one.training.patience)
+            for one in recipes
+        ],
+        "seed": [one.training.seed for one in recipes],
+    }
+    return tuple(name for name, values in parts.items() if all(value == values[0] for value in values))
+
+
+def _read(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...]) -> list[tuple[Variant, Recipe]]:
+    base = config.read_tree(recipe, overrides)
     variants = grid(vary) if vary else config.build(base, recipe).variants
     if not variants:
         raise CallError(
             f"{recipe} has no variants of its own; say what to vary: --vary model.context=initial,attention"
         )
-    read = [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
-    rows = [_train(variant, settings, output) for variant, settings in read]
-    comparison = Comparison(recipe, rows, output / "compare.html")
-    atomic.write_text(comparison.page, _page(comparison))
-    return comparison
+    return [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
 
 
-def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
+def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> Row:
     """Train in a process of its own: memory is then this variant's, and nothing of one run reaches the next."""
     folder = output / re.sub(r"[^\w.=+-]+", "_", variant.name)
     folder.mkdir(parents=True, exist_ok=True)
     recipe = folder / "recipe.yaml"
     recipe.write_text(yaml.safe_dump(config.as_tree(settings), allow_unicode=True, sort_keys=False), encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "regard", "train", str(recipe), "-o", str(folder)], stdout=subprocess.DEVNULL
-    )
+    words = ["train", str(recipe), "-o", str(folder), "--json", *([] if check else ["--no-check"])]
+    process = subprocess.Popen([sys.executable, "-m", "regard", *words], stdout=subprocess.DEVNULL)
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except KeyboardInterrupt:  # the child has it too, and saves
@@ -134,8 +179,8 @@ def _train(variant: Variant, settings: Recipe, output: Path) -> Row:
     run = api.load(folder)
     summary, scores = run.summary(), run.evaluate()
     return Row(
-        variant.name, variant.set, str(folder), scores.values, summary["parameters"], summary["seconds"],
-        usage.ru_maxrss * 1024, summary["history"], scores.details.get("bleu by source length", []),
+        variant.name, variant.set, str(folder), scores.values, summary["parameters"], summary["step"],
+        summary["seconds"], usage.ru_maxrss * 1024, summary["history"], scores.details.get("bleu by source length", []),
     )  # fmt: skip
 
 
@@ -153,11 +198,15 @@ def _page(comparison: Comparison) -> str:
     charts += [line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in validated]
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
     sections = [
-        Section("Scores on the test data", table(heads, rows), "The same data, budget and seed for all."),
+        Section("Scores on the test data", table(heads, rows), _sentence(comparison.about())),
         Section("Curves", f'<ul class="key">{key}</ul><div class="charts">{"".join(charts)}</div>'),
         Section("One sentence", table(["variant", "source, output, reference"], samples)),
     ]
     return page(f"{comparison.recipe}: {len(comparison.rows)} variants", "", sections)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
 def _by_length(rows: list[Row]) -> list[Line]:

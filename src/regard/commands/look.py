@@ -11,10 +11,10 @@ from rich.console import Console
 
 from regard import look as pictures
 from regard.errors import CallError, nearest
-from regard.look.draw import require_suffix
 from regard.look.files import as_dict
 from regard.look.methods import METHODS
 from regard.look.records import AttentionRecord, Head, Kind
+from regard.look.render import require_suffix
 from regard.look.terminal import picture
 from regard.look.views import Shown, View
 from regard.metrics.alignment import PHARAOH, Gold
@@ -88,7 +88,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if len(texts) != 1:
         raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
     from regard import api
-    from regard.commands.asked import inputs_of, outputs_of
+    from regard.commands.parse_inputs import inputs_of, outputs_of, read_document
 
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
@@ -96,7 +96,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     loaded = api.load(run)
     return loaded.look(
-        inputs_of(loaded, texts, wish.document)[0], overrides,
+        inputs_of(loaded, texts, read_document(wish.document))[0], overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
@@ -129,8 +129,8 @@ def gold_of(text: str) -> Gold:
 
 def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Attention on a validation input, by its number, as training went on."""
-    from regard.look.draw_history import show_history, write_history
     from regard.look.history import History, load_history
+    from regard.look.render_history import show_history, write_history
 
     if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
         raise CallError("--training takes the number of a validation input, from 0 (those that training.looks kept)")

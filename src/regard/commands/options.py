@@ -66,3 +66,17 @@ overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE].
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 output_folder = click.Path(file_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+
+
+def limit_options(command: Any) -> Any:
+    """When training ends, for all commands that train."""
+    steps = click.option(
+        "--max-steps", type=click.IntRange(min=1), help="Stop after so many steps (training.max_steps)."
+    )
+    time = click.option("--time-limit", help="Stop after so much time, such as 10m or 1h30m (training.time_limit).")
+    return steps(time(command))
+
+
+def with_limits(overrides: tuple[str, ...], max_steps: int | None, time_limit: str | None) -> tuple[str, ...]:
+    limits = {"training.max_steps": max_steps, "training.time_limit": time_limit}
+    return (*overrides, *(f"{key}={value}" for key, value in limits.items() if value is not None))

@@ -1,91 +1,178 @@
-"""`regard predict RUN [INPUT ...]`: from arguments, a file or standard input, to standard output or a file."""
+"""`regard predict RUN [INPUT ...]`: from arguments, a file or standard input, to standard output or a file.
+
+Inputs are read, predicted and written piece by piece, in their order: a file of any length takes the same memory. Only
+what becomes a picture, subtitles or a tier is held until the end.
+"""
 
 import json
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple
 
 from regard import api, config
-from regard.commands.asked import inputs_of, outputs_of
-from regard.commands.timed import tell, write_timed
+from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_document, read_words
+from regard.commands.prediction_files import Form, JsonArray, Lines, StandardOutput, progress
+from regard.commands.transcripts import SpeedReport, write_timed
 from regard.errors import CallError, RegardError
-from regard.files import atomic
+from regard.files.resumable import ResumableFile
 from regard.outputs.result import SupportsSave, SupportsSaveTogether
 
 PICTURES = (".png", ".svg", ".pdf")
+FEWEST, MOST = 16, 1024  # inputs of a piece: the first outputs come soon, and later batches are full
 
 
-def predict(
-    run: Path,
-    inputs: tuple[str, ...],
-    input_file: Path | None,
-    output_file: Path | None,
-    n_best: int | None,
-    prefix: str,
-    targets: Path | None,
-    scores: bool,
-    as_json: bool,
-    without: tuple[str, ...] = (),
-    document: str | None = None,
-    form: str | None = None,
-) -> None:
-    """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
+class Wish(NamedTuple):
+    """What the user asked for, as given on the command line.
 
     Of several files, each line begins with the name of the file. Those that cannot be read are named, and left out.
-
-    With `document` (a file, or - for standard input), the inputs are questions about it.
-
-    With `form` (vtt, textgrid), what was heard when is written instead.
-
-    With `targets`, nothing is decoded: the given outputs come back with the score that the search has for them.
+    With `document` (a file, or - for standard input), the inputs are questions about it. With `form` (vtt, textgrid),
+    what was heard when is written instead. With `targets`, nothing is decoded: the given outputs are scored, and come
+    back with their log-probability.
     """
+
+    input_file: Path | None = None
+    output_file: Path | None = None
+    n_best: int | None = None
+    prefix: str = ""
+    targets: Path | None = None
+    scores: bool = False
+    as_json: bool = False
+    without: tuple[str, ...] = ()
+    document: str | None = None
+    form: str | None = None
+
+
+def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
+    """One output a line, in the order of the inputs; with several hypotheses, a line each, best first."""
     overrides = tuple(text for text in inputs if text.startswith("decoding.") and "=" in text)
-    texts = [text for text in inputs if text not in overrides]
-    if texts and input_file is not None:
+    words = [text for text in inputs if text not in overrides]
+    if words and wish.input_file is not None:
         raise CallError("give inputs as arguments or by --input FILE, not both")
-    if n_best is not None:
-        overrides += (f"decoding.n_best={n_best}",)
-    loaded = api.load(run)
-    if document == "-" and not texts and input_file is None:
+    if wish.document == "-" and not words and wish.input_file is None:
         raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
-    lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
-    bad: list[str] = []
-    if loaded.job.input.takes_files and len(lines) > 1 and targets is None:
-        lines, bad = loaded.job.input.readable(lines)
-        for problem in bad:
-            print(f"regard: {problem}", file=sys.stderr)
-        if not lines:
-            raise RegardError(f"not one of {len(bad)} files can be read")
-    one = targets is None and not (as_json or output_file or without or _several(loaded, overrides))
-    if loaded.job.output.takes_prompt and one:
-        return _stream(loaded, lines, overrides, prefix)
-    if targets is not None:
-        predictions, scores = loaded.score(lines, outputs_of(loaded, list(_lines(targets)))), True
-    else:
-        begin = time.perf_counter()
-        predictions = loaded.predict(lines, overrides, prefix=prefix, without=without, attention=form is not None)
-        tell(predictions, time.perf_counter() - begin)
-    named = loaded.job.input.takes_files and len(lines) + len(bad) > 1
-    _give(predictions, output_file, form=form, as_json=as_json, scores=scores, named=named)
-    if bad:
-        raise RegardError(f"{len(bad)} of {len(lines) + len(bad)} files could not be read, and are left out")
+    if wish.n_best is not None:
+        overrides += (f"decoding.n_best={wish.n_best}",)
+    total = len(words) if words else None if wish.input_file is None else count_words(wish.input_file)
+    if wish.targets is not None and total is not None and count_words(wish.targets) != total:
+        raise CallError(f"{total:,} inputs and {count_words(wish.targets):,} outputs: each input needs its output")
+    loaded = api.load(run)
+    if words and loaded.job.input.takes_files:
+        words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
+        total = len(words)
+    work = _Work(loaded, overrides, wish, read_document(wish.document), total)
+    work.write(iter(words) if words else read_words(wish.input_file))
+    if work.bad:
+        raise RegardError(f"{len(work.bad):,} of the files could not be read, and are left out")
 
 
-def _give(
-    predictions: list[Any], file: Path | None, *, form: str | None, as_json: bool, scores: bool, named: bool
-) -> None:
-    if form is not None:
-        return write_timed(predictions, form, file)
-    if file is not None and not as_json and (file.suffix in PICTURES or _together(predictions)):
-        return _draw(file, predictions)
-    if file is not None and file.is_dir():
-        raise CallError(f"{file} is a folder: these outputs are written to a file")
-    if as_json:
-        document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
-        return _write(file, [document])
-    _write(file, _plain(predictions, scores, named))
+class _Work:
+    """One call of the command."""
+
+    def __init__(
+        self, run: api.Run, overrides: tuple[str, ...], wish: Wish, document: str | None, total: int | None
+    ) -> None:
+        self.run, self.overrides, self.wish, self.document, self.total = run, overrides, wish, document, total
+        self.speed = SpeedReport()
+        self.bad: list[str] = []
+        self.several_files = run.job.input.takes_files and total != 1
+
+    def write(self, words: Iterator[str]) -> None:
+        wish, output, file = self.wish, self.run.job.output, self.wish.output_file
+        plain = not (wish.targets or wish.as_json or file or wish.without)
+        if output.takes_prompt and plain and not self._several():
+            return self._stream(words)
+        if wish.form is not None:
+            return write_timed(self._all(words), wish.form, file)
+        if file is not None and not wish.as_json and (output.draws or file.suffix in PICTURES):
+            return _draw(file, self._all(words))
+        if file is not None and file.is_dir():
+            raise CallError(f"{file} is a folder: these outputs are written to a file")
+        self._write_pieces(words, self._form())
+
+    def _form(self) -> Form:
+        if self.wish.as_json:
+            return JsonArray()
+        return Lines(self.wish.scores or self.wish.targets is not None, named=self.several_files)
+
+    def _write_pieces(self, words: Iterator[str], form: Form) -> None:
+        file = self.wish.output_file
+        sink = StandardOutput() if file is None else ResumableFile(file, self._key())
+        if sink.done:
+            print(f"regard: goes on with {file}: {sink.done:,} inputs are done", file=sys.stderr)
+        try:
+            with progress(self.total, sink.done) as advance:
+                for piece, predictions in self._predictions(words, sink.done):
+                    sink.write(form.written(predictions, first=sink.empty), piece)
+                    advance(piece)
+            sink.write(form.end(empty=sink.empty), 0)
+        except BaseException:
+            sink.leave()
+            if file is not None and sink.done and self._key() is not None:
+                print(f"regard: {sink.done:,} inputs of {file} are done; the same command goes on", file=sys.stderr)
+            raise
+        sink.finish()
+        self.speed.tell()
+
+    def _all(self, words: Iterator[str]) -> list[Any]:
+        found = list(chain.from_iterable(predictions for _, predictions in self._predictions(words, 0)))
+        self.speed.tell()
+        return found
+
+    def _predictions(self, words: Iterator[str], done: int) -> Iterator[tuple[int, list[Any]]]:
+        """For each piece of the words, how many there are, and what is predicted; after those that are done.
+
+        Where pieces end depends on how many words came before, and on nothing else: what is drawn at random is the same
+        for a call that was stopped.
+        """
+        targets = None if self.wish.targets is None else read_words(self.wish.targets)
+        at = sum(1 for _ in islice(words, done))
+        if targets is not None:
+            next(islice(targets, at, at), None)
+        while piece := list(islice(words, min(MOST, max(FEWEST, at)))):
+            at += len(piece)
+            with self.speed:
+                found = self._predict(piece, None if targets is None else list(islice(targets, len(piece))))
+            self.speed.add(found)
+            yield len(piece), found
+
+    def _predict(self, piece: list[str], targets: list[str] | None) -> list[Any]:
+        lines, wish = inputs_of(self.run, piece, self.document), self.wish
+        if targets is not None:
+            return self.run.score(lines, outputs_of(self.run, targets))
+        if self.several_files:
+            lines, bad = self.run.job.input.readable(lines)
+            self.bad += bad
+            for problem in bad:
+                print(f"regard: {problem}", file=sys.stderr)
+        attention = wish.form is not None
+        return self.run.predict(lines, self.overrides, prefix=wish.prefix, without=wish.without, attention=attention)
+
+    def _key(self) -> Any:
+        """What an output depends on; None where the inputs cannot be read again."""
+        wish = self.wish
+        if wish.input_file is None:
+            return None
+        files = [wish.input_file, self.run.folder / api.WEIGHTS, *([wish.targets] if wish.targets else [])]
+        stamps = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.document)
+        return [stamps, self.overrides, options]
+
+    def _several(self) -> bool:
+        """Whether more than one output is asked for, by the recipe or here."""
+        recipe = config.build(config.override(config.as_tree(self.run.recipe), self.overrides), str(self.run.folder))
+        return config.as_tree(recipe)["decoding"].get("n_best", 1) > 1
+
+    def _stream(self, words: Iterator[str]) -> None:
+        """Each prompt and what follows it, while it is written; a line between two of them."""
+        for number, word in enumerate(words):
+            for prompt in inputs_of(self.run, [word], self.document):
+                if number:
+                    print("\n" + "─" * 40)
+                print(prompt, end="", flush=True)
+                self.run.stream(prompt, _print_piece, self.overrides, prefix=self.wish.prefix)
+                print()
 
 
 def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,73 +184,18 @@ def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"decoding.{key}={json.dumps(value, ensure_ascii=False)}" for key, value in given.items())
 
 
-def _together(predictions: list[Any]) -> bool:
-    return bool(predictions) and all(isinstance(one, SupportsSaveTogether) for one in predictions)
-
-
 def _draw(file: Path, predictions: list[Any]) -> None:
-    if _together(predictions):
+    if predictions and all(isinstance(one, SupportsSaveTogether) for one in predictions):
         for one in predictions:
             if one.note:
                 print(f"regard: {one.input}: {one.note}", file=sys.stderr)
         predictions[0].save_with(predictions[1:], file)
-        print(f"written: {file}", file=sys.stderr)
-        return
-    if len(predictions) != 1 or not isinstance(predictions[0], SupportsSave):
+    elif len(predictions) == 1 and isinstance(predictions[0], SupportsSave):
+        predictions[0].save(file)
+    else:
         raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
-    predictions[0].save(file)
     print(f"written: {file}", file=sys.stderr)
 
 
-def _several(run: api.Run, overrides: tuple[str, ...]) -> bool:
-    """Whether more than one output is asked for, by the recipe or here."""
-    recipe = config.build(config.override(config.as_tree(run.recipe), overrides), str(run.folder))
-    return config.as_tree(recipe)["decoding"].get("n_best", 1) > 1
-
-
-def _stream(run: api.Run, prompts: list[str], overrides: tuple[str, ...], prefix: str) -> None:
-    """Each prompt and what follows it, while it is written; a line between two of them."""
-    for number, prompt in enumerate(prompts):
-        if number:
-            print("\n" + "─" * 40)
-        print(prompt, end="", flush=True)
-        run.stream(prompt, lambda piece, _: print(piece, end="", flush=True), overrides, prefix=prefix)
-        print()
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    if file is None:
-        if sys.stdin.isatty():
-            print("reading inputs, one a line; end with Ctrl-D", file=sys.stderr)
-        yield from (line.rstrip("\r\n") for line in sys.stdin)
-        return
-    try:
-        with file.open(encoding="utf-8") as handle:
-            yield from (line.rstrip("\r\n") for line in handle)
-    except FileNotFoundError:
-        raise CallError(f"{file}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise CallError(f"{file} is not UTF-8 text (byte {error.start})") from None
-
-
-def _plain(predictions: Iterable[Any], scores: bool, named: bool) -> Iterator[str]:
-    for prediction in predictions:
-        for hypothesis in prediction.n_best:
-            score = "" if hypothesis.score is None else f"{hypothesis.score:.4f}"
-            yield "\t".join([*[prediction.input] * named, *[score] * scores, hypothesis.text])
-
-
-def _write(file: Path | None, lines: Iterable[str]) -> None:
-    if file is None:
-        return _print(sys.stdout, lines)
-
-    def write(part: Path) -> None:
-        with part.open("w", encoding="utf-8") as handle:
-            _print(handle, lines)
-
-    atomic.write_with(file, write)
-
-
-def _print(handle: TextIO, lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line, file=handle)
+def _print_piece(piece: str, _: str) -> None:
+    print(piece, end="", flush=True)

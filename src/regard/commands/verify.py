@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import api, config
+from regard.commands.compare import require_test_data
 from regard.errors import CallError, nearest
 
 
@@ -41,6 +42,7 @@ def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
     promise = settings.expected
     if promise is None:
         raise CallError(f"{recipe} carries no expected score to verify; give expected.metric= and expected.score=")
+    require_test_data(settings)
     scores = api.train(settings, output=output).evaluate().values
     if promise.metric not in scores:
         raise CallError(

@@ -34,12 +34,12 @@ def write_bytes(path: str | Path, content: bytes) -> Path:
 def write_with(path: str | Path, write: Callable[[Path], object]) -> Path:
     """`write` gets the file to write to, which becomes `path` if nothing goes wrong."""
     path = Path(path)
-    with _explained(path):
+    with explained(path):
         place = path.resolve()
         if place.exists() and not place.is_file():
             write(place)
             return path
-        part = _part(place)
+        part = part_of(place)
         try:
             write(part)
             flush(part)
@@ -74,8 +74,8 @@ def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str
 
 def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
     """The same for a folder; `fill` gets the one to fill. What was there before is replaced."""
-    with _explained(folder):
-        part, old = _part(folder), _part(folder.with_name(folder.name + ".old"))
+    with explained(folder):
+        part, old = part_of(folder), part_of(folder.with_name(folder.name + ".old"))
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
@@ -102,7 +102,7 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-def _part(path: Path) -> Path:
+def part_of(path: Path) -> Path:
     """NAME.part, shortened if the file system would not take it."""
     name = os.fsencode(path.name)
     if len(name) + len(PART) <= LONGEST_NAME:
@@ -111,7 +111,7 @@ def _part(path: Path) -> Path:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # the reader of a pipe has gone, which is no fault

@@ -20,6 +20,7 @@ from torch import nn
 from regard.data.check_report import CheckReport, figures_of
 from regard.data.examples import Example
 from regard.data.listed import ListedExamples
+from regard.data.splits import places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
@@ -81,6 +82,11 @@ class Input(ABC):
     def test(self) -> tuple[Any, str]:
         """All test examples (a list of `Example`, where there are such), and a note on what could not be used."""
 
+    @property
+    def has_test_data(self) -> bool:
+        """Whether `test` has something to read; nothing is read to tell."""
+        return "test" in places(self.data)
+
     def no_test_data(self) -> CallError:
         return CallError("the recipe has no test data: give data.test=FILE")
 
@@ -94,6 +100,10 @@ class Input(ABC):
     def parse(self, words: Sequence[str]) -> list[Any]:
         """What words on a command line, or lines of a file, stand for: texts, or pictures and recordings by path."""
         return list(words)
+
+    def word(self, one: Any) -> str:
+        """An input of the examples as `parse` takes it, where it can be said in a word."""
+        return self.name(one)
 
     def about(self, words: Sequence[str], document: str) -> list[Any]:
         """Inputs: each of the words with one document that they are about."""

@@ -65,6 +65,10 @@ class MediaInput(Input):
         """What a vocabulary is learned from."""
         return (text for entry in train.entries for text in entry.texts)
 
+    @property
+    def has_test_data(self) -> bool:
+        return "test" in self.sources()
+
     def test(self) -> tuple[list[Example], str]:
         """Values are read when they are asked for: what is mapped into memory outlives the folder it was in."""
         if (source := self.sources().get("test")) is None:

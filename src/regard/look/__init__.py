@@ -8,15 +8,20 @@ look.save(seen, "picture.png")                                                 #
 look.load("seen.npz")
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from regard.look.axis import Axis, Token, axis
-from regard.look.build import record
 from regard.look.card import Figure, card
-from regard.look.draw import save, show, widget
-from regard.look.files import load
+from regard.look.from_arrays import record
 from regard.look.history import History
 from regard.look.records import Attention, AttentionRecord, Matrix
-from regard.look.svg import heat_map
-from regard.look.terminal import matrix
+
+if TYPE_CHECKING:
+    from regard.look.files import load
+    from regard.look.render import save, show, widget
+    from regard.look.svg import heat_map
+    from regard.look.terminal import matrix
 
 __all__ = [
     "Attention",
@@ -36,3 +41,14 @@ __all__ = [
     "show",
     "widget",
 ]
+
+#: What draws is loaded with its first use: a model that predicts looks at nothing, and need not wait for it.
+_LATER = {"heat_map": "svg", "load": "files", "matrix": "terminal"} | dict.fromkeys(
+    ("save", "show", "widget"), "render"
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"regard.look.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'regard.look' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """`Case`: one input and one output of a model, and how to ask about them. All that looking needs to know of a job.
 
-A job makes a case (its axes, and `ask`), and `look/of_model.py` makes a record of it by any of the methods. So a method
-is written once, for whatever comes in and whatever comes out.
+A job makes a case (its axes, and `ask`), and `look/attribution.py` makes a record of it by any of the methods. So a
+method is written once, for whatever comes in and whatever comes out.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FormatStrFormatter
 
 from regard.files import atomic
+from regard.look.beam_tree import beam_tree
 from regard.look.figure_beams import draw_tree
 from regard.look.figure_layout import (
     APART,
@@ -32,7 +33,6 @@ from regard.look.figure_layout import (
     with_card,
 )  # fmt: skip
 from regard.look.figure_overlay import draw_overlay
-from regard.look.tree import beam_tree
 from regard.look.views import DECADES, Shown, head_line, joint_labels, strength
 
 SMALL_CELL = 0.1  # inches, in the grid of heads

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 
-from regard.look.tree import Node
+from regard.look.beam_tree import Node
 
 INK, FAINT, BEST = "#1c1f2b", "#8a8fa0", "#3b53cf"
 

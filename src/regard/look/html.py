@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.files import atomic
+from regard.look.beam_tree import beam_tree
 from regard.look.card import card
 from regard.look.files import for_page
 from regard.look.history import History
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, AttentionRecord, Head
-from regard.look.tree import beam_tree
 from regard.look.views import Shown, head_line
 
 MODULES = (

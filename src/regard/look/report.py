@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from regard.errors import CallError
-from regard.look.draw import save
 from regard.look.records import AttentionRecord, Matrix
 from regard.look.svg import heat_map
 
@@ -29,6 +28,8 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
     note = f"{matrix.title}; method: {record.method}."
     note += f" Right would be: {right}." if right and record.output else ""
     if matrix.columns.image is not None:
+        from regard.look.render import save  # loads what draws, which a report needs and a prediction does not
+
         with TemporaryDirectory(prefix="regard-look-") as folder:
             file = save(record, Path(folder) / "strip.png", view="overlay")
             data = b64encode(file.read_bytes()).decode()

@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from regard.look.beam_tree import Node, beam_tree
 from regard.look.card import Figure, column, columns
 from regard.look.records import Matrix
-from regard.look.tree import Node, beam_tree
 from regard.look.views import Shown, blocks, head_line, joint_labels, strength
 
 SHADES = " .:-=+*#%@"

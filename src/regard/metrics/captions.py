@@ -17,8 +17,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from sacrebleu.metrics.bleu import BLEU
-
 from regard.errors import CallError
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -35,6 +33,8 @@ def plain_words(text: str) -> list[str]:
 
 def caption_bleu(said: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """{"bleu1": ..., "bleu4": ...}, 0 to 100."""
+    from sacrebleu.metrics.bleu import BLEU
+
     _require_pairs(said, references)
     hypotheses = [" ".join(plain_words(text)) for text in said]
     lists = [[" ".join(plain_words(text)) for text in given] for given in references]

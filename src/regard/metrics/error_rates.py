@@ -7,8 +7,6 @@ Of several references the nearest counts (the first of equals), as in work on th
 
 from collections.abc import Sequence
 
-from rapidfuzz.distance import Levenshtein
-
 from regard.errors import CallError
 
 Tokens = Sequence[str]  # words, phonemes, or the characters of a str
@@ -16,6 +14,8 @@ Tokens = Sequence[str]  # words, phonemes, or the characters of a str
 
 def edit_distance(left: Tokens, right: Tokens) -> int:
     """The least number of insertions, deletions and substitutions (Levenshtein 1966)."""
+    from rapidfuzz.distance import Levenshtein
+
     return Levenshtein.distance(left, right)
 
 

@@ -8,11 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from typing import Any
 
 from regard.errors import CallError, nearest
 
@@ -49,6 +45,8 @@ def bleu(
 
     `tokenizer` is one of sacreBLEU's, by default that of the references' script; the signature names it.
     """
+    from sacrebleu.metrics.bleu import BLEU
+
     chosen = tokenizer or tokenizer_for(references)
     if chosen not in BLEU.TOKENIZERS:
         raise CallError(f"tokenizer={chosen!r} is none of sacreBLEU's{nearest(chosen, BLEU.TOKENIZERS)}")
@@ -81,11 +79,15 @@ def _script(letter: str) -> str:
 
 def chrf(hypotheses: Sequence[str], references: References) -> TextScore:
     """chrF2: F-score of character 6-grams (Popović 2015)."""
+    from sacrebleu.metrics.chrf import CHRF
+
     return _score("chrF2", CHRF(), hypotheses, references)
 
 
 def ter(hypotheses: Sequence[str], references: References) -> TextScore:
     """Edits, shifts of phrases among them, per reference word (Snover et al. 2006)."""
+    from sacrebleu.metrics.ter import TER
+
     return _score("TER", TER(), hypotheses, references)
 
 
@@ -96,12 +98,12 @@ def exact_match(hypotheses: Sequence[str], references: References) -> float:
     return 100 * right / len(lists)
 
 
-def _score(name: str, metric: Metric, hypotheses: Sequence[str], references: References) -> TextScore:
+def _score(name: str, metric: Any, hypotheses: Sequence[str], references: References) -> TextScore:
     lists = _as_lists(hypotheses, references)
     most = max(len(given) for given in lists)
     # sacreBLEU wants streams: the first references of all sentences, then the second ones, None where there is none.
     streams = [[given[i] if i < len(given) else None for given in lists] for i in range(most)]
-    result = metric.corpus_score(hypotheses, streams)  # pyright: ignore[reportArgumentType] (None is documented)
+    result = metric.corpus_score(hypotheses, streams)
     return TextScore(name, float(result.score), str(metric.get_signature()))
 
 

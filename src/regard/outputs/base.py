@@ -75,6 +75,7 @@ class Output(ABC, Generic[R, I, M]):
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
     gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
+    draws: ClassVar[bool] = False  # whether its predictions are pictures, which are written to files
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
     unit: ClassVar[str] = "tokens"  # what the loss counts
     learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
@@ -226,6 +227,11 @@ class Output(ABC, Generic[R, I, M]):
         return record
 
     # ------------------------------------------------------------------------------------------------------ evaluation
+    @property
+    def has_test_data(self) -> bool:
+        """Whether `evaluate` has something to score, by the recipe alone."""
+        return self.input.has_test_data
+
     def evaluate(self, model: M, *, alignments: bool = False) -> Scores:
         """Scores on the test data."""
         examples, skipped = self.test()

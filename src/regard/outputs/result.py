@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from rich.table import Table
-
 from regard.look.report import Picture
 
 
@@ -116,6 +114,7 @@ class Scores:
 
     def table(self) -> Any:
         from rich.console import Group
+        from rich.table import Table
 
         main = Table(box=None, show_header=False)
         main.add_column()
@@ -134,7 +133,9 @@ def readable(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1 else f"{value:.2f}"
 
 
-def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    from rich.table import Table
+
     table = Table(title=title)
     for name in rows[0]:
         table.add_column(name, justify="left" if isinstance(rows[0][name], str) else "right")

@@ -5,6 +5,6 @@ model = build_encoder(found.settings, found.tokenizer.size)
 model.load_state_dict(found.weights)
 """
 
-from regard.pretrained.kept import PretrainedEncoder, encoder, keep_settings, kept_settings
+from regard.pretrained.run_encoder import PretrainedEncoder, encoder, keep_settings, kept_settings
 
 __all__ = ["PretrainedEncoder", "encoder", "keep_settings", "kept_settings"]

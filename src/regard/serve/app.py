@@ -22,22 +22,22 @@ from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
 from regard.outputs.result import Prediction
-from regard.serve import bodies
-from regard.serve.choosing import as_json, chosen
+from regard.serve import schemas
+from regard.serve.error_responses import RefusedError, add_handlers
 from regard.serve.libretranslate import add_libretranslate
 from regard.serve.limits import Limits
 from regard.serve.metrics import CONTENT_TYPE
 from regard.serve.middleware import RequestMiddleware
 from regard.serve.openai import add_openai
 from regard.serve.pages import description, page_files
-from regard.serve.questions import Question
-from regard.serve.refusals import RefusedError, add_handlers
+from regard.serve.record_selection import as_json, chosen
+from regard.serve.record_views import drawn, outline, part
+from regard.serve.requests import Question
 from regard.serve.service import DRAWING, Service, begun
-from regard.serve.showing import drawn, outline, part
 
 log = logging.getLogger("regard.serve")
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": bodies.Error, "description": text}
+    status: {"model": schemas.Error, "description": text}
     for status, text in {
         400: "the body is not JSON", 401: "the key is missing or wrong", 404: "no such model",
         408: "the request came too slowly", 413: "the body is too large", 422: "a field is wrong",
@@ -65,31 +65,31 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
     app.state.service = service
 
     @app.get("/health/live", summary="Whether the service is up")
-    async def live() -> bodies.Live:
-        return bodies.Live(status="ok")
+    async def live() -> schemas.Live:
+        return schemas.Live(status="ok")
 
     @app.get(
         "/health/ready", summary="Whether it takes requests now: not while it stops, or too many wait",
-        responses={503: {"model": bodies.Ready, "description": "not now"}},
+        responses={503: {"model": schemas.Ready, "description": "not now"}},
     )  # fmt: skip
-    async def ready(response: Response) -> bodies.Ready:
+    async def ready(response: Response) -> schemas.Ready:
         waiting, stopping = service.waiting, service.stopping or not service.alive
         status = "stopping" if stopping else "busy" if max(waiting.values()) >= limits.queue else "ready"
         response.status_code = 200 if status == "ready" else 503
-        return bodies.Ready(status=status, waiting=waiting)
+        return schemas.Ready(status=status, waiting=waiting)
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def counters() -> Response:
         return Response(service.metrics.text(service.waiting), headers={"content-type": CONTENT_TYPE})
 
     @app.get("/api/models", summary="The models that are served")
-    async def models() -> bodies.Models:
-        return bodies.Models(models=[_about(name, run) for name, run in runs.items()])
+    async def models() -> schemas.Models:
+        return schemas.Models(models=[_about(name, run) for name, run in runs.items()])
 
     @app.post(
-        "/api/predict", response_model=bodies.Predictions, responses=ERRORS, summary="Outputs for a list of inputs"
+        "/api/predict", response_model=schemas.Predictions, responses=ERRORS, summary="Outputs for a list of inputs"
     )
-    async def predict(body: bodies.Predict) -> Response:
+    async def predict(body: schemas.Predict) -> Response:
         question = questions.predict(body)
         return JSONResponse({"model": question.model, "predictions": await ask(question)})
 
@@ -99,7 +99,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         response_class=JSONResponse,
         summary="Where a model looks when it writes its output",
     )
-    async def look(body: bodies.Look) -> Response:
+    async def look(body: schemas.Look) -> Response:
         record = (await ask(questions.look(body)))[0]
         content = await asyncio.to_thread(lambda: as_json(as_dict(chosen(record, body.kind, body.layer, body.head))))
         return Response(content, media_type="application/json")
@@ -108,7 +108,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
-    async def picture(body: bodies.Picture) -> Response:
+    async def picture(body: schemas.Picture) -> Response:
         record, other = (await ask(questions.look(body)))[0], None
         if body.against is not None:
             again = body.model_copy(
@@ -123,12 +123,12 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
             "schema": {"type": "string", "format": "binary"}}}}},
     )  # fmt: skip
-    async def upload(request: Request, model: str | None = None) -> bodies.Uploaded:
+    async def upload(request: Request, model: str | None = None) -> schemas.Uploaded:
         content = await request.body()
         return await asyncio.to_thread(questions.upload, model, content)
 
     @app.post("/api/page", include_in_schema=False)
-    async def part_for_page(body: bodies.Part) -> dict[str, Any]:
+    async def part_for_page(body: schemas.Part) -> dict[str, Any]:
         def answer(record: AttentionRecord) -> dict[str, Any]:
             return outline(record) if body.part == "outline" else part(record, body)
 
@@ -143,7 +143,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
         summary="The output of one input, token by token, as server-sent events",
     )  # fmt: skip
-    async def stream_tokens(body: bodies.Stream) -> Response:
+    async def stream_tokens(body: schemas.Stream) -> Response:
         events = await begun(service.stream(body.model, body.text, body.prefix, body.decoding()))
         return StreamingResponse(_events(events), media_type="text/event-stream")
 
@@ -184,8 +184,8 @@ async def _events(events: AsyncIterator[Any]) -> AsyncIterator[str]:
         yield event("error", {"error": "the model failed", "field": None})
 
 
-def _about(name: str, run: Run) -> bodies.ModelOut:
-    return bodies.ModelOut(
+def _about(name: str, run: Run) -> schemas.ModelOut:
+    return schemas.ModelOut(
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
         parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=run.job.input.kind,
         history=run.has_history_of_looks(),

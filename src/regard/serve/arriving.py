@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from regard.serve.error_responses import RefusedError
 from regard.serve.limits import Limits
-from regard.serve.refusals import RefusedError
 
 UPLOAD = "/api/upload"
 

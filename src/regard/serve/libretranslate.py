@@ -12,22 +12,22 @@ from fastapi import FastAPI
 from pydantic import Field
 
 from regard.api import Run
-from regard.serve import bodies
-from regard.serve.refusals import RefusedError
+from regard.serve import schemas
+from regard.serve.error_responses import RefusedError
 from regard.serve.service import Service
 
 PAIR = re.compile(r"(?:^|[-_.])([a-z]{2,3})[-_]([a-z]{2,3})$")
 ANY = "auto"
 
 
-class Translate(bodies.Body):
+class Translate(schemas.Body):
     """`q` is a text or a list of them; `source` and `target` are codes from /languages."""
 
-    q: bodies.Text | Annotated[list[bodies.Text], Field(min_length=1)]
+    q: schemas.Text | Annotated[list[schemas.Text], Field(min_length=1)]
     source: str = ANY
     target: str
     format: Annotated[str, Field(pattern="^text$", description="only text")] = "text"
-    alternatives: int = Field(0, ge=0, lt=bodies.MOST, description="other translations beside the best")
+    alternatives: int = Field(0, ge=0, lt=schemas.MOST, description="other translations beside the best")
     api_key: str = ""
 
 
@@ -54,7 +54,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
                 400, f"nothing here translates from {body.source} to {body.target}; there is {known}", "target"
             )
         texts = [body.q] if isinstance(body.q, str) else body.q
-        wish = bodies.Predict(inputs=texts, model=found[0], **_wanted(service.runs[found[0]], body.alternatives))
+        wish = schemas.Predict(inputs=texts, model=found[0], **_wanted(service.runs[found[0]], body.alternatives))
         answers = await service.ask(service.questions.predict(wish))
         best = [one["text"] for one in answers]
         others = [[other["text"] for other in one["n_best"][1:]] for one in answers]
@@ -78,4 +78,4 @@ def _wanted(run: Run, alternatives: int) -> dict[str, Any]:
     if not alternatives:
         return {}
     own = run.recipe.model_dump().get("decoding", {}).get("beam", 1)
-    return {"n_best": alternatives + 1, "beam": min(bodies.MOST, max(own, alternatives + 1))}
+    return {"n_best": alternatives + 1, "beam": min(schemas.MOST, max(own, alternatives + 1))}

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
 from regard.serve.arriving import Arriving
+from regard.serve.error_responses import RefusedError, answer
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.refusals import RefusedError, answer
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

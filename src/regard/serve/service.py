@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from regard.api import Run
 from regard.outputs.result import Prediction
+from regard.serve.error_responses import RefusedError
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.questions import Question, Questions
-from regard.serve.refusals import RefusedError
+from regard.serve.requests import Question, Questions
 from regard.serve.uploads import Uploads
 from regard.serve.worker import Answer, QueueFullError, Worker
 

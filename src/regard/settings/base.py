@@ -1,8 +1,10 @@
 """The base of all settings: frozen, typed, and unforgiving about unknown keys."""
 
 from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class Settings(BaseModel):
@@ -12,8 +14,38 @@ class Settings(BaseModel):
     it on every section and reports all mistakes together.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices_as_typed(cls, given: Any) -> Any:
+        """A value of the command line as one of the choices of its field: 3 where they are 1 and 3, `none` where that
+        is one of them (and not, as elsewhere, nothing at all)."""
+        if not isinstance(given, dict):
+            return given
+        typed = {}
+        for name in given.keys() & cls.model_fields.keys():
+            choices, value = _choices(cls.model_fields[name].annotation), given[name]
+            if value is None and "none" in choices and None not in choices:
+                typed[name] = "none"
+            elif isinstance(value, str):
+                typed[name] = next((choice for choice in choices if str(choice) == value), value)
+        return {**given, **typed}
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """(field, what is wrong with it) for impossible combinations. The field is relative to this section."""
         yield from ()
+
+
+def _choices(annotation: Any) -> list[Any]:
+    """All values of the literals in an annotation; None, if it may be that."""
+    if annotation is NoneType:
+        return [None]
+    kind, arguments = get_origin(annotation), get_args(annotation)
+    if kind is Literal:
+        return list(arguments)
+    if kind is Annotated:
+        return _choices(arguments[0])
+    if kind in (Union, UnionType):
+        return [choice for argument in arguments for choice in _choices(argument)]
+    return []

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 560, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 24, 34, 40
@@ -46,6 +47,15 @@ def ticks(low: Number, high: Number, count: int = 6) -> list[Number]:
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def tick_labels(ticks: Sequence[Number]) -> list[str]:
+    """Short numbers, with as many digits as it takes to tell neighbors apart: 6.735, 6.740 and not 6.74 twice."""
+    labels = [number(tick) for tick in ticks]
+    if len(set(labels)) == len(labels):
+        return labels
+    step = min(after - before for before, after in pairwise(ticks))
+    return [f"{tick:,.{max(0, -math.floor(math.log10(step)))}f}" for tick in ticks]
+
+
 def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) -> tuple[list[Number], list[Number]]:
     """Means over equal runs of neighbors, so that at most `most` points are left."""
     run = math.ceil(len(xs) / most)
@@ -77,12 +87,14 @@ def line_chart(
 
     parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
     parts.append(f'<text class="title" x="{LEFT}" y="18">{escape(title)}</text>')
-    for tick in ticks(y_low, y_high):
+    shown = ticks(y_low, y_high)
+    for tick, label in zip(shown, tick_labels(shown), strict=True):
         y = at_y(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{number(tick)}</text>')
-    for tick in ticks(x_low, x_high):
-        parts.append(f'<text class="tick middle" x="{at_x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}">{number(tick)}</text>')
+        parts.append(f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{label}</text>')
+    shown = ticks(x_low, x_high)
+    for tick, label in zip(shown, tick_labels(shown), strict=True):
+        parts.append(f'<text class="tick middle" x="{at_x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}">{label}</text>')
     parts.append(f'<text class="tick end" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}">{escape(x_label)}</text>')
     parts += [_draw(line, xs, ys, at_x, at_y) for line, xs, ys in drawn]
     if legend and len(drawn) > 1:

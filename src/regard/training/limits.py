@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 
 from regard.settings.training import TrainingSettings
-from regard.training.run import Run
+from regard.training.run_state import RunState
 
 LenEpoch = Callable[[int], int]
 
 
-def reached(run: Run, settings: TrainingSettings, out_of_time: bool) -> str:
+def reached(run: RunState, settings: TrainingSettings, out_of_time: bool) -> str:
     """The limit that ends the run now, or nothing. Processes have to agree on the time, so the caller tells it."""
     if settings.max_steps is not None and run.step >= settings.max_steps:
         return "max_steps"
@@ -28,7 +28,7 @@ def last_step(settings: TrainingSettings, len_epoch: LenEpoch) -> int:
     return min(ends)
 
 
-def share_done(run: Run, settings: TrainingSettings, passes: float) -> float | None:
+def share_done(run: RunState, settings: TrainingSettings, passes: float) -> float | None:
     """How much of the run is behind us, by the limit that will be the first to end it; None if nothing limits it."""
     shares: list[float] = []
     if settings.max_steps is not None:
@@ -38,3 +38,8 @@ def share_done(run: Run, settings: TrainingSettings, passes: float) -> float | N
     if settings.time_limit is not None:
         shares.append(run.seconds / settings.time_limit)
     return min(1.0, max(shares)) if shares else None
+
+
+def why_ended(limit: str, settings: TrainingSettings) -> str:
+    """A limit by the setting that made it: `training.max_steps=500`."""
+    return f"training.{limit}={getattr(settings, limit)}"

@@ -19,14 +19,15 @@ from regard.errors import CallError, RegardError
 from regard.settings.training import TrainingSettings
 from regard.training import limits
 from regard.training.checkpoint import Checkpoint, Checkpoints, write_weights
+from regard.training.device import pick_device
 from regard.training.fingerprint import differences
 from regard.training.interrupt import Interrupt, Stopped
 from regard.training.lora import merged, save_adapters
 from regard.training.metrics import Metrics
-from regard.training.parallel import Parallel, pick_device
+from regard.training.parallel import Parallel
 from regard.training.progress import display
 from regard.training.protocols import Batches
-from regard.training.run import Result, Run, Window
+from regard.training.run_state import Result, RunState, Window
 from regard.training.schedule import schedule
 from regard.training.update import Update
 
@@ -113,7 +114,7 @@ class _Trainer:
         self.clock = time.perf_counter()
         self.busy = self.waited = 0.0  # seconds of training, and of waiting for data, since the last line of metrics
         self.passes = 0.0  # over the data: 1.5 is half-way through the second epoch
-        self.run, self.saved = Run(), None  # saved: what the last checkpoint holds
+        self.run, self.saved = RunState(), None  # saved: what the last checkpoint holds
         if checkpoint is not None:
             self._restore(checkpoint)
         self.metrics = Metrics(folder, self.run.step, settings.tensorboard) if parallel.main else None
@@ -205,7 +206,10 @@ class _Trainer:
         self._save()
         if self.run.best is None:
             self._write_weights()
-        message = f"stopped at step {self.run.step:,} and saved in {self.folder}; the same command goes on from there"
+        best, metric = self.run.best, self.settings.metric
+        score = "not validated yet" if best is None else f"best {metric} {best['value']:.4g}"
+        where = f"saved in {self.folder}; the same command goes on from there"
+        message = f"stopped at step {self.run.step:,} ({score}) and {where}"
         self.say(message)
         raise Stopped(message)
 
@@ -335,7 +339,7 @@ class _Trainer:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.update.restore(checkpoint.tensors)
-        self.run = Run.from_json(checkpoint.run["run"])
+        self.run = RunState.from_json(checkpoint.run["run"])
         self.passes = float(self.run.epoch)
         self.saved = self._standing()
         before, now = checkpoint.run["threads"], torch.get_num_threads()

@@ -1,9 +1,9 @@
 """One process or many with the same loop: `torchrun --nproc-per-node 2 -m regard train ...`.
 
-Everything that knows of processes is in this file. Each process works on its share of every batch; gradients are
-exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and optimizer too.
-Processors talk through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints, so several
-machines need a folder that all of them see.
+Everything that knows of processes is in this file and in `sharding.py`. Each process works on its share of every batch;
+gradients are exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and
+optimizer too. Processors talk through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints:
+several machines need a folder that all of them see.
 """
 
 import copy
@@ -18,12 +18,11 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import CallError, RegardError
+from regard.training.device import pick_device
 from regard.training.protocols import InStages
 
 # How long processes wait for each other to join, and for gradients and small agreements. One that died is noticed at
@@ -31,9 +30,6 @@ from regard.training.protocols import InStages
 TOGETHER = timedelta(minutes=5)
 # How long they wait for what process 0 does alone: prepare data, validate, save.
 ALONE = timedelta(hours=4)
-
-
-DEVICES = {"cpu", "cuda", "mps", "xpu"}  # torch has others that compute nothing, as meta
 
 
 class Parallel:
@@ -63,23 +59,16 @@ class Parallel:
         model.to(self.device)
         if self.shard:
             self._whole = copy.deepcopy(model).to("cpu") if self.main else None
-            for blocks in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
-                for block in blocks:
-                    fully_shard(block, mesh=self._mesh())
-            fully_shard(model, mesh=self._mesh())
-            return model
+            return _sharding().shard(model, dist.device_mesh.init_device_mesh(self.device.type, (self.world,)))
         if self.world > 1:
             partly = isinstance(model, InStages) and model.in_stages
             return DistributedDataParallel(model, gradient_as_bucket_view=True, find_unused_parameters=partly)
         return model
 
-    def _mesh(self) -> Any:
-        return dist.device_mesh.init_device_mesh(self.device.type, (self.world,))
-
     def accumulating(self, wrapped: nn.Module, last: bool) -> AbstractContextManager[None]:
         """Around forward and backward of one of several batches of a step: gradients travel with the last one only."""
-        if isinstance(wrapped, FSDPModule):
-            wrapped.set_requires_gradient_sync(last)
+        if self.shard:
+            _sharding().exchange_gradients(wrapped, last)
         elif isinstance(wrapped, DistributedDataParallel) and not last:
             return wrapped.no_sync()
         return nullcontext()
@@ -123,14 +112,12 @@ class Parallel:
     @torch.no_grad()
     def gather(self, tensor: Tensor) -> Tensor:
         """A tensor whose parts may lie on several processes, whole."""
-        return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
+        return _sharding().whole(tensor) if self.shard else tensor.detach()
 
     @torch.no_grad()
     def fill(self, target: Tensor, value: Tensor) -> None:
         """Copy a whole tensor into one whose parts may lie on several processes."""
-        if isinstance(target, DTensor):
-            value = distribute_tensor(value.to(self.device), target.device_mesh, target.placements)
-        target.copy_(value)
+        target.copy_(_sharding().part(value.to(self.device), target) if self.shard else value)
 
     def length(self, gradients: Iterable[Tensor]) -> Float[Tensor, ""]:
         """The Euclidean length of all gradients together."""
@@ -186,24 +173,6 @@ class Parallel:
             torch.get_device_module(self.device).manual_seed(number)
 
 
-def pick_device(name: str, local_rank: int = 0) -> torch.device:
-    """`auto` is a GPU if there is one. With many processes each takes its own."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in DEVICES:
-        raise CallError(f"training.device={name!r}: not a device to train on; try auto, cpu, cuda or cuda:1")
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise CallError(f"training.device={name!r}: there is no CUDA GPU here; try auto or cpu")
-        device = torch.device("cuda", local_rank if device.index is None else device.index)
-        torch.cuda.set_device(device)
-    return device
-
-
 @contextmanager
 def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
     """Join the processes that torchrun started, if it did, and leave them at the end."""
@@ -241,3 +210,10 @@ def _join(rank: int, world: int, device: torch.device) -> None:
         raise RegardError(
             f"process {rank} of {world} waited {TOGETHER.total_seconds():.0f} s and did not meet the others: {said}"
         ) from None
+
+
+def _sharding() -> Any:
+    """Loaded for runs that are sharded: FSDP takes longer to import than a short prediction takes."""
+    from regard.training import sharding
+
+    return sharding

@@ -17,11 +17,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.settings.training import TrainingSettings
-from regard.training.average import Average
 from regard.training.checkpoint import Tensors
 from regard.training.optimizer import Optimizer
 from regard.training.parallel import Parallel
 from regard.training.spike_detector import SpikeDetector
+from regard.training.weight_average import Average
 
 
 class Update:

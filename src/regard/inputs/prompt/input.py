@@ -89,6 +89,10 @@ class PromptInput(TokenizedInput):
         report = found.report({"text": vocabulary.size})
         return replace(report, splits={}, tables={"text": table})
 
+    @property
+    def has_test_data(self) -> bool:
+        return True  # the validation text, where there is no other
+
     def test(self) -> tuple[TextStore, str]:
         """The test text, or the validation text if there is none."""
         data = self.data

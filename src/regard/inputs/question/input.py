@@ -147,6 +147,9 @@ class QuestionInput(TokenizedInput):
             )
         return Asked(*found)
 
+    def word(self, one: Any) -> str:
+        return "\n".join(self.asked(one))
+
     def name(self, one: Any) -> str:
         return self.asked(one).question
 

@@ -44,10 +44,14 @@ class WindowInput(SeriesInput):
             raise CallError("there is not one window to test on: give data.test=FILE, or a test part in data.split")
         return windows
 
+    @property
+    def has_test_data(self) -> bool:
+        return True  # a part of the table is for it
+
     # ------------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[Any]:
-        """Words on a command line are files."""
-        return [Path(word) for word in words]
+        """Words on a command line are files, or corpus:NAME."""
+        return [word if word.startswith("corpus:") else Path(word) for word in words]
 
     def read(self, one: Any) -> SeriesItem:
         """The last window of the first series."""

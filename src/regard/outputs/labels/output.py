@@ -25,7 +25,7 @@ from regard.inputs.image.settings import PictureSettings
 from regard.layers.pooling import attends
 from regard.look.axis import whole
 from regard.look.case import Case
-from regard.look.pooled import pooled
+from regard.look.pooled_attention import pooled
 from regard.models.classifier import Classifier
 from regard.outputs.base import QUICK, LookOptions, Told
 from regard.outputs.batched import device_of, rows_of

@@ -59,10 +59,15 @@ class StagedBatches:
 class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
     unit: ClassVar[str] = "regions"
     takes_files: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
 
     def __init__(self, recipe: DrawRecipe, input: TextInput) -> None:
         super().__init__(recipe, input)
         self.captioned = CaptionedPictures(recipe)
+
+    @property
+    def has_test_data(self) -> bool:
+        return self.captioned.has_test_data
 
     def with_recipe(self, recipe: DrawRecipe, input: TextInput) -> "PictureOutput":
         changed = super().with_recipe(recipe, input)

@@ -24,7 +24,7 @@ from regard.errors import CallError
 from regard.inputs.text.words import WordsInput, WordsItem
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
-from regard.look.pooled import rows_at
+from regard.look.pooled_attention import rows_at
 from regard.metrics.classes import class_scores, confusion, macro_f1, one_hot
 from regard.metrics.spans import marks_spans, span_scores, spans, violations
 from regard.models.tagger import Tagger, Words

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from regard.errors import CallError
 from regard.files import atomic
-from regard.look.draw import SUFFIXES
+from regard.look.render import SUFFIXES
 from regard.outputs.result import Prediction
 
 INK, SAID, BAND, TRUE = "#44403c", "#1d4e89", "#8ab8f0", "#c2410c"

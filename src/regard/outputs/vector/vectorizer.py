@@ -18,7 +18,7 @@ from regard.encoders.class_token import by_class_token
 from regard.inputs.base import Input
 from regard.look.axis import Axis
 from regard.look.case import Case
-from regard.look.pooled import pooled
+from regard.look.pooled_attention import pooled
 from regard.outputs.batched import case_of, device_of, rows_of
 
 

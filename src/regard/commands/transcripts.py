@@ -1,6 +1,7 @@
 """Transcripts as subtitles (WebVTT) or as tiers for phoneticians (TextGrid), and how fast they were made."""
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,29 @@ def write_timed(predictions: Sequence[Any], form: str, output: Path | None) -> N
     print(f"written: {len(files)} files in {output}", file=sys.stderr)
 
 
-def tell(predictions: Sequence[Any], took: float) -> None:
-    """What is the matter with recordings, and the real-time factor, to standard error."""
-    transcripts = [one for one in predictions if isinstance(one, Transcript)]
-    for one in transcripts:
-        if one.note:
-            print(f"regard: {one.input}: {one.note}", file=sys.stderr)
-    seconds = sum(one.seconds for one in transcripts)
-    if seconds:
-        factor = f"real-time factor {took / seconds:.3f}"
-        print(f"{seconds:,.1f} seconds of sound in {took:,.1f} seconds: {factor}", file=sys.stderr)
+class SpeedReport:
+    """What is the matter with recordings, and the real-time factor, to standard error; `with` it, time is counted."""
+
+    def __init__(self) -> None:
+        self.took = self.seconds = self._begin = 0.0
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.took += time.perf_counter() - self._begin
+
+    def add(self, predictions: Sequence[Any]) -> None:
+        for one in predictions:
+            if isinstance(one, Transcript):
+                self.seconds += one.seconds
+                if one.note:
+                    print(f"regard: {one.input}: {one.note}", file=sys.stderr)
+
+    def tell(self) -> None:
+        if self.seconds:
+            factor = f"real-time factor {self.took / self.seconds:.3f}"
+            print(f"{self.seconds:,.1f} seconds of sound in {self.took:,.1f} seconds: {factor}", file=sys.stderr)
 
 
 def _write(file: Path | None, text: str) -> None:

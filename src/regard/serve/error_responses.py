@@ -9,17 +9,17 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from regard.errors import CallError, nearest
-from regard.serve import bodies, openai_bodies
+from regard.serve import openai_schemas, schemas
 
 FIELDS = {
-    "/api/predict": list(bodies.Predict.model_fields),
-    "/api/look": list(bodies.Look.model_fields),
-    "/api/picture": list(bodies.Picture.model_fields),
-    "/api/stream": list(bodies.Stream.model_fields),
-    "/api/page": list(bodies.Part.model_fields),
-    "/v1/completions": list(openai_bodies.Completion.model_fields),
-    "/v1/chat/completions": list(openai_bodies.ChatCompletion.model_fields),
-    "/v1/embeddings": list(openai_bodies.Embeddings.model_fields),
+    "/api/predict": list(schemas.Predict.model_fields),
+    "/api/look": list(schemas.Look.model_fields),
+    "/api/picture": list(schemas.Picture.model_fields),
+    "/api/stream": list(schemas.Stream.model_fields),
+    "/api/page": list(schemas.Part.model_fields),
+    "/v1/completions": list(openai_schemas.Completion.model_fields),
+    "/v1/chat/completions": list(openai_schemas.ChatCompletion.model_fields),
+    "/v1/embeddings": list(openai_schemas.Embeddings.model_fields),
 }
 
 

@@ -21,7 +21,7 @@ class Window:
 
 
 @dataclass
-class Run:
+class RunState:
     """With weights and optimizer, this is all that going on exactly needs. Everything in it is plain JSON."""
 
     step: int = 0
@@ -40,7 +40,7 @@ class Run:
     window: Window = field(default_factory=Window)
 
     @classmethod
-    def from_json(cls, tree: dict[str, Any]) -> "Run":
+    def from_json(cls, tree: dict[str, Any]) -> "RunState":
         return cls(**{**tree, "window": Window(**tree["window"])})
 
 

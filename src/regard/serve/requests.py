@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from regard.api import Run
 from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
-from regard.serve import bodies
-from regard.serve.choosing import require_sendable
+from regard.serve import schemas
+from regard.serve.error_responses import RefusedError
 from regard.serve.limits import Limits
-from regard.serve.recent import Recent
-from regard.serve.refusals import RefusedError
+from regard.serve.record_cache import Recent
+from regard.serve.record_selection import require_sendable
 from regard.serve.uploads import WHAT, Uploads
 from regard.serve.worker import Work
 
@@ -53,7 +53,7 @@ class Questions:
         return one
 
     # ------------------------------------------------------------------------------------------------------- outputs
-    def predict(self, body: bodies.Predict) -> Question:
+    def predict(self, body: schemas.Predict) -> Question:
         name, run = self.find(body.model)
         if len(body.inputs) > self._limits.max_inputs:
             raise RefusedError(422, f"{len(body.inputs)} inputs: send {self._limits.max_inputs} at most", "inputs")
@@ -77,12 +77,12 @@ class Questions:
         return Question(name, body.inputs, work, None if _random(run, decoding) else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
-    def look(self, body: bodies.Look) -> Question:
+    def look(self, body: schemas.Look) -> Question:
         """Its answer is a record."""
         name, ask = self._asking(body, _about(body))
         return Question(name, [body.text], lambda inputs: [ask() for _ in inputs])
 
-    def remembered_look(self, body: bodies.Part, answer: Callable[[AttentionRecord], Any]) -> Question:
+    def remembered_look(self, body: schemas.Part, answer: Callable[[AttentionRecord], Any]) -> Question:
         """The same for a page, which asks for one part after another; `answer` is made of the record."""
         about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
         name, ask = self._asking(body, about)
@@ -90,7 +90,7 @@ class Questions:
         key = (*asked, *about.values())
         return Question(name, [body.text], lambda inputs: [answer(self._recent[name].get(key, ask)) for _ in inputs])
 
-    def _asking(self, body: bodies.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
+    def _asking(self, body: schemas.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
         name, run = self.find(body.model)
         for field in ("text", "output", "prefix"):
             self.require_short(getattr(body, field) or "", field)
@@ -106,16 +106,16 @@ class Questions:
         return name, ask
 
     # --------------------------------------------------------------------------------------------------------- files
-    def upload(self, model: str | None, content: bytes) -> bodies.Uploaded:
+    def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:
         _, run = self.find(model)
         kind = run.job.input.kind
         if kind not in WHAT:
             takes = "text" if kind == "text" else "the text of a table"
             raise CallError(f"the model {model or ''} takes {takes}: there is nothing to upload for it")
-        return bodies.Uploaded(name=self._uploads.add(content, kind), takes=kind)
+        return schemas.Uploaded(name=self._uploads.add(content, kind), takes=kind)
 
 
-def _about(body: bodies.Look) -> dict[str, Any]:
+def _about(body: schemas.Look) -> dict[str, Any]:
     """Whether evidence is asked for, and of which weights over the source."""
     about: dict[str, Any] = {"evidence": body.evidence}
     if body.kind in (None, "cross"):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from regard.serve.bodies import MOST, Body, Text
+from regard.serve.schemas import MOST, Body, Text
 
 STOP = Annotated[list[Text], Field(max_length=16)]
 

@@ -10,8 +10,8 @@ from regard.look.figure import figure_bytes
 from regard.look.html import document, page
 from regard.look.records import AttentionRecord, Kind, Matrix
 from regard.look.views import Shown, blocks, head_line
-from regard.serve import bodies
-from regard.serve.choosing import require_sendable
+from regard.serve import schemas
+from regard.serve.record_selection import require_sendable
 
 MAP = 64  # rows and columns of a head in the view of all heads
 
@@ -21,7 +21,7 @@ def outline(record: AttentionRecord) -> dict[str, Any]:
     return document(Shown(record), weights=False)
 
 
-def part(record: AttentionRecord, wish: bodies.Part) -> dict[str, Any]:
+def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
     if wish.part == "maps":
         return {"layers": _maps(record, wish.kind)}
     if wish.part == "evidence":
@@ -44,7 +44,7 @@ def part(record: AttentionRecord, wish: bodies.Part) -> dict[str, Any]:
     return {**_table(table), "card": {"title": whole.title, "figures": figures}}
 
 
-def drawn(record: AttentionRecord, how: bodies.Picture, against: AttentionRecord | None = None) -> bytes:
+def drawn(record: AttentionRecord, how: schemas.Picture, against: AttentionRecord | None = None) -> bytes:
     """As PNG, SVG, PDF or a page of its own."""
     head = "mean" if how.head is None else how.head
     shown = Shown(record, how.view, how.kind, how.layer, head, how.log, against, how.row)

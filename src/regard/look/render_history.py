@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.files import atomic
-from regard.look.draw import require_suffix
 from regard.look.history import History
+from regard.look.render import require_suffix
 from regard.look.terminal import small_map
 from regard.look.views import Shown, strength
 

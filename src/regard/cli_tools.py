@@ -1,0 +1,108 @@
+"""Commands beside the way from data to a model: search, costs, pretrained models, the machine."""
+
+from pathlib import Path
+
+import click
+
+from regard.commands.options import (
+    OutputFile,
+    emit,
+    json_option,
+    output_folder,
+    overrides_argument,
+    recipe_argument,
+    run_argument,
+    say,
+    show_table,
+)
+
+
+@click.command()
+@run_argument
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=OutputFile(), required=True, help="The index; one there is renewed.")
+@json_option
+def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
+    """Index a folder of pictures by a match run, for search."""
+    from regard.commands.search import index as run_index
+
+    made = run_index(run, folder, output)
+    emit(made) if as_json else say(f"{made['pictures']:,} pictures: {output}")
+
+
+@click.command()
+@click.argument("index", type=click.Path(path_type=Path))
+@click.argument("text", required=False)
+@click.option("--like", type=click.Path(path_type=Path), help="Look for what is like this picture, instead of a text.")
+@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many pictures.")
+@click.option("--run", type=click.Path(path_type=Path), help="Where the run that made the index is now.")
+@json_option
+def search(index: Path, text: str | None, like: Path | None, k: int, run: Path | None, as_json: bool) -> None:
+    """Find pictures of an index that show what TEXT says."""
+    from regard.commands.search import search as run_search
+
+    found = run_search(index, text, like, k, run)
+    if as_json:
+        return emit(found)
+    for one in found:
+        click.echo(f"{one['score']:.4f}\t{one['picture']}")
+
+
+@click.command()
+@click.argument("name", type=click.Choice(["layers"]))
+@click.option("-o", "--output", type=OutputFile(), help="Also plot to this PNG.")
+@click.option("--quick", is_flag=True, help="Few and small sizes: seconds rather than a minute.")
+@json_option
+def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
+    """Measure on this machine what layers cost as n and d grow."""
+    from regard.commands.bench import bench_layers
+
+    costs = bench_layers(quick=quick)
+    if output is not None:
+        costs.plot(output)
+        say(f"plot: {output}")
+    emit(costs.as_dict()) if as_json else show_table(costs.table())
+
+
+@click.command()
+@recipe_argument
+@overrides_argument
+@click.option("--hardware", default="here", help="here (measured), or a GPU and a count such as a100:8.")
+@click.option("--batch", type=click.IntRange(min=1), help="Sequences in a batch.")
+@click.option("--length", type=click.IntRange(min=1), help="Tokens of a sequence.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Of the arithmetic.")
+@click.option("--utilization", type=click.FloatRange(0, 1, min_open=True), help="Share of the peak that is reached.")
+@json_option
+def cost(
+    recipe: str,
+    overrides: tuple[str, ...],
+    hardware: str,
+    batch: int | None,
+    length: int | None,
+    dtype: str | None,
+    utilization: float | None,
+    as_json: bool,
+) -> None:
+    """Parameters, FLOPs, memory and time of a model not yet built."""
+    from regard.commands.cost import cost as run_cost
+
+    result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilization=utilization)
+    emit(result.as_dict()) if as_json else show_table(result.table())
+
+
+@click.command("import")
+@click.argument("source")
+@click.option("-o", "--output", type=output_folder, required=True, help="Folder of the run to make.")
+@click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
+@json_option
+def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> None:
+    """Make a run of a pretrained model that others trained.
+
+    SOURCE: a folder, package:NAME or hub:OWNER/NAME.
+
+    BERT and MiniLM, GPT-2, Llama, Marian and ViT from folders as Hugging Face's are, Llama also from GGUF files.
+    """
+    from regard.commands.import_ import import_model
+
+    report = import_model(source, output, convert_pickle=convert_pickle)
+    emit(report.as_dict()) if as_json else click.echo(report.sentence())

@@ -1,0 +1,30 @@
+"""`README.md` of a run: what a stranger who finds the folder wants to know."""
+
+from pathlib import Path
+from typing import Any
+
+from regard import __version__
+from regard.job import Job
+from regard.next_commands import next_commands
+from regard.training.limits import why_ended
+
+
+def model_card(job: Job, folder: Path, summary: dict[str, Any]) -> str:
+    """Only what is known: the data is named, and what a recipe says of itself holds for its own data only."""
+    recipe, scores = job.recipe, (summary["best"] or {}).get("scores", {})
+    lines = [
+        f"# {folder.name}",
+        "",
+        recipe.about or f"A model of the job `{recipe.job}`.",
+        f"Trained on `{recipe.data.train}`.",
+        "",
+        f"{summary['parameters']:,} parameters; {summary['step']:,} steps in {summary['seconds']:.0f} s, ended by"
+        f" {why_ended(summary['stopped_by'], recipe.training)}."
+        f" Validation: {', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
+        "",
+        *(f"    {command}" for command in next_commands(job, folder, summary)),
+        "",
+        f"Trained by regard {__version__}. The whole recipe is in `config.yaml`, the curves are in `report.html`.",
+        "Weights are safetensors; nothing in this folder can execute.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+"""What one can do with a trained run: commands that work as they are printed, and the words that end a training.
+
+Nothing here knows a job: the job says whether it has test data, and whether one of its inputs can be written as a word.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from regard.job import Job
+from regard.training.limits import why_ended
+from regard.training.progress import duration
+
+MOST = 3
+
+
+def next_commands(job: Job, folder: Path, summary: dict[str, Any]) -> list[str]:
+    """The first few of: predict and look, for an input of the validation data; evaluate; serve."""
+    run, word = shlex.quote(str(folder)), summary["example"]
+    commands = []
+    if word is not None:
+        commands.append(f"regard predict {run} {_quoted(word)}")
+        if summary["attends"]:
+            commands.append(f"regard look {run} {_quoted(word)}")
+    if job.output.has_test_data:
+        commands.append(f"regard evaluate {run}")
+    if summary["attends"] and word is None:
+        commands.append(f"regard look {run} --training")
+    return [*commands, f"regard serve {run}"][:MOST]
+
+
+def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
+    """Why training ended, how good the model is, where it is, and what to do next."""
+    training, best = job.recipe.training, summary["best"]
+    ended = why_ended(summary["stopped_by"], training)
+    took = f"{summary['step']:,} steps in {duration(summary['seconds'])}"
+    score = "no validation" if best is None else f"best validation {training.metric} {best['value']:.4g}"
+    at = "" if best is None else f" at step {best['step']:,}"
+    commands = "".join(f"\n  {command}" for command in next_commands(job, folder, summary))
+    return f"{took}, ended by {ended}; {score}{at}; the run is {folder}\nnext:{commands}"
+
+
+def _quoted(word: str) -> str:
+    """As one would type it: in double quotes, if there is nothing in it that means something to a shell."""
+    plain = not set(word) & set('"$`\\!\n')
+    return f'"{word}"' if plain and shlex.quote(word) != word else shlex.quote(word)

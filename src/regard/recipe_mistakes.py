@@ -1,0 +1,119 @@
+"""What is wrong with a recipe, all of it at once: a sentence each, with the field, the value, what would work."""
+
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import ValidationError
+
+from regard.errors import nearest
+from regard.settings.base import Settings
+from regard.settings.recipe import Recipe
+
+Tree = dict[str, Any]
+Path_ = tuple[str, ...]
+
+
+def validated(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]:
+    """Validate; take out what is wrong and validate again, so that impossible combinations are found as well."""
+    mistakes: list[str] = []
+    for _ in range(100):
+        try:
+            settings = kind.model_validate(tree)
+        except ValidationError as error:
+            before = len(mistakes)
+            for detail in error.errors():
+                path = _path_in(kind, tree, detail["loc"])
+                sentence = _sentence(kind, tree, path, detail)
+                if sentence not in mistakes:
+                    mistakes.append(sentence)
+                tree = _without(tree, path)
+            if len(mistakes) == before:  # nothing new can be learnt by taking more out
+                return None, mistakes
+        else:
+            return settings, mistakes + list(_impossible(settings))
+    return None, mistakes
+
+
+def _path_in(kind: type[Settings], tree: Any, loc: tuple[Any, ...]) -> Path_:
+    """pydantic's location, without the names of union members that it weaves in."""
+    path: list[str] = []
+    sections = [kind]
+    for part in loc:
+        if len(sections) > 1:  # after a section of several kinds comes the kind; a key may be called the same
+            sections = [one for one in sections if one.model_fields["kind"].default == part]
+            continue
+        if path and not isinstance(tree, Mapping):
+            continue  # inside a scalar: a union member's name
+        field = sections[0].model_fields.get(part) if sections else None
+        sections = [] if field is None else _sections(field.annotation)
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+        path.append(str(part))
+    return tuple(path)
+
+
+def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str:
+    name, value = ".".join(path), detail["input"]
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"{name}: unknown key{nearest(path[-1], _fields(kind, tree, path[:-1]))}"
+        case "missing":
+            return f"{name}: has to be given"
+        case "literal_error":
+            choices = _choices(detail["ctx"]["expected"])
+            return f"{name}={value!r}: not known{nearest(str(value), choices)}"
+        case "union_tag_invalid":
+            choices = _choices(detail["ctx"]["expected_tags"])
+            return f"{name}.kind={detail['ctx']['tag']!r}: not known{nearest(detail['ctx']['tag'], choices)}"
+        case "union_tag_not_found":
+            return f"{name}.kind: has to be given"
+        case _:
+            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            return f"{name}={value!r}: {message}"
+
+
+def _choices(listed: str) -> list[str]:
+    return [word.strip().strip("'") for word in listed.replace(" or ", ", ").split(",") if word.strip()]
+
+
+def _fields(kind: type[Settings], tree: Any, path: Path_) -> list[str]:
+    """The names that are allowed in the section at `path`."""
+    for part in path:
+        tree = tree.get(part, {}) if isinstance(tree, Mapping) else {}
+        members = [kind] if part not in kind.model_fields else _sections(kind.model_fields[part].annotation)
+        tagged = [m for m in members if "kind" in m.model_fields and m.model_fields["kind"].default == tree.get("kind")]
+        kind = (tagged or members or [Settings])[0]
+    return list(kind.model_fields)
+
+
+def _sections(annotation: Any) -> list[type[Settings]]:
+    """The settings classes inside an annotation such as `Annotated[A | B, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    if get_origin(annotation) is Annotated:
+        return _sections(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        return [member for argument in get_args(annotation) for member in _sections(argument)]
+    return []
+
+
+def _without(tree: Tree, path: Path_) -> Tree:
+    if not path or path[0] not in tree:
+        return tree
+    rest = {key: value for key, value in tree.items() if key != path[0]}
+    inner = tree[path[0]]
+    if len(path) > 1 and isinstance(inner, Mapping):
+        return {**tree, path[0]: _without(dict(inner), path[1:])}
+    return rest
+
+
+def _impossible(settings: Settings, path: Path_ = ()) -> Iterator[str]:
+    for name, said in settings.problems():
+        value = settings
+        for part in name.split("."):
+            value = getattr(value, part)
+        yield f"{'.'.join((*path, name))}={value!r} {said}"
+    for name in type(settings).model_fields:
+        section = getattr(settings, name)
+        if isinstance(section, Settings):
+            yield from _impossible(section, (*path, name))

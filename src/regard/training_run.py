@@ -1,0 +1,113 @@
+"""A recipe is trained in a folder: the data is checked and prepared, the model built and fitted, the page written."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from torch import nn
+
+from regard import config, fine_tuning, jobs
+from regard.api import CONFIG, SUMMARY, WEIGHTS
+from regard.data.check_table import check_table
+from regard.errors import CallError
+from regard.files import atomic
+from regard.job import Job
+from regard.look.history import keep
+from regard.model_card import model_card
+from regard.settings.recipe import Recipe
+from regard.training.checkpoint import read_weights
+from regard.training.lock import locked
+from regard.training.loop import fit
+from regard.training.memory import within_memory
+from regard.training.parallel import processes
+from regard.training.report import Section, write_report
+from regard.training.run_state import Result
+
+DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
+
+
+def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:
+    """From the beginning, or from the last checkpoint of the folder; in one process, or in those of torchrun.
+
+    `check`: say what is wrong with the data before the first step.
+    """
+    with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
+        job = fine_tuning.started(recipe, folder, jobs.make)
+        with parallel.main_first():
+            if check and parallel.main and not (folder / "state").exists():
+                _check(job, folder)
+            job.prepare(folder / "cache")
+        model = within_memory(job.build)
+        if parallel.main and not (folder / CONFIG).exists():
+            _keep(job, folder)
+        fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
+        identity = config.as_tree(recipe) | {DATA: job.fingerprint()}
+        result = fit(
+            model, job.batches(), recipe.training, folder,
+            evaluate=lambda model: job.bound(model).validate(), sample=lambda model: job.bound(model).sample(),
+            watch=_watch(job, folder),
+            config=identity, complete=_complete, parallel=parallel, unit=job.output.unit,
+        )  # fmt: skip
+        if parallel.main:
+            _keep(job, folder)  # anew: limits may have been raised
+            summary = _summary(job, model, result)
+            atomic.write_text(folder / SUMMARY, json.dumps(summary, ensure_ascii=False, indent=1))
+            atomic.write_text(folder / "README.md", model_card(job, folder, summary))
+            _report(job, folder)
+        parallel.wait_for_main()
+
+
+def _complete(old: dict[str, Any]) -> dict[str, Any]:
+    """The identity of a run that an older version began, with the settings that have been added since."""
+    recipe = {name: value for name, value in old.items() if name != DATA}
+    try:
+        return old | config.as_tree(config.build(recipe))
+    except CallError:  # a setting that is no more: it is listed among the differences
+        return old
+
+
+def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
+    """Keeps attention at every validation, for the view of it as training goes on."""
+    most = job.recipe.training.looks
+    if not most:
+        return None
+
+    def watch(model: nn.Module, step: int) -> None:
+        for number, record in enumerate(job.bound(model).watch(most)):
+            keep(replace(record, model=folder.name), folder, number, step)
+
+    return watch
+
+
+def _check(job: Job, folder: Path) -> None:
+    """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
+    report = job.check(folder / "cache", estimates=False)
+    if report.findings:
+        Console(stderr=True).print(check_table(report))
+    report.refuse_if_errors()
+
+
+def _keep(job: Job, folder: Path) -> None:
+    """All that prediction needs beside the weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    job.save(folder)
+    atomic.write_text(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
+
+
+def _report(job: Job, folder: Path) -> None:
+    """The page of the run, drawn with its best weights."""
+    model = job.build()
+    read_weights(model, folder / WEIGHTS)
+    pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
+    about, tree = job.recipe.about, config.as_tree(job.recipe)
+    write_report(folder, title=about or folder.name, config=tree, sections=pictures)
+
+
+def _summary(job: Job, model: nn.Module, result: Result) -> dict[str, Any]:
+    parameters = sum(weights.numel() for weights in model.parameters())
+    seen = {"example": job.example_word(), "attends": bool(job.bound(model).watch(1))}
+    return {"parameters": parameters, **result._asdict(), **seen}
