@@ -116,8 +116,8 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
     job = jobs.make(settings)
     job.prepare(cache)
     model, batches = job.build(), job.batches()
-    rate = schedule(settings.training, lambda: last)
-    update = Update(model, settings.training, Parallel(device=torch.device("cpu")), rate, lambda: None)
+    rate = schedule(settings.training, last)
+    update = Update(model, settings.training, Parallel(device=torch.device("cpu")), lambda: None)
     stream = (batch for epoch in range(10**6) for batch in batches.epoch(epoch))
     tokens = 0
     yield tokens, math.nan  # ready
@@ -125,7 +125,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
         windows = next(stream)
         assert windows is not None
         tokens += windows.tokens[:, 1:].numel()
-        update(step, [windows])
+        update(step, [windows], rate(step))
         if step % (last // TURNS) == 0:
             yield tokens, math.nan
             model.eval()

@@ -85,8 +85,8 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @overrides_argument
 @click.option("-o", "--output", type=output_folder, help="Folder of the run; the same folder goes on.")
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
-@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after so many steps (training.max_steps).")
-@click.option("--time-limit", help="Stop after so much time, such as 10m or 1h30m (training.time_limit).")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Train for so many steps (training.max_steps).")
+@click.option("--time-limit", help="Train for so long, such as 2m or 1h30m (training.time_limit).")
 @json_option
 def train(
     recipe: str,
