@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import config, jobs
+from regard.cost.hardware import processor
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.training.parallel import Parallel
 from regard.training.schedule import schedule
@@ -173,6 +174,7 @@ def main() -> int:
         return 0
     if given.threads:
         torch.set_num_threads(given.threads)
+    print(processor())
     text = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(text))
     ids = torch.tensor([letters.index(letter) for letter in text])
