@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Additive, Bilinear, Concat, Cosine, Dot, MultiHead, ScaledDot, Score, attend
+from regard.cost.hardware import processor
 
 HEADS = 8
 SCORES: dict[str, Callable[[int], Score]] = {
@@ -179,8 +180,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--scores: {', '.join(unknown)} unknown; choose from {', '.join(SCORES)}")
     rows = benchmark(scores, sizes, options.width, options.rounds, options.threads, options.patience)
     if options.json:
-        print(json.dumps({"torch": torch.__version__, "threads": options.threads, "rows": rows}, indent=2))
+        machine = {"torch": torch.__version__, "processor": processor(), "threads": options.threads}
+        print(json.dumps({**machine, "rows": rows}, indent=2))
     else:
+        print(processor())
         show(rows)
 
 

@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import config, jobs
+from regard.cost.hardware import processor
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.training.parallel import Parallel
 from regard.training.schedule import schedule
@@ -116,8 +117,8 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
     job = jobs.make(settings)
     job.prepare(cache)
     model, batches = job.build(), job.batches()
-    rate = schedule(settings.training, lambda: last)
-    update = Update(model, settings.training, Parallel(device=torch.device("cpu")), rate, lambda: None)
+    rate = schedule(settings.training, last)
+    update = Update(model, settings.training, Parallel(device=torch.device("cpu")), lambda: None)
     stream = (batch for epoch in range(10**6) for batch in batches.epoch(epoch))
     tokens = 0
     yield tokens, math.nan  # ready
@@ -125,7 +126,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
         windows = next(stream)
         assert windows is not None
         tokens += windows.tokens[:, 1:].numel()
-        update(step, [windows])
+        update(step, [windows], rate(step))
         if step % (last // TURNS) == 0:
             yield tokens, math.nan
             model.eval()
@@ -173,6 +174,7 @@ def main() -> int:
         return 0
     if given.threads:
         torch.set_num_threads(given.threads)
+    print(processor())
     text = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(text))
     ids = torch.tensor([letters.index(letter) for letter in text])

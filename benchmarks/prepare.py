@@ -18,6 +18,8 @@ from pathlib import Path
 import click
 import numpy as np
 
+from regard.cost.hardware import processor
+
 
 def write_pairs(path: Path, pairs: int, seed: int = 7) -> None:
     """Pairs of sentences over 50,000 words, written a few thousand at a time."""
@@ -43,10 +45,10 @@ def prepare_once(path: Path, kind: str) -> None:
     with tempfile.TemporaryDirectory() as cache:
         start, used = time.perf_counter(), time.process_time()
         job.prepare(Path(cache))
-        seconds, processor = time.perf_counter() - start, time.process_time() - used
+        seconds, used = time.perf_counter() - start, time.process_time() - used
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     pairs = sum(map(len, job.splits.values()))
-    print(json.dumps({"pairs": pairs, "seconds": seconds, "processor": processor, "megabytes": memory}))
+    print(json.dumps({"pairs": pairs, "seconds": seconds, "processor": used, "megabytes": memory}))
 
 
 @click.command(context_settings={"show_default": True})
@@ -58,6 +60,7 @@ def main(pairs: int, kind: str, repeats: int, once: Path | None) -> None:
     if once is not None:
         prepare_once(once, kind)
         return
+    print(processor())
     with tempfile.TemporaryDirectory() as folder:
         files = {size: Path(folder) / f"{size}.tsv" for size in (1, 10)}
         for size, path in files.items():

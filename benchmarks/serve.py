@@ -73,7 +73,9 @@ def batches(port: int) -> float:
 @click.option("--alone", type=click.FloatRange(1, 600), default=15.0, help="seconds of one request at a time")
 def main(run: Path | None, clients: int, seconds: float, alone: float) -> None:
     from regard.corpora import load as corpus
+    from regard.cost.hardware import processor
 
+    print(processor())
     if run is None:
         run = Path("runs/benchmark-serve")
         if not (run / "summary.json").exists():

@@ -33,6 +33,7 @@ from peers.messages import say
 from peers.models import WORDS
 from peers.training import benchmark_training
 from regard import config, jobs
+from regard.cost.hardware import processor
 from regard.job import Job
 
 
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not (options.data / "multi30k" / "train.en").exists():
         return say(f"{options.data}/multi30k/train.en is missing: give --data or REGARD_DATA. Nothing was measured.")
     data = prepared(options.data / "multi30k", options.cache / "data")
-    results: dict[str, Any] = {"torch": torch.__version__, "threads": options.threads}
+    results: dict[str, Any] = {"torch": torch.__version__, "processor": processor()}
     if options.what != "decode":
         results["train"] = benchmark_training(data, options.rounds or 20)
     if options.what != "train":
@@ -69,7 +70,7 @@ def prepared(folder: Path, cache: Path) -> Job:
 
 
 def show(results: dict) -> None:
-    print(f"torch {results['torch']}, {results['threads']} threads")
+    print(f"torch {results['torch']}, {results['processor']}")
     if rows := results.get("train"):
         print(f"\n{'training':<24}{'tokens/s':>10}{'regard is':>12}{'parameters':>14}")
         for row in rows:

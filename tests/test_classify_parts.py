@@ -315,11 +315,11 @@ class _Stack(nn.Module):
 def test_lower_layers_learn_more_slowly():
     model = Classifier(_Stack(), Pooling("mean"), 3, 2, layer_decay=0.5)
     settings = TrainingSettings(learning_rate=0.1, weight_decay=0.0)
-    optimizer = Optimizer(model, settings, lambda step: 0.1)
+    optimizer = Optimizer(model, settings)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     for value in model.parameters():
         value.grad = torch.ones_like(value)
-    optimizer.step(1, torch.tensor(1.0), torch.tensor(0.0))
+    optimizer.step(0.1, torch.tensor(1.0), torch.tensor(0.0))
     moved = {name: float((before[name] - value.detach()).mean()) for name, value in model.named_parameters()}
     # Adam's first step is as long as the rate
     assert moved["output.weight"] == pytest.approx(0.1, rel=1e-4)

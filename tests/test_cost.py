@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from regard.attention import Additive, MultiHead
 from regard.cost.counting import count_pass, parameter_parts
 from regard.cost.estimate import Cost, cached_numbers, estimate
-from regard.cost.hardware import NAMED, Hardware, find, here
+from regard.cost.hardware import NAMED, Hardware, find, here, processor
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, build, published_cost
 from regard.cost.published_models import transformer
@@ -267,6 +268,7 @@ def test_hardware_by_name_and_count():
 
 def test_this_machine_is_measured():
     machine = here(seconds=0.02)
+    assert re.fullmatch(r".+, \d+ threads, \w+", processor())
     assert 1e8 < machine.peak["float32"] < 1e16
     assert 1e8 < machine.bandwidth < 1e14
     assert machine.memory > 1e8

@@ -155,7 +155,7 @@ def test_two_records_and_their_difference():
     assert "first: one" in text
     assert "second: two" in text
     last = text[text.index("difference") :].splitlines()
-    assert any(line.startswith("  la @@ ..-%%-") for line in last), last  # 0.9, −0.15 and −0.75 of 0.9
+    assert any(line.startswith("  la %% ..-##-") for line in last), last  # 0.9, −0.15 and −0.75 of 1
     with pytest.raises(CallError, match="cannot be subtracted"):
         look.show(one, against=seen(rows=["la", "casa", "roja"]))
 

@@ -14,7 +14,7 @@ from regard import look
 from regard.errors import CallError
 from regard.look.card import entropy
 from regard.look.figure_overlay import VEIL, draw_overlay, veil
-from regard.look.views import Shown
+from regard.look.views import Shown, strength, top_weight
 from regard.metrics.alignment import Gold
 
 WORDS = ["a", "dog", "runs", "</s>"]
@@ -127,10 +127,12 @@ def test_the_veil_of_each_word_is_thin_where_it_looked():
     pictures, beneath = canvas.subfigs
     panels = pictures.axes[1 : 1 + len(WORDS)]
     for panel, word, row in zip(panels, WORDS, weights[1], strict=True):
-        assert panel.get_title() == f"{word}  {row.max():.2f}"
+        assert panel.get_title() == f"{word}: largest {row.max():.2g}, even {1 / row.size:.2g}"
         image, hidden = (one.get_array() for one in panel.images)
         np.testing.assert_array_equal(image, picture())
-        np.testing.assert_allclose(hidden[..., 3].reshape(-1), VEIL * (1 - row / row.max()), atol=1e-6)
+        np.testing.assert_allclose(
+            hidden[..., 3].reshape(-1), VEIL * (1 - row / max(row.max(), 3 / row.size)), atol=1e-6
+        )
     card = [text.get_text() for text in beneath.axes[0].texts]
     assert {"Whether to believe it", "entropy (bits)", f"{entropy(weights[1]):.2f}"} <= set(card)
 
@@ -155,6 +157,17 @@ def test_what_is_no_attention_is_not_headed_attention(method):
     assert ("Attention" in Shown(record).caption) == (method == "raw")
 
 
+@pytest.mark.parametrize(("keys", "even"), [(64, 1 / 3), (6, 1 / 3), (2, 1 / 2), (1, 1.0)])
+def test_nearly_even_attention_is_not_stretched_to_full_color(keys, even):
+    weights = np.full((3, keys), 1 / keys) * np.random.default_rng(0).uniform(0.999, 1.001, (3, keys))
+    np.testing.assert_allclose(strength(weights, top_weight(weights), log=False), even, rtol=2e-3)
+    axis = look.axis(grid=(1, keys), image=picture())
+    np.testing.assert_allclose(veil(weights[0], axis, log=False), VEIL * (1 - even), atol=2e-3)
+    sharp = np.eye(keys)
+    assert top_weight(sharp) == 1.0
+    assert top_weight(sharp, keys=1) == 1.0
+
+
 def test_a_region_that_looks_has_a_frame():
     axis = look.axis(grid=GRID, image=picture(60, 100))
     canvas = draw_overlay(Shown(look.record(np.eye(15), axis), "overlay", row=7))  # second row, third column
@@ -169,17 +182,19 @@ def test_sound_and_series_have_their_rows_beneath_them(signal):
     drawn = canvas.subfigs[0].axes
     below = drawn[-1]
     assert len(drawn) == 1 + (signal is not None)
-    np.testing.assert_allclose(below.collections[0].get_array().reshape(4, 7), weights / weights.max(), atol=1e-6)
+    np.testing.assert_allclose(
+        below.collections[0].get_array().reshape(4, 7), weights / max(weights.max(), 3 / 7), atol=1e-6
+    )
     assert below.get_xlim() == (0, 3.5)
 
 
 def test_in_the_terminal():
     seen, weights = over_image(heads=1)
     text = in_terminal(seen, view="overlay")
-    assert f"dog  {weights[0, 1].max():.2f}" in text
+    assert f"dog: largest {weights[0, 1].max():.2g}, even 0.067" in text
     seen, weights = over_time(None)
     best = weights[1].argmax()
-    assert f"{best * 0.5:g} s: {weights[1, best]:.2f}" in in_terminal(seen, view="overlay")
+    assert f"most at {best * 0.5:g} s: {weights[1, best]:.2f}" in in_terminal(seen, view="overlay")
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])

@@ -1,13 +1,13 @@
-"""One row times a matrix, shared out among the cores: the same numbers as the plain product."""
+"""One row times a matrix: the same numbers whichever way is chosen, and the choice is made once for a shape."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.profiler import ProfilerActivity, profile
+from torch import Tensor
 
-from regard.layers.one_row import one_row
+from regard.layers.one_row import blocks_are_faster, fastest, in_blocks, one_row
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +27,41 @@ def test_same_numbers(threads: int, rows: int, width: int, bias: bool) -> None:
     torch.testing.assert_close(one_row(x, weight.T.contiguous().T, added), F.linear(x, weight, added))
 
 
-def test_blocks_are_a_batch_where_there_are_cores_to_share_them() -> None:
-    def ran(threads: int) -> set[str]:
-        torch.set_num_threads(threads)
-        x, weight = torch.randn(1, 8), torch.randn(16, 8)
-        with profile(activities=[ProfilerActivity.CPU]) as seen:
-            one_row(x, weight)
-        return {event.key for event in seen.key_averages()}
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_blocks_give_the_numbers_of_the_whole(threads: int) -> None:
+    torch.set_num_threads(threads)
+    x, weight = torch.randn(1, 7), torch.randn(12, 7)
+    torch.testing.assert_close(in_blocks(x, weight), F.linear(x, weight))
 
-    assert "aten::bmm" in ran(2)
-    assert "aten::bmm" not in ran(1)
+
+def test_the_choice_is_made_once_for_a_shape() -> None:
+    torch.set_num_threads(2)
+    blocks_are_faster.cache_clear()
+    weight = torch.randn(16, 8)
+    for _ in range(3):
+        one_row(torch.randn(1, 8), weight)
+    one_row(torch.randn(1, 8), torch.randn(16, 8), torch.randn(16))
+    assert (blocks_are_faster.cache_info().misses, blocks_are_faster.cache_info().hits) == (1, 3)
+    one_row(torch.randn(1, 8), torch.randn(24, 8))
+    assert blocks_are_faster.cache_info().misses == 2
+    torch.set_num_threads(1)
+    one_row(torch.randn(1, 8), weight)  # with one core there is nothing to choose
+    assert blocks_are_faster.cache_info().misses == 2
+
+
+def test_the_median_decides() -> None:
+    now = 0.0
+
+    def takes(*seconds: float) -> Callable[[Tensor, Tensor], Tensor]:
+        left = iter((99.0, *seconds))  # the first call is not timed
+
+        def product(x: Tensor, weight: Tensor) -> Tensor:
+            nonlocal now
+            now += next(left)
+            return F.linear(x, weight)
+
+        return product
+
+    row, matrices = torch.ones(1, 2), torch.ones(3, 4, 2).unbind()
+    assert fastest([takes(3, 3, 3), takes(9, 2, 2)], matrices, row, lambda: now) == 1
+    assert fastest([takes(3, 3, 3), takes(1, 4, 4)], matrices, row, lambda: now) == 0

@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from regard.errors import CallError
 from regard.training.interrupt import Stopped
 from regard.training.loop import BAD_STEPS, DivergenceError, fit
 from regard.training.metrics import read_metrics
+from regard.training.run_state import Result
 from training_example import Loss, Rows, Words, new_model, settings, train, validate
 
 
@@ -175,13 +178,118 @@ def test_time_limit_counts_all_parts_of_a_run(tmp_path: Path) -> None:
     endless = {"max_epochs": None, "time_limit": 0.2}
     _, first, _ = train(tmp_path, **endless)
     assert first.stopped_by == "time_limit"
-    assert 0.2 <= first.seconds < 3
+    assert 0.1 < first.seconds < 3
     _, again, messages = train(tmp_path, **endless)
     assert again.step == first.step
     assert "trained to the end: time_limit" in messages[0]
     _, longer, _ = train(tmp_path, **endless | {"time_limit": first.seconds + 0.1})
     assert longer.step > first.step
     assert longer.seconds < first.seconds + 3
+
+
+@dataclass
+class FakeClock:
+    """A step takes a second (or what `step` is set to), a validation seven."""
+
+    now: float = 0.0
+    step: float = 1.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def fit(self, folder: Path, model: nn.Module | None = None, data: Words | None = None, **given: Any) -> Result:
+        model = new_model() if model is None else model
+        model.register_forward_hook(lambda module, *_: self.spend(self.step if module.training else 0))
+
+        def timed(model: nn.Module) -> dict[str, float]:
+            self.spend(7)
+            return validate(model)
+
+        chosen = settings(**{"max_epochs": None, "learning_rate": 1.0, "log_every": 1} | given)
+        return fit(model, data or Words(), chosen, folder, evaluate=timed, clock=self, on_message=lambda text: None)
+
+    def spend(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def rates(folder: Path) -> list[float]:
+    return [r["learning_rate"] for r in read_metrics(folder / "metrics.jsonl") if r["kind"] == "train"]
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"time_limit": 60},
+        {"time_limit": 600},
+        {"time_limit": 600, "validate_every": 20},
+        {"time_limit": 600, "max_steps": 50},  # the steps end first
+        {"time_limit": 60, "max_epochs": 100},  # the time does
+        {"max_steps": 60},
+    ],
+    ids=str,
+)
+def test_the_learning_rate_ends_at_its_low_end(tmp_path: Path, schedule: str, given: dict[str, Any]) -> None:
+    clock = FakeClock()
+    result = clock.fit(tmp_path, schedule=schedule, warmup=1000, final=0.01, **{"validate_every": 100} | given)
+    seen = rates(tmp_path)
+    assert seen[-1] == pytest.approx(0.01)
+    top = seen.index(max(seen))
+    assert 0.8 < seen[top] <= 1.0  # the end of warm-up ...
+    assert top <= 0.22 * result.step  # ... which takes a fifth (of the plan, which knew of no validation yet)
+    assert seen[: top + 1] == sorted(seen[: top + 1])
+    assert seen[top:] == sorted(seen[top:], reverse=True)
+    limit = given.get("time_limit", 1000)
+    assert result.seconds == clock.now <= limit + 7  # a validation that no one knew of before it came may be too much
+    if result.stopped_by == "time_limit":
+        assert result.seconds > limit - 7
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_the_plan_follows_a_machine_that_changes_its_speed(tmp_path: Path, factor: float) -> None:
+    clock = FakeClock()
+
+    class Changing(Words):
+        def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]:
+            clock.step = factor if number >= 15 else 1.0
+            return super().epoch(number, start, rank, world)
+
+    result = clock.fit(tmp_path, data=Changing(), time_limit=200, schedule="linear", final=0.01, validate_every=1000)
+    seen = rates(tmp_path)
+    assert seen[-1] == pytest.approx(0.01)
+    assert seen[5:] == sorted(seen[5:], reverse=True)
+    assert max(a - b for a, b in pairwise(seen[5:])) < 0.1
+    assert (result.step, result.stopped_by) == (pytest.approx(90 + 110 / factor, abs=3), "time_limit")
+
+
+def test_validations_that_would_not_fit_are_left_to_the_end(tmp_path: Path) -> None:
+    clock = FakeClock()
+    result = clock.fit(tmp_path, time_limit=100, schedule="cosine", validate_every=10)
+    assert result.seconds == clock.now <= 100
+    assert result.history[-1]["step"] == result.step  # 100 = 54 steps, 6 validations and what is left
+    assert [record["step"] for record in result.history] == [10, 20, 30, 40, 50, result.step]
+
+
+def test_a_stopped_run_keeps_its_plan(tmp_path: Path) -> None:
+    """With the same clock, the bits of a run with a time limit are those of one that was never stopped, too."""
+    given = {"time_limit": 120, "schedule": "cosine", "warmup": 10, "validate_every": 30}
+
+    class Stopping(Words):
+        def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]:
+            for index, batch in enumerate(super().epoch(number, start, rank, world), start):
+                if (number, index) == (6, 2):
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield batch
+
+    whole, parts = new_model(), new_model()
+    FakeClock().fit(tmp_path / "whole", whole, **given)
+    with pytest.raises(Stopped):
+        FakeClock().fit(tmp_path / "parts", new_model(), Stopping(), **given)
+    FakeClock(now=5000).fit(tmp_path / "parts", parts, **given)
+    assert same(whole, parts)
+    assert rates(tmp_path / "whole") == rates(tmp_path / "parts")
+    with pytest.raises(CallError, match=r"time_limit: 120.0 → 240.0 \(training.schedule=cosine falls until then"):
+        FakeClock().fit(tmp_path / "parts", **given | {"time_limit": 240})
 
 
 def test_finished_run_does_nothing_unless_a_limit_is_raised(tmp_path: Path) -> None:

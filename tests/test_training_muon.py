@@ -48,15 +48,15 @@ def test_a_step_by_hand():
 
 def test_a_skipped_step_changes_nothing_even_if_the_gradient_is_nan():
     model = new_model()
-    optimizer = Optimizer(model, TrainingSettings(optimizer="muon"), lambda step: 0.1)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="muon"))
     for weight in model.parameters():
         weight.grad = torch.ones_like(weight)
-    optimizer.step(1, ONE, ZERO)
+    optimizer.step(0.1, ONE, ZERO)
     before = [w.detach().clone() for w in model.parameters()]
     state = {name: value.clone() for name, value in optimizer.tensors().items()}
     for weight in model.parameters():
         weight.grad = torch.full_like(weight, torch.nan)
-    optimizer.step(2, ONE, ONE)
+    optimizer.step(0.1, ONE, ONE)
     assert all(torch.equal(w, b) for w, b in zip(model.parameters(), before, strict=True))
     assert all(torch.equal(value, state[name]) for name, value in optimizer.tensors().items())
 
@@ -73,10 +73,10 @@ def test_hidden_matrices_are_those_of_repeated_layers():
     model = new_model()
     names = {name for name, weight in model.named_parameters() if any(weight is w for w in hidden_matrices(model))}
     assert names == {"layers.0.weight", "layers.1.weight"}
-    optimizer = Optimizer(model, TrainingSettings(optimizer="muon"), lambda step: 0.1)
+    optimizer = Optimizer(model, TrainingSettings(optimizer="muon"))
     for weight in model.parameters():
         weight.grad = torch.ones_like(weight)
-    optimizer.step(1, ONE, ZERO)
+    optimizer.step(0.1, ONE, ZERO)
     with_momentum = {name for name in optimizer.tensors() if name.endswith(".momentum")}
     assert with_momentum == {"layers.0.weight.momentum", "layers.1.weight.momentum"}
     assert "gru.weight_ih_l0.exp_avg" in optimizer.tensors()
@@ -106,4 +106,4 @@ def test_linear_by_hand():
     assert [linear(step, 2.0, 2, 10) for step in (1, 2, 6, 10, 11)] == pytest.approx([1.0, 2.0, 1.0, 0.0, 0.0])
     assert linear(6, 2.0, 2, 10, final=0.5) == pytest.approx(1.5)
     chosen = TrainingSettings(schedule="linear", max_steps=8, warmup=0, learning_rate=0.4)
-    assert schedule(chosen, lambda: 8)(6) == pytest.approx(0.1)
+    assert schedule(chosen, 8)(6) == pytest.approx(0.1)

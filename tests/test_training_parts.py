@@ -9,8 +9,9 @@ from torch import nn
 
 from regard.errors import CallError
 from regard.settings.training import TrainingSettings
+from regard.training.budget import Budget, last_step
 from regard.training.fingerprint import differences
-from regard.training.limits import last_step, reached, share_done
+from regard.training.limits import reached, share_done
 from regard.training.memory import within_memory
 from regard.training.optimizer import Optimizer, decaying
 from regard.training.run_state import RunState
@@ -42,10 +43,17 @@ def test_schedules_by_hand() -> None:
 
 def test_cosine_ends_where_the_run_does() -> None:
     chosen = TrainingSettings(schedule="cosine", max_epochs=3, accumulate=2, warmup=0)
-    rate = schedule(chosen, lambda: last_step(chosen, lambda epoch: 5))  # 15 batches: 8 steps
-    assert rate(7) > 0
-    assert rate(8) == pytest.approx(0.0)
-    assert last_step(chosen.model_copy(update={"max_steps": 7}), lambda epoch: 5) == 7
+    rates = [Budget(chosen, lambda epoch: 5, RunState(step=step)).rate() for step in (6, 7)]  # 15 batches: 8 steps
+    assert rates[0] > 0
+    assert rates[1] == pytest.approx(0.0)
+    assert last_step(chosen.model_copy(update={"max_steps": 7}), 5) == 7
+
+
+def test_warmup_takes_at_most_a_fifth_of_a_run() -> None:
+    chosen = TrainingSettings(schedule="cosine", learning_rate=1.0, warmup=200)
+    rate = schedule(chosen, 100)
+    assert [rate(step) for step in (1, 10, 20)] == pytest.approx([0.05, 0.5, 1.0])
+    assert schedule(chosen, 5000)(100) == pytest.approx(0.5)
 
 
 # ------------------------------------------------------------------------------------------------------- optimizer
@@ -60,7 +68,7 @@ def test_divided_step_equals_plain_adamw(decay_all: bool) -> None:
     """Dividing inside the kernel is dividing the gradient before it."""
     ours, plain = new_model(), new_model()
     chosen = TrainingSettings(weight_decay=0.1, decay_all=decay_all)
-    optimizer = Optimizer(ours, chosen, lambda step: 0.01 * step)
+    optimizer = Optimizer(ours, chosen)
     decays = set(plain.parameters()) if decay_all else decaying(plain)
     reference = torch.optim.AdamW(
         [
@@ -76,7 +84,7 @@ def test_divided_step_equals_plain_adamw(decay_all: bool) -> None:
             mine.grad = theirs.grad * 7
         for group in reference.param_groups:
             group["lr"] = 0.01 * step
-        optimizer.step(step, torch.tensor(7.0), ZERO)
+        optimizer.step(0.01 * step, torch.tensor(7.0), ZERO)
         reference.step()
     for mine, theirs in zip(ours.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs)
@@ -84,12 +92,12 @@ def test_divided_step_equals_plain_adamw(decay_all: bool) -> None:
 
 def test_skipped_step_leaves_everything_as_it_was() -> None:
     model = new_model()
-    optimizer = Optimizer(model, TrainingSettings(), lambda step: 0.1)
+    optimizer = Optimizer(model, TrainingSettings())
 
     def take(value: float, skip: torch.Tensor) -> list[torch.Tensor]:
         for weight in model.parameters():
             weight.grad = torch.full_like(weight, value)
-        optimizer.step(1, ONE, skip)
+        optimizer.step(0.1, ONE, skip)
         return [tensor.clone() for tensor in (*model.parameters(), *optimizer.tensors().values())]
 
     before = take(1.0, ZERO)

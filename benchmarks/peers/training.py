@@ -49,10 +49,10 @@ class OurLoop:
         self.model, self.number = ours(norm_first=True), 0
         how = TrainingSettings.model_validate({"learning_rate": RATE, "clip": CLIP, "device": "cpu"})
         one_process = Parallel(device=torch.device("cpu"))
-        self.update = Update(self.model, how, one_process, rate=lambda step: RATE, spare=lambda: None)
+        self.update = Update(self.model, how, one_process, spare=lambda: None)
 
     def __call__(self, batch: Batch[Any]) -> None:
-        self.update(self.number, [batch])
+        self.update(self.number, [batch], RATE)
         self.number += 1
 
 

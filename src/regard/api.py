@@ -45,13 +45,24 @@ Overrides = Iterable[str] | Mapping[str, Any]
 
 
 def train(
-    recipe: str | Path | Recipe, *, data: Any = None, output: str | Path, check: bool = True, **sections: Any
+    recipe: str | Path | Recipe,
+    *,
+    data: Any = None,
+    output: str | Path,
+    check: bool = True,
+    max_steps: int | None = None,
+    time_limit: str | float | None = None,
+    **sections: Any,
 ) -> "Run":
     """Train a recipe, or go on with the run in `output`. `check=False` does not look the data over first.
 
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
-    in the recipe: `model={"width": 128}, training={"max_steps": 500}`.
+    in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
+    short for those of the section `training`.
     """
+    limits = {"max_steps": max_steps, "time_limit": time_limit}
+    if limits := {name: value for name, value in limits.items() if value is not None}:
+        sections["training"] = {**sections.get("training", {}), **limits}
     if not isinstance(recipe, Recipe):
         if data is not None:
             sections["data"] = data if isinstance(data, Mapping) else {"train": str(data)}

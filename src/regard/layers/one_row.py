@@ -1,10 +1,18 @@
-"""One row times a matrix, on all cores.
+"""One row times a matrix, by the way that is the faster one here.
 
-    y = x Wᵀ + b,      W cut into blocks of rows, each of which gives its own part of y
+    y = x Wᵀ + b        whole: one product        in blocks: W cut into blocks of rows, each gives its own part of y
 
-Such a product is nothing but reading W from memory, and libraries for matrices read it with one core if x has one row
-only. As a batch of products, one a block, they share it out: here about twice as fast on two cores, with no copy of W.
+Such a product is nothing but reading W from memory. Some libraries for matrices read it with one core if x has one row
+only; as a batch of products, one a block, all cores share it, with no copy of W. Others share the whole product well
+and the batch badly: which way is faster, by up to four times either way, depends on the processor and the library. And
+where other programs use the cores, each shared product waits for them. So both are timed at the first product of a
+shape, on rows that lie in memory and in no cache, and the choice is kept.
 """
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -12,15 +20,53 @@ from jaxtyping import Float
 from torch import Tensor
 
 BLOCKS = 2  # a core
+TIMED = 16 * 2**20  # bytes that each way reads when it is timed
+ROUNDS = 9  # products that each way is timed with
+
+Product = Callable[[Tensor, Tensor], Tensor]
 
 
 def one_row(
     x: Float[Tensor, "1 D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None = None
 ) -> Float[Tensor, "1 E"]:
-    cores = torch.get_num_threads()
-    blocks = BLOCKS * cores
-    if cores == 1 or x.device.type != "cpu" or len(weight) % blocks or not weight.is_contiguous():
-        return F.linear(x, weight, bias)
+    threads = torch.get_num_threads()
+    divided = threads > 1 and x.device.type == "cpu" and len(weight) % (BLOCKS * threads) == 0
+    if divided and weight.is_contiguous() and blocks_are_faster(*weight.shape, weight.dtype, threads):
+        y = in_blocks(x, weight)
+        return y if bias is None else y + bias
+    return F.linear(x, weight, bias)
+
+
+def in_blocks(x: Float[Tensor, "1 D"], weight: Float[Tensor, "E D"]) -> Float[Tensor, "1 E"]:
+    blocks = BLOCKS * torch.get_num_threads()
     # x.mT, not x.view(-1, 1): the same numbers, but the strides of a view lead to a kernel four times as slow.
-    y = torch.bmm(weight.view(blocks, -1, weight.shape[1]), x.mT.expand(blocks, -1, -1)).view(1, -1)
-    return y if bias is None else y + bias
+    return torch.bmm(weight.view(blocks, -1, weight.shape[1]), x.mT.expand(blocks, -1, -1)).view(1, -1)
+
+
+@cache
+@torch.no_grad()
+def blocks_are_faster(rows: int, width: int, dtype: torch.dtype, threads: int) -> bool:
+    """Timed once for a shape, in some milliseconds."""
+    unit = BLOCKS * threads
+    most = TIMED // (width * dtype.itemsize * ROUNDS) // unit * unit  # of a larger matrix, a part says as much
+    matrices = torch.ones(ROUNDS, max(unit, min(rows, most)), width, dtype=dtype)
+    return fastest([F.linear, in_blocks], matrices.unbind(), torch.ones(1, width, dtype=dtype)) == 1
+
+
+def fastest(
+    products: Sequence[Product],
+    matrices: Sequence[Tensor],
+    row: Float[Tensor, "1 D"],
+    clock: Callable[[], float] = time.perf_counter,
+) -> int:
+    """Which of the products has the smallest median: of a machine whose cores are busy, it knows that too."""
+    medians: list[float] = []
+    for product in products:
+        product(row, matrices[0])  # the first call of anything is slow
+        seconds: list[float] = []
+        for matrix in matrices:
+            start = clock()
+            product(row, matrix)
+            seconds.append(clock() - start)
+        medians.append(statistics.median(seconds))
+    return medians.index(min(medians))

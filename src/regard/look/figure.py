@@ -33,7 +33,7 @@ from regard.look.figure_layout import (
     with_card,
 )  # fmt: skip
 from regard.look.figure_overlay import draw_overlay
-from regard.look.views import DECADES, Shown, head_line, joint_labels, strength
+from regard.look.views import DECADES, Shown, head_line, joint_labels, strength, top_weight
 
 SMALL_CELL = 0.1  # inches, in the grid of heads
 MOST_LINES = 1500  # of a head, in the view of lines; the faintest are left out
@@ -86,7 +86,8 @@ def draw(shown: Shown) -> Canvas:
     else:
         beside = max(map(length, short(table.rows.labels)))
         canvas, axes = with_card(shown, inches(columns) + beside + 0.8, inches(rows) + 1.2)
-        _matrix(axes, table.weights, table.rows.labels, table.columns.labels, top=None, log=shown.log)
+        top = top_weight(table.weights)
+        _matrix(axes, table.weights, table.rows.labels, table.columns.labels, top=top, log=shown.log)
     return canvas
 
 
@@ -140,7 +141,7 @@ def _lines(axes: Axes, shown: Shown) -> None:
     longest = max(len(rows), len(columns))
     left, right = (np.linspace(0, longest - 1, 2 * n + 1)[1::2] for n in (len(rows), len(columns)))
     for number, (name, weights) in enumerate(shown.heads):
-        painted = strength(weights, float(weights.max()), shown.log)
+        painted = strength(weights, top_weight(weights), shown.log)
         ink = HEADS[number % len(HEADS)]
         faintest = np.partition(painted, -MOST_LINES, axis=None)[-MOST_LINES] if painted.size > MOST_LINES else 0.0
         for i, j in np.argwhere(painted > max(0.03, faintest)):
@@ -162,7 +163,7 @@ def _lines(axes: Axes, shown: Shown) -> None:
 def _text(axes: Axes, shown: Shown, width: float) -> None:
     """Rows of words, each on a patch as dark as its weight; what looks stands at the left."""
     table = shown.matrix
-    painted = strength(table.weights, float(table.weights.max()), shown.log)
+    painted = strength(table.weights, top_weight(table.weights), shown.log)
     axes.set_xlim(0, width)
     axes.set_ylim(max(_text_lines(shown, width), LOWEST / 0.3), 0)
     axes.set_axis_off()
@@ -203,7 +204,7 @@ def _grid(shown: Shown) -> Canvas:
         for axes in line:
             axes.set_axis_off()
         for number, (axes, weights) in enumerate(zip(line, layer.weights, strict=False)):
-            axes.imshow(strength(weights, float(weights.max()), shown.log), cmap=BLUES, aspect="auto", vmin=0, vmax=1)
+            axes.imshow(strength(weights, top_weight(weights), shown.log), cmap=BLUES, aspect="auto", vmin=0, vmax=1)
             name = f"{layer.layer}·{number}   {head_line(shown.record, layer, number)}"
             axes.set_title(name, fontsize=8, color=INK, pad=3)
     return canvas
@@ -214,7 +215,7 @@ def _comparison(shown: Shown) -> Canvas:
     assert other is not None
     assert shown.against is not None
     rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)
-    top = float(max(mine.weights.max(), other.weights.max()))
+    top = max(top_weight(mine.weights), top_weight(other.weights))
     wide, high = inches(len(columns)) + 1.5, inches(len(rows)) + 1.9
     canvas = Canvas(figsize=(min(3 * wide, 26), high), layout="constrained")
     titles(canvas, shown, mine.title + ".")
@@ -242,7 +243,7 @@ def _beams(shown: Shown) -> Canvas:
     ratios = [tree_height, inches(rows) * 0.8 + 1.3]
     upper, lower = cast(Sequence[Canvas], canvas.subfigures(2, 1, height_ratios=ratios))
     draw_tree(upper.subplots(), beam_tree(shown.record), [one.score for one in hypotheses], width)
-    top = float(max(table.weights.max() for table in tables))
+    top = max(top_weight(table.weights) for table in tables)
     panels = lower.subplots(1, len(tables), squeeze=False)[0]
     for number, (axes, table) in enumerate(zip(panels, tables, strict=True)):
         _matrix(axes, table.weights, table.rows.labels, table.columns.labels, top=top, log=shown.log, bar=False)

@@ -3,7 +3,7 @@
 Over an image, a veil is drawn that is thin where the weight is large: what the model looked at is seen as it is, and
 the rest lies in the dark (as Xu et al. 2015, figure 2, arXiv:1502.03044, but region by region and not smoothed, so
 that nothing is shown which was not computed). Each picture of a strip has a scale of its own, with its largest weight
-above it.
+above it, and the weight that all regions would have if they were looked at alike.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from regard.look.axis import Axis
 from regard.look.figure_layout import BLUES, FAINT, INK, above_card, length, short
-from regard.look.views import Shown, strength
+from regard.look.views import Shown, range_line, strength, top_weight
 
 VEIL = 0.85  # how much of the image the veil hides where nobody looked
 PANEL = 1.9  # inches
@@ -27,7 +27,7 @@ def veil(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
     """How much of each region is hidden, 0 to 1, as the grid."""
     assert axis.grid is not None
     values = weights[axis.real()].reshape(axis.grid)
-    return VEIL * (1 - strength(values, float(values.max()), log))
+    return VEIL * (1 - strength(values, top_weight(values, values.size), log))
 
 
 def _filmstrip(shown: Shown) -> Canvas:
@@ -53,7 +53,8 @@ def _filmstrip(shown: Shown) -> Canvas:
         axes.imshow(hidden, extent=box, interpolation="nearest", aspect="auto")
         axes.set_aspect("equal")
         name = short([table.rows.labels[place]])[0]
-        axes.set_title(f"{name}  {table.weights[place][columns.real()].max():.2f}", fontsize=9, color=INK, pad=3)
+        values = table.weights[place][columns.real()]
+        axes.set_title(f"{name}: {range_line(values)}", fontsize=8, color=INK, pad=3)
         _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
     return canvas
 
@@ -82,7 +83,7 @@ def _along_time(shown: Shown) -> Canvas:
         over, below = pictures.subplots(2, 1, sharex=True, height_ratios=[above, high])
         _signal(over, columns)
     values = np.stack([table.weights[place][columns.real()] for place in places])
-    painted = strength(values, float(values.max()), shown.log)
+    painted = strength(values, top_weight(values), shown.log)
     heights = np.arange(len(labels) + 1) - 0.5
     below.pcolormesh(edges, heights, painted, cmap=BLUES, vmin=0, vmax=1, rasterized=True)
     every = 1 + len(labels) // 60

@@ -14,7 +14,7 @@ from regard.files import atomic
 from regard.look.history import History
 from regard.look.render import require_suffix
 from regard.look.terminal import small_map
-from regard.look.views import Shown, strength
+from regard.look.views import Shown, strength, top_weight
 
 
 def show_history(history: History, shown: Shown, console: Console) -> RenderableType:
@@ -64,7 +64,7 @@ def _figure(history: History, shown: Shown, form: str) -> bytes:
         panels = upper.subplots(1, len(places), squeeze=False)[0]
         for number, (axes, place) in enumerate(zip(panels, places, strict=True)):
             table = history.records[place].matrix(shown.kind, shown.layer, shown.head)
-            painted = strength(table.weights, float(table.weights.max()), shown.log)
+            painted = strength(table.weights, top_weight(table.weights), shown.log)
             axes.imshow(painted, cmap=BLUES, aspect="auto", vmin=0, vmax=1)
             axes.set_title(f"step {history.steps[place]:,}", fontsize=9, color=INK)
             every = 1 + len(table.rows) // 30

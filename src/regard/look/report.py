@@ -9,6 +9,7 @@ from typing import NamedTuple
 from regard.errors import CallError
 from regard.look.records import AttentionRecord, Matrix
 from regard.look.svg import heat_map
+from regard.look.views import top_weight
 
 WIDEST = 160  # columns of a heat map
 
@@ -44,7 +45,7 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
 def _painted(matrix: Matrix) -> str:
     """The words themselves, where one thing is said of all of them."""
     weights = matrix.weights[0]
-    top = float(weights.max()) or 1.0
+    top = top_weight(weights)
     words = " ".join(
         f'<mark style="background:rgba(37,99,235,{0.85 * float(weight) / top:.3f});color:inherit;border-radius:3px">'
         f"{escape(token)}</mark>"

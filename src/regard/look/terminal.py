@@ -20,7 +20,7 @@ from rich.tree import Tree
 from regard.look.beam_tree import Node, beam_tree
 from regard.look.card import Figure, column, columns
 from regard.look.records import Matrix
-from regard.look.views import Shown, blocks, head_line, joint_labels, strength
+from regard.look.views import Shown, blocks, head_line, joint_labels, range_line, strength, top_weight
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
@@ -48,7 +48,7 @@ def _one(shown: Shown, console: Console) -> RenderableType:
         return highlighted(table, console, log=shown.log)
     if shown.view == "overlay":
         return overlay(shown, console)
-    top = float(table.weights.max())
+    top = top_weight(table.weights)
     return matrix(table.weights, table.rows.labels, table.columns.labels, console, top=top, log=shown.log)
 
 
@@ -92,9 +92,11 @@ def grid(shown: Shown, console: Console) -> RenderableType:
     return Group(*parts)
 
 
-def small_map(weights: np.ndarray, console: Console, *, log: bool = False, most: int = LARGEST) -> Text:
-    """No labels; two rows in a line where there are colors."""
-    return _half_blocks(strength(blocks(weights, most), float(weights.max()), log), console)
+def small_map(
+    weights: np.ndarray, console: Console, *, log: bool = False, most: int = LARGEST, keys: int | None = None
+) -> Text:
+    """No labels; two rows in a line where there are colors. `keys`: how many there are, if not one a column."""
+    return _half_blocks(strength(blocks(weights, most), top_weight(weights, keys), log), console)
 
 
 def signed_map(table: np.ndarray, console: Console, *, most: int) -> Text:
@@ -121,7 +123,7 @@ def _half_blocks(values: np.ndarray, console: Console) -> Text:
 
 def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
     """One line a row: the text that it looked at, painted by its weights."""
-    values = strength(table.weights, float(table.weights.max()), log)
+    values = strength(table.weights, top_weight(table.weights), log)
     label = max(cell_len(row) for row in table.rows.labels)
     text = Text()
     for row, *weights in zip(table.rows.labels, values, table.weights, strict=True):
@@ -145,9 +147,10 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
         times = max(1, SMALL_MAP // max(axis.grid))
         maps = []
         for place in shown.strip:
-            values = table.weights[place][axis.real()].reshape(axis.grid).repeat(times, 0).repeat(times, 1)
-            name = Text(f"{table.rows.labels[place]}  {values.max():.2f}", style="dim")
-            maps.append(Group(name, small_map(values, console, log=shown.log), ""))
+            values = table.weights[place][axis.real()]
+            name = Text(f"{table.rows.labels[place]}: {range_line(values)}", style="dim")
+            drawn = values.reshape(axis.grid).repeat(times, 0).repeat(times, 1)
+            maps.append(Group(name, small_map(drawn, console, log=shown.log, keys=values.size), ""))
         return Columns(maps, padding=(0, 3))
     label = max(cell_len(row) for row in table.rows.labels)
     text, edges = Text(no_wrap=True), axis.edges
@@ -155,9 +158,9 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
         row, values = table.rows.labels[place], table.weights[place][axis.real()]
         line = blocks(values[None], max(8, min(console.width - label - 24, 100)))
         text.append(" " * (label - cell_len(row)) + row + " ")
-        text.append_text(_half_blocks(strength(line, float(table.weights.max()), shown.log), console))
+        text.append_text(_half_blocks(strength(line, top_weight(table.weights), shown.log), console))
         best = int(values.argmax())
-        text.append(f" {edges[best]:.4g} {axis.unit}: {values[best]:.2f}\n", style="dim")
+        text.append(f" most at {edges[best]:.4g} {axis.unit}: {values[best]:.2f}\n", style="dim")
     text.append(f"{'':{label}} from {edges[0]:g} to {edges[-1]:g} {axis.unit}", style="dim")
     return text
 
@@ -168,7 +171,7 @@ def comparison(shown: Shown, console: Console) -> RenderableType:
     assert other is not None
     assert shown.against is not None
     rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)
-    top = float(max(mine.weights.max(), other.weights.max()))
+    top = max(top_weight(mine.weights), top_weight(other.weights))
     parts: list[RenderableType] = []
     tables = (
         (_name(shown.record.model, mine, "first"), mine.weights),

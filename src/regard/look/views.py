@@ -16,6 +16,7 @@ View = Literal["matrix", "lines", "grid", "text", "overlay", "beams"]
 VIEWS: tuple[View, ...] = get_args(View)
 DECADES = 4  # of a logarithmic scale, below the largest weight
 PANELS = 24  # of a filmstrip, at most
+EVEN = 3  # full color is at least so many times the weight that each has where all are looked at alike
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,20 @@ class Shown:
 def method_line(method: str) -> str:
     told = METHODS.get(method.partition(" (")[0])
     return f"Method: {method}, {told}." if told else f"Method: {method}."
+
+
+def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
+    """What is painted in full color: the largest weight, but no less than 3/K (or 1).
+
+    1/K is what each of K keys has where all are looked at alike. Weights near it are all painted faintly: a picture of
+    nearly uniform attention, stretched to full color, would show a pattern where the model has hardly any preference.
+    """
+    return max(float(np.max(weights)), min(1.0, EVEN / (keys or weights.shape[-1])))
+
+
+def range_line(values: np.ndarray) -> str:
+    """What stands beside the label of a small picture."""
+    return f"largest {values.max():.2g}, even {1 / values.size:.2g}"
 
 
 def strength(weights: np.ndarray, top: float, log: bool) -> np.ndarray:

@@ -33,7 +33,7 @@ class LoraSettings(Settings):
     )
 
 
-FALLING = ("cosine", "linear")  # schedules that need to know the last step
+FALLING = ("cosine", "linear")  # schedules that need to know where a run ends
 
 
 class TrainingSettings(Settings):
@@ -45,7 +45,7 @@ class TrainingSettings(Settings):
     max_steps: int | None = Field(None, ge=1, description="updates of the weights; null is no limit")
     max_epochs: int | None = Field(20, ge=1, description="passes over the data; null is no limit")
     time_limit: Annotated[float | None, BeforeValidator(seconds)] = Field(
-        None, gt=0, description="time to train, over all parts of a run that was stopped: 90, 10m, 1h30m"
+        None, gt=0, description="time to train and validate, over all parts of a stopped run: 90, 10m, 1h30m"
     )
     patience: int = Field(0, ge=0, description="stop after so many validations without a better score; 0 is never")
 
@@ -55,9 +55,13 @@ class TrainingSettings(Settings):
     learning_rate: float = Field(1e-3, gt=0, description="the highest that the schedule reaches")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = Field(
         "inverse_sqrt",
-        description="how the learning rate falls after warmup; cosine and linear fall until max_steps or max_epochs",
+        description="how the learning rate falls after warmup; cosine and linear fall until the run ends",
     )
-    warmup: int = Field(200, ge=0, description="updates over which the learning rate rises from 0")
+    warmup: int = Field(
+        200,
+        ge=0,
+        description="updates over which the learning rate rises from 0; at most a fifth of a run",
+    )
     final: float = Field(0.0, ge=0, le=1, description="where cosine and linear end, as a share of learning_rate")
     optimizer: Literal["adamw", "muon"] = Field(
         "adamw", description="muon makes steps of hidden matrices orthogonal, and leaves the rest to adamw"
@@ -100,7 +104,7 @@ class TrainingSettings(Settings):
         if self.optimizer == "muon" and self.shard:
             yield "optimizer", "works on whole matrices, which shard=true shares out: use adamw, or shard=false"
         if self.max_steps is None and self.max_epochs is None:
-            if self.schedule in FALLING:
-                yield "schedule", "needs max_steps or max_epochs: it falls until then"
+            if self.schedule in FALLING and self.time_limit is None:
+                yield "schedule", "needs max_steps, max_epochs or time_limit: it falls until then"
             elif self.time_limit is None and self.patience == 0:
                 yield "max_steps", "leaves training without an end: give max_steps, max_epochs, time_limit or patience"

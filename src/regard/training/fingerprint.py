@@ -10,7 +10,8 @@ FREE = {
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
     *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "device", "threads", "shard")),
 }
-ENDS = {"training.max_steps", "training.max_epochs"}  # some schedules fall until then: they are part of the path
+# Some schedules fall until then: they are part of the path.
+ENDS = {"training.max_steps", "training.max_epochs", "training.time_limit"}
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -1,12 +1,7 @@
 """When a run ends, and how far it is."""
 
-import math
-from collections.abc import Callable
-
 from regard.settings.training import TrainingSettings
 from regard.training.run_state import RunState
-
-LenEpoch = Callable[[int], int]
 
 
 def reached(run: RunState, settings: TrainingSettings, out_of_time: bool) -> str:
@@ -18,14 +13,6 @@ def reached(run: RunState, settings: TrainingSettings, out_of_time: bool) -> str
     if settings.patience and run.worse_in_a_row >= settings.patience:
         return "patience"
     return "time_limit" if out_of_time else ""
-
-
-def last_step(settings: TrainingSettings, len_epoch: LenEpoch) -> int:
-    """The number of the last step, if steps or epochs are limited. Epochs are taken to be as long as the first."""
-    ends = [] if settings.max_steps is None else [settings.max_steps]
-    if settings.max_epochs is not None:
-        ends.append(math.ceil(len_epoch(0) * settings.max_epochs / settings.accumulate))
-    return min(ends)
 
 
 def share_done(run: RunState, settings: TrainingSettings, passes: float) -> float | None:

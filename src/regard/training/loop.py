@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.errors import CallError, RegardError
 from regard.settings.training import TrainingSettings
 from regard.training import limits
+from regard.training.budget import Budget
 from regard.training.checkpoint import Checkpoint, Checkpoints, write_weights
 from regard.training.device import pick_device
 from regard.training.fingerprint import differences
@@ -28,17 +29,16 @@ from regard.training.parallel import Parallel
 from regard.training.progress import display
 from regard.training.protocols import Batches
 from regard.training.run_state import Result, RunState, Window
-from regard.training.schedule import schedule
 from regard.training.update import Update
 
 READ_EVERY = 10  # steps between looks at what the device computed, because each look waits for it
 BAD_STEPS = 10  # skipped steps in a row that end the run
-GO_ON, OUT_OF_TIME, ASKED_TO_STOP = 0, 1, 2
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 Sample = Callable[[nn.Module], str]
 Watch = Callable[[nn.Module, int], None]
 Say = Callable[[str], None]
+Clock = Callable[[], float]
 
 
 class DivergenceError(RegardError):
@@ -59,6 +59,7 @@ def fit(
     parallel: Parallel | None = None,
     on_message: Say | None = None,
     unit: str = "tokens",
+    clock: Clock = time.perf_counter,
 ) -> Result:
     """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
 
@@ -66,14 +67,27 @@ def fit(
     `watch(model, step)` may look at the model at every validation, on the first process.
     `config` is the resolved recipe: a folder that was started with another one is refused; `complete(old)` gives an
     older version's recipe the settings that have been added since, at their defaults. The best weights (by the metric;
-    averaged, if `settings.average`) end up in `folder/model.safetensors`. `unit` is what the loss counts.
+    averaged, if `settings.average`) end up in `folder/model.safetensors`. `unit` is what the loss counts. `clock()`
+    tells the time in seconds.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
     config = {"training": settings.model_dump(mode="json")} if config is None else config
     parallel = parallel or Parallel(device=pick_device(settings.device))
     trainer = _Trainer(
-        model, batches, settings, Path(folder), evaluate, sample, watch, config, complete, parallel, on_message, unit
+        model,
+        batches,
+        settings,
+        Path(folder),
+        evaluate,
+        sample,
+        watch,
+        config,
+        complete,
+        parallel,
+        on_message,
+        unit,
+        clock,
     )
     try:
         return trainer.train()
@@ -96,6 +110,7 @@ class _Trainer:
         parallel: Parallel,
         on_message: Say | None,
         unit: str,
+        clock: Clock,
     ) -> None:
         self.model, self.batches, self.settings, self.folder = model, batches, settings, folder
         self.evaluate, self.sample, self.watch = evaluate, sample, watch
@@ -109,9 +124,8 @@ class _Trainer:
         if checkpoint is not None:
             _refuse_another_recipe(folder, complete(checkpoint.run["config"]), config)
 
-        self.rate = schedule(settings, last=lambda: limits.last_step(settings, batches.len_epoch))
-        self.update = Update(model, settings, parallel, self.rate, spare=lambda: next(batches.epoch(0)))
-        self.clock = time.perf_counter()
+        self.update = Update(model, settings, parallel, spare=lambda: next(batches.epoch(0)))
+        self.clock, self.now = clock, clock()
         self.busy = self.waited = 0.0  # seconds of training, and of waiting for data, since the last line of metrics
         self.passes = 0.0  # over the data: 1.5 is half-way through the second epoch
         self.run, self.saved = RunState(), None  # saved: what the last checkpoint holds
@@ -119,7 +133,8 @@ class _Trainer:
             self._restore(checkpoint)
         self.metrics = Metrics(folder, self.run.step, settings.tensorboard) if parallel.main else None
         self.pending: list[tuple[int, int, int, Tensor]] = []  # step, epoch, index, what the device computed
-        self.out_of_time = settings.time_limit is not None and self.run.seconds >= settings.time_limit
+        self.budget = Budget(settings, batches.len_epoch, self.run)
+        self.rate = self.budget.rate()  # of the last step, once there is one
 
     # -------------------------------------------------------------------------------------------------- the run
     def train(self) -> Result:
@@ -133,13 +148,14 @@ class _Trainer:
         with Interrupt(self.say) as interrupt:
             stream = self._stream()
             while not self._limit():
+                validated = run.validated == run.step
                 self._step(self._next(stream))
-                order = self.parallel.largest(self._order(interrupt))
-                self.out_of_time |= order == OUT_OF_TIME
+                stop, seconds = self.parallel.largest([interrupt.asked, run.seconds * self.parallel.main])
+                self.budget.advance(seconds, validated)
                 if self._limit():
                     break
                 self._log_validate_save()
-                if order == ASKED_TO_STOP:
+                if stop:
                     self._stop()
             self._finish()
         waiting = run.waiting / run.busy if run.busy else 0.0
@@ -167,28 +183,25 @@ class _Trainer:
 
     def _next(self, stream: Iterator[tuple[Any, int, int]]) -> list[tuple[Any, int, int]]:
         """The batches of one update. What is spent here is waiting: batches that are made ahead cost nothing."""
-        started = time.perf_counter()
+        started = self.clock()
         group = list(islice(stream, self.settings.accumulate))
-        waited = time.perf_counter() - started
+        waited = self.clock() - started
         self.waited += waited
         self.run.waiting += waited
         return group
 
     def _limit(self) -> str:
-        return limits.reached(self.run, self.settings, self.out_of_time)
-
-    def _order(self, interrupt: Interrupt) -> int:
-        if interrupt.asked:
-            return ASKED_TO_STOP
-        limit = self.settings.time_limit
-        return OUT_OF_TIME if limit is not None and self.run.seconds >= limit else GO_ON
+        return limits.reached(self.run, self.settings, self.budget.out_of_time)
 
     def _step(self, group: list[tuple[Any, int, int]]) -> None:
         run = self.run
+        self.rate = self.budget.rate()
         run.step += 1
-        computed = self.update(run.step, [share for share, _, _ in group])
+        computed = self.update(run.step, [share for share, _, _ in group], self.rate)
         self.pending.append((run.step, run.epoch, run.index, computed))
         _, run.epoch, run.index = group[-1]
+        if self.budget.timing:
+            self._read()
         self._tick(training=True)
 
     def _log_validate_save(self) -> None:
@@ -197,7 +210,8 @@ class _Trainer:
             self._read()
         if step % settings.log_every == 0:
             self._log()
-        if step % settings.validate_every == 0 if settings.validate_every else self.run.index == 0:
+        due = step % settings.validate_every == 0 if settings.validate_every else self.run.index == 0
+        if due and self.budget.has_time_to_validate():
             self._validate()
         if step % settings.save_every == 0:
             self._save()
@@ -256,7 +270,7 @@ class _Trainer:
             "epoch": self.passes,
             "loss": window.total / window.count if window.count else math.nan,
             "gradient": window.length / window.steps if window.steps else math.nan,
-            "learning_rate": self.rate(run.step),
+            "learning_rate": self.rate,
             "unit": self.unit,
             "items": run.items,
             "items_per_second": window.count / self.busy if self.busy else 0.0,
@@ -351,11 +365,11 @@ class _Trainer:
             self._write_weights()  # the run may have died between its state and this file
 
     def _tick(self, training: bool = False) -> None:
-        now = time.perf_counter()
-        self.run.seconds += now - self.clock
-        self.busy += (now - self.clock) * training
-        self.run.busy += (now - self.clock) * training
-        self.clock = now
+        now = self.clock()
+        self.run.seconds += now - self.now
+        self.busy += (now - self.now) * training
+        self.run.busy += (now - self.now) * training
+        self.now = now
 
 
 def _refuse_another_recipe(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:

@@ -29,12 +29,11 @@ def decaying(model: nn.Module) -> set[nn.Parameter]:
 class Optimizer:
     """Every step takes a divisor of the gradient and a flag that calls the step off."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings, rate: Callable[[int], float]) -> None:
+    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
         decays = set(model.parameters()) if settings.decay_all else decaying(model)
         self.names: dict[Tensor, str] = {
             weight: name for name, weight in model.named_parameters() if weight.requires_grad
         }
-        self.rate = rate
         matrices = set(hidden_matrices(model)) if settings.optimizer == "muon" else set()
         rest = [weight for weight in self.names if weight not in matrices]
         paces: dict[Tensor, float] = model.rates() if isinstance(model, Paced) else {}
@@ -51,13 +50,13 @@ class Optimizer:
             ordered = [weight for weight in self.names if weight in matrices]
             self.muon = Muon(ordered, momentum=settings.momentum, weight_decay=settings.weight_decay)
 
-    def step(self, number: int, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
-        """Update with gradient / divisor at the rate of step `number`, or leave all as it is where skip is 1."""
+    def step(self, rate: float, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
+        """Update with gradient / divisor at this learning rate, or leave all as it is where skip is 1."""
         if self.muon is not None:
-            self.muon.step(self.rate(number), divisor, skip)
+            self.muon.step(rate, divisor, skip)
         if self.adam is not None:
             for group in self.adam.param_groups:
-                group["lr"] = self.rate(number) * group["pace"]
+                group["lr"] = rate * group["pace"]
             self.adam.grad_scale, self.adam.found_inf = divisor, skip  # pyright: ignore[reportAttributeAccessIssue]
             self.adam.step()
             self.adam.zero_grad(set_to_none=True)

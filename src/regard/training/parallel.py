@@ -9,7 +9,7 @@ several machines need a folder that all of them see.
 import copy
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
@@ -130,13 +130,13 @@ class Parallel:
         return tensor
 
     # ---------------------------------------------------------------------------------------------- agreement
-    def largest(self, number: int) -> int:
-        """The largest of the processes' numbers. It travels on the processor's side and never waits for a GPU."""
+    def largest(self, numbers: Sequence[int | float]) -> list[int | float]:
+        """The largest of the processes' numbers, each by itself. They never wait for a GPU."""
         if self.world == 1:
-            return number
-        box = torch.tensor(number)
+            return list(numbers)
+        box = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(box, op=dist.ReduceOp.MAX)
-        return int(box)
+        return box.tolist()
 
     def share(self, value: Any) -> Any:
         """Process 0's value, on all processes. They wait as long as it takes to work it out."""

@@ -21,6 +21,17 @@ class Window:
 
 
 @dataclass
+class Plan:
+    """What `Budget` keeps of a run with a time limit. Without one all is zero: the step is all that is needed."""
+
+    last: float = 0.0  # step that the run is to end with; 0 before the plan is made
+    position: float = 0.0  # of the next step on the way there
+    pace: float = 0.0  # seconds of a step
+    timed: int = 0  # steps that were timed
+    validation: float = 0.0  # seconds of the last validation
+
+
+@dataclass
 class RunState:
     """With weights and optimizer, this is all that going on exactly needs. Everything in it is plain JSON."""
 
@@ -38,10 +49,11 @@ class RunState:
     best: dict[str, Any] | None = None  # {"step", "value", "scores"}
     history: list[Record] = field(default_factory=list)  # a record for each validation
     window: Window = field(default_factory=Window)
+    plan: Plan = field(default_factory=Plan)
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "RunState":
-        return cls(**{**tree, "window": Window(**tree["window"])})
+        return cls(**{**tree, "window": Window(**tree["window"]), "plan": Plan(**tree["plan"])})
 
 
 class Result(NamedTuple):

@@ -36,7 +36,6 @@ class Update:
         model: nn.Module,
         settings: TrainingSettings,
         parallel: Parallel,
-        rate: Callable[[int], float],
         spare: Callable[[], Any],
     ) -> None:
         self.model, self.settings, self.parallel, self.spare = model, settings, parallel, spare
@@ -44,14 +43,14 @@ class Update:
         if settings.compile == "on" or (settings.compile == "auto" and _worth_compiling(model, parallel.device)):
             self.wrapped.compile(dynamic=True)
         self.half = settings.precision == "bf16" or (settings.precision == "auto" and _has_bf16(parallel.device))
-        self.optimizer = Optimizer(model, settings, rate)
+        self.optimizer = Optimizer(model, settings)
         self.average = Average(model, settings.average) if settings.average else None
         self.spikes = SpikeDetector(parallel.device)
 
-    def __call__(self, step: int, shares: Sequence[Any]) -> Float[Tensor, "4"]:
-        """Take step `step` on this process's shares of batches: (sum of losses, count, gradient length, skipped).
+    def __call__(self, step: int, shares: Sequence[Any], rate: float) -> Float[Tensor, "4"]:
+        """Take step `step` on this process's shares of batches, at a learning rate.
 
-        The answer is left on the device, so that a GPU is never waited for.
+        The answer (sum of losses, count, gradient length, skipped) is left on the device, so that no GPU is waited for.
         """
         parallel, clip = self.parallel, self.settings.clip
         parallel.seed(self.settings.seed, step)
@@ -69,7 +68,7 @@ class Update:
         bad = self.spikes.bad(step, torch.stack([total / count, length]))
         if clip:
             divisor = divisor * (length / clip).clamp(min=1)
-        self.optimizer.step(step, divisor, bad)
+        self.optimizer.step(rate, divisor, bad)
         if self.average is not None:
             self.average.update(step)
         return torch.stack([total, count, length, bad])

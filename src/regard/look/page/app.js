@@ -1,5 +1,5 @@
 // The page: controls, caption, picture and card. `mount` serves an HTML file, a notebook and a served page alike.
-import { has, hasWords, keyOf, kindsOf, largest, layersOf, localSource, openRecord } from "./data.js";
+import { has, hasWords, keyOf, kindsOf, largest, layersOf, localSource, openRecord, topWeight } from "./data.js";
 import { drawLines } from "./lines.js";
 import { drawMatrix, scaleBar } from "./matrix.js";
 import { drawOverlay } from "./overlay.js";
@@ -169,7 +169,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
       const curves = state.view === "training" ? training() : [];
       drawMatrix(picture, table, { log, label });
-      picture.append(scaleBar(largest(table.values)), ...curves);
+      picture.append(scaleBar(topWeight(table.values, table.columns.length)), ...curves);
     }
     picture.append(numbersTable(table));
   }
@@ -188,7 +188,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       return;
     }
     const apart = { ...table, values: table.values.map((value, i) => value - other.values[i]) };
-    const top = Math.max(largest(table.values), largest(other.values));
+    const top = topWeight([largest(table.values), largest(other.values)], table.columns.length);
     const trio = element("div", { className: "trio" });
     picture.append(trio);
     const name = (one, rank) => `${one.model || rank} (${one.method}${one.without?.length ? `, without ${one.without.join(", ")}` : ""})`;

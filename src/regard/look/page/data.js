@@ -134,6 +134,12 @@ export function largest(values) {
   return top || 1;
 }
 
+/** What is painted in full color: the largest of the weights, but no less than three times what each of `keys` has where
+ *  all are looked at alike (or 1). Nearly even weights stay faint, and are not stretched into a pattern. */
+export function topWeight(values, keys) {
+  return Math.max(largest(values), Math.min(1, 3 / keys));
+}
+
 /** How strongly to paint, 0 to 1: in proportion, or by four decades below the largest. */
 export function strength(value, top, log) {
   const share = Math.min(1, Math.abs(value) / top);

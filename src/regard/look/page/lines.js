@@ -1,5 +1,5 @@
 // Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own.
-import { largest, strength } from "./data.js";
+import { strength, topWeight } from "./data.js";
 import { element, headColor, short, svgElement } from "./paint.js";
 
 const STEP = 27;
@@ -12,7 +12,7 @@ export function drawLines(place, tables, names, log) {
   const y = (i, count) => 6 + ((i + 0.5) * (height - 12)) / count;
   const drawn = [];
   tables.forEach((table, number) => {
-    const top = largest(table.values);
+    const top = topWeight(table.values, columns.length);
     table.values.forEach((value, at) => {
       const share = strength(value, top, log);
       if (share > 0.03) drawn.push({ i: Math.floor(at / columns.length), j: at % columns.length, share, value, number });

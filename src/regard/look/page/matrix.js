@@ -1,6 +1,6 @@
 // The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; moving the pointer never paints the cells again.
-import { largest, strength } from "./data.js";
+import { largest, strength, topWeight } from "./data.js";
 import { css, element, ramp, short } from "./paint.js";
 
 const FONT = '13px system-ui, "Noto Sans", sans-serif';
@@ -8,7 +8,7 @@ const FONT = '13px system-ui, "Noto Sans", sans-serif';
 /** `signed` tables (differences) have a color for each sign; `top` is painted strongest. */
 export function drawMatrix(place, table, { log = false, signed = false, top, label = "attention" } = {}) {
   const [q, k] = [table.rows.length, table.columns.length];
-  const strongest = top ?? largest(table.values);
+  const strongest = top ?? (signed ? largest(table.values) : topWeight(table.values, k));
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = FONT;
   const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text)).width)));
@@ -141,7 +141,7 @@ function painted(values, q, k, top, log, signed = false) {
 
 /** A small map without labels, for the grid of heads. */
 export function smallMap(values, q, k, log, size = 112) {
-  const cells = painted(values, q, k, largest(values), log);
+  const cells = painted(values, q, k, topWeight(values, k), log);
   const scale = size / Math.max(q, k);
   const made = element("canvas", { width: Math.max(8, Math.round(k * scale)), height: Math.max(8, Math.round(q * scale)) });
   const pen = made.getContext("2d");

@@ -1,5 +1,5 @@
 // Attention upon what was looked at: a veil over an image, thin where the weight is large; light on a sound or series.
-import { largest, strength } from "./data.js";
+import { largest, strength, topWeight } from "./data.js";
 import { drawMatrix } from "./matrix.js";
 import { element, isDark } from "./paint.js";
 import { chips } from "./views.js";
@@ -115,7 +115,7 @@ function filmstrip(table, columns, real, log, pick) {
     const small = framed(columns, 116, (116 * high) / wide);
     const weights = weightsOf(table, number, real);
     veil(small.querySelector("canvas"), weights, columns.grid, log);
-    const button = element("button", { type: "button" }, element("bdi", { textContent: token.text }), ` ${largest(weights).toFixed(2)}`, small);
+    const button = element("button", { type: "button" }, element("bdi", { textContent: token.text }), `: largest ${largest(weights).toPrecision(2)}, even ${(1 / weights.length).toPrecision(2)}`, small);
     button.addEventListener("click", () => pick(number));
     strip.append(button);
   });
@@ -135,7 +135,7 @@ function framed(columns, width, height) {
 
 function veil(canvas, weights, [rows, columns], log) {
   const pen = canvas.getContext("2d");
-  const top = largest(weights);
+  const top = topWeight(weights, weights.length);
   pen.clearRect(0, 0, canvas.width, canvas.height);
   weights.forEach((value, region) => {
     const [i, j] = [Math.floor(region / columns), region % columns];
@@ -156,7 +156,7 @@ function drawSignal(place, table, columns, log) {
   const x = (time) => ((time - edges[0]) / (edges[edges.length - 1] - edges[0] || 1)) * width;
   const show = (number) => {
     const weights = weightsOf(table, number ? number - 1 : null, real);
-    const top = largest(weights);
+    const top = topWeight(weights, weights.length);
     const pen = canvas.getContext("2d");
     const style = getComputedStyle(place);
     pen.clearRect(0, 0, width, 170);

@@ -1,5 +1,5 @@
 // The smaller views: grid of heads, highlighted text, tree of hypotheses, and the table for screen readers.
-import { largest, strength } from "./data.js";
+import { strength, topWeight } from "./data.js";
 import { smallMap } from "./matrix.js";
 import { css, element, inkOn, ramp } from "./paint.js";
 
@@ -24,7 +24,7 @@ export function drawText(place, table, log) {
   const marked = element("p", { className: "marked", dir: "auto" });
   const colors = ramp();
   const show = (weights) => {
-    const top = largest(weights);
+    const top = topWeight(weights, weights.length);
     marked.replaceChildren(...table.columns.flatMap((token, j) => {
       const color = colors[Math.round(255 * strength(weights[j], top, log))];
       const span = element("span", { textContent: token.text, title: weights[j].toFixed(4) });

@@ -1,0 +1,100 @@
+"""How far a run is on its way to its end, by steps or by time. Schedules run by this position x, and by its end n.
+
+    limits of steps     n = max_steps, or the steps of max_epochs;   x(s) = s
+    limit of time       n = s₀ + k(s₀), the plan, made once after the first s₀ steps were timed;
+                        x(s+1) = x(s) + (n − x(s)) / k(s)
+
+k(s) is the number of steps that still fit after step s: into the seconds that are left, at the running mean of the
+seconds of a step, with the validations on the way, and as long as the last validation took set aside for the one at
+the end; and never more than the limits of steps leave. As long as all goes as planned, x grows by one a step. On a
+machine that becomes slower it grows faster, and on one that becomes faster, slower; it never goes back, and comes to n
+with the last step that fits. So a learning rate ends at the low end of its schedule, however long a run may be.
+
+The plan and x are kept in checkpoints: a run that was stopped goes on with both. `seconds` are those of process 0, on
+all processes, so that all of them have the same x.
+"""
+
+import math
+from collections.abc import Callable
+
+from regard.settings.training import FALLING, TrainingSettings
+from regard.training.run_state import RunState
+from regard.training.schedule import schedule
+
+SETTLING = 3  # first steps of a process, which are not timed: they take memory, and may compile
+TIMED = 5  # steps that are timed before the plan is made
+HORIZON = 20  # steps over which the running mean of a step's seconds forgets
+
+
+class Budget:
+    """`len_epoch(number)`: batches of an epoch; `run` tells where a run stands, and keeps the plan."""
+
+    def __init__(self, settings: TrainingSettings, len_epoch: Callable[[int], int], run: RunState) -> None:
+        self.settings, self.run = settings, run
+        self.begun, self.seconds = run.step, run.seconds
+        self.falls, self.by_time = settings.schedule in FALLING, settings.time_limit is not None
+        self.epoch = math.ceil(len_epoch(0) / settings.accumulate) if self.falls or self.by_time else 0  # its steps
+        self.most = last_step(settings, len_epoch(0)) if self.falls or self.by_time else math.inf
+
+    # ------------------------------------------------------------------------------------------------ what it tells
+    def rate(self) -> float:
+        """The learning rate of the next step."""
+        step, plan = self.run.step + 1, self.run.plan
+        if not self.by_time:
+            return schedule(self.settings, self.most)(step)
+        return schedule(self.settings, plan.last or math.inf)(plan.position if self.falls and plan.last else step)
+
+    @property
+    def out_of_time(self) -> bool:
+        return self.by_time and self._left() < max(self.run.plan.pace, 1e-9)
+
+    @property
+    def timing(self) -> bool:
+        """Whether the next step is one of those by which the plan is made: a device has to be waited for."""
+        return self.by_time and self.run.plan.timed < TIMED
+
+    def has_time_to_validate(self) -> bool:
+        """Whether a step fits after a validation that is due now. If not, the one at the end comes soon enough."""
+        return not self.by_time or self._left() - self.run.plan.validation >= self.run.plan.pace
+
+    # -------------------------------------------------------------------------------------------- what it is told
+    def advance(self, seconds: float, validated: bool) -> None:
+        """After each step: how much time is used; `validated`: some of it since the step before by a validation."""
+        took, self.seconds = seconds - self.seconds, seconds
+        if not self.by_time:
+            return
+        step, plan = self.run.step, self.run.plan
+        if step - self.begun > SETTLING and validated:
+            plan.validation = max(0.0, took - plan.pace)
+        elif step - self.begun > SETTLING:
+            plan.timed += 1
+            plan.pace += (took - plan.pace) / min(plan.timed, HORIZON)
+        if not plan.timed:
+            return
+        fit = max(1, min(self._fitting(), self.most - step))
+        if plan.timed <= TIMED:
+            plan.last, plan.position = float(step + fit), float(step)
+        plan.position += (plan.last - plan.position) / fit
+
+    def _left(self) -> float:
+        """Seconds of the limit that are left for training."""
+        assert self.settings.time_limit is not None
+        return self.settings.time_limit - self.seconds - self.run.plan.validation
+
+    def _fitting(self) -> int:
+        """The steps that fit into what is left: whole rounds of steps and a validation, then steps alone."""
+        left, pace, validation = self._left(), max(self.run.plan.pace, 1e-9), self.run.plan.validation
+        between = self.settings.validate_every or self.epoch
+        first = between - self.run.step % between  # steps until the next validation
+        if left < first * pace + validation:
+            return math.floor(left / pace)
+        left -= first * pace + validation
+        rounds, rest = divmod(left, between * pace + validation)
+        return first + int(rounds) * between + math.floor(rest / pace)
+
+
+def last_step(settings: TrainingSettings, epoch: int) -> int | float:
+    """The last step by the limits of steps, of which infinity is none. Epochs are taken to be as long as the first."""
+    steps = math.inf if settings.max_steps is None else settings.max_steps
+    epochs = math.inf if settings.max_epochs is None else settings.max_epochs
+    return min(steps, math.inf if epochs == math.inf else math.ceil(epoch * epochs / settings.accumulate))
