@@ -6,7 +6,14 @@ seen = look.record(weights, rows=["la", "casa"], columns=["the", "house"])     #
 look.show(seen)                                                                # in the terminal
 look.save(seen, "picture.png")                                                 # .svg .pdf .html .npz
 look.load("seen.npz")
+
+with look.watching(model) as seen:                                             # any PyTorch model
+    model(**inputs)
+seen.record(rows=tokens)
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from regard.look.axis import Axis, Token, axis
 from regard.look.build import record
@@ -17,6 +24,9 @@ from regard.look.history import History
 from regard.look.records import Attention, AttentionRecord, Matrix
 from regard.look.svg import heat_map
 from regard.look.terminal import matrix
+
+if TYPE_CHECKING:
+    from regard.look.watch import watching
 
 __all__ = [
     "Attention",
@@ -34,5 +44,13 @@ __all__ = [
     "record",
     "save",
     "show",
+    "watching",
     "widget",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Pictures need no torch, so it is loaded with the first model that is watched."""
+    if name == "watching":
+        return import_module("regard.look.watch").watching
+    raise AttributeError(f"module 'regard.look' has no attribute {name!r}")

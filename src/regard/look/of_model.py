@@ -29,7 +29,7 @@ from regard.look.methods.erasure import faithfulness, leave_one_out
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
-from regard.look.records import Attention, AttentionRecord, Head
+from regard.look.records import ORDER, Attention, AttentionRecord, Head
 
 NO_END = 1 << 31
 STEPS = 32  # rows that gradients are taken of together
@@ -41,7 +41,6 @@ NOTHING_FOR = (
     "method='gradient' shows the weights that speak for an output, and here none does: log p would only grow without "
     "them; the methods input-gradient and leave-one-out show what the output feels, for it or against it"
 )
-ORDER = ("cross", "encoder", "decoder")
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:

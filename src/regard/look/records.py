@@ -27,6 +27,7 @@ KINDS: dict[Kind, str] = {
     "encoder": "of the encoder over the source",
     "decoder": "of the decoder over what it has written",
 }
+ORDER = tuple(KINDS)  # in which a record has them: what is drawn if nothing else is asked for comes first
 Head = int | Literal["mean", "max"]
 
 
@@ -149,12 +150,12 @@ class AttentionRecord:
             beams=tuple(beam._merged(groups_of) for beam in self.beams),
         )
 
-    # ------------------------------------------------------------------------------------------------------ the folder
+    # ------------------------------------------------------------------------------------------------------- the files
     def save(self, path: str | Path) -> Path:
-        """One .npz file: arrays, and JSON for the rest. `regard.look.load` reads it."""
-        from regard.look.files import save
+        """A picture (.png, .svg, .pdf, .html), or the record itself (.npz); `regard.look.save` knows more options."""
+        from regard.look.draw import save
 
-        return save(self, Path(path))
+        return save(self, path)
 
 
 def _layer(layers: Sequence[Attention], number: int) -> Attention:
