@@ -1,7 +1,9 @@
 """Any PyTorch model, watched: the weights that eager attention returns, and outputs that do not change by a bit."""
 
+import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -456,3 +458,14 @@ def test_a_record_of_it_is_drawn_like_any_other(tmp_path):
     np.testing.assert_array_equal(look.load(tmp_path / "look.npz").attentions[1].weights, record.attentions[1].weights)
     look.show(record, view="grid")
     assert look.card(record.matrix(), record)[0].value <= np.log2(3)
+
+
+def test_the_block_in_the_docs_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (Path(look.__file__).parents[3] / "docs" / "look.md").read_text(encoding="utf-8")
+    block = re.search(r"## Any other PyTorch model\n.*?```python\n(.*?)```", text, re.S)
+    assert block is not None
+    names: dict[str, Any] = {}
+    exec(block[1], names)
+    assert names["seen"].names == ["layers.0.self_attn", "layers.1.self_attn"]
+    assert (tmp_path / "look.html").stat().st_size > 1000
