@@ -5,8 +5,8 @@
 
 `nn.TransformerEncoder` takes its fast path; `sdpa` is the same layer written with scaled_dot_product_attention; with
 transformers installed, `bert` and `gpt2` are theirs. The ways take turns, round after round, and the median of the
-rounds counts, so that a disturbed machine disturbs all alike. `again` is not watched either, after the `with` block: it
-says how far apart two measurements of the same thing are.
+rounds counts, so that a disturbed machine disturbs all alike; it is the time of the processor, on all threads. `again`
+is not watched either: it says how far apart two measurements of the same thing are.
 """
 
 import argparse
@@ -78,9 +78,9 @@ def benchmark(layers: int, width: int, tokens: int, rounds: int) -> list[dict]:
         for number in range(rounds + 1):
             for way, context in ways.items():
                 with torch.inference_mode(), context():
-                    start = time.perf_counter()
+                    start = time.process_time()
                     model(given)
-                    took = time.perf_counter() - start
+                    took = time.process_time() - start
                 if number:  # the first round warms up
                     seconds[way].append(took)
         base = statistics.median(seconds["not"])

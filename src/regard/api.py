@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import yaml
 from rich.console import Console
@@ -29,9 +29,11 @@ from regard.errors import CallError
 from regard.files import atomic
 from regard.job import Job
 from regard.look import AttentionRecord, History
+from regard.look.explain import ExplainOptions
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, keep, load_history
-from regard.look.records import Head
+from regard.look.records import Head, Kind
+from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
@@ -272,6 +274,36 @@ class Run:
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
+
+    def explain(
+        self,
+        text: str,
+        how: str,
+        overrides: Overrides = (),
+        *,
+        output: str | None = None,
+        prefix: str = "",
+        against_input: str | None = None,
+        without: Sequence[str] = (),
+        row: int | None = None,
+        instead: str | None = None,
+        kind: Kind | None = None,
+        by: Literal["heads", "positions"] = "heads",
+    ) -> ValueTable:
+        """Why the model says what it says: `how` is "lens", "logits" or "patching" (`regard.look.explain`).
+
+        lens      what each layer would say next
+        logits    what each layer adds to the logit of each word; with `row`, each head to that of one word, or to its
+                  lead over the word `instead`
+        patching  what each head (`by="positions"`: each vector) brings back of the answer, when it is carried from this
+                  input into `against_input`
+        """
+        job = self._with(overrides, {})
+        if prefix and output is not None:
+            raise CallError("give the whole output or a prefix of it, not both")
+        options = LookOptions(output, name=self.folder.name, prefix=prefix)
+        with self._head_mask(job, [text], without):
+            return job.explain(text, how, options, ExplainOptions(row, instead, kind, by), against_input)
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""

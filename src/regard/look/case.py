@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.attention.role import Role
 from regard.look.axis import Axis
 from regard.look.records import Attention, Kind
+from regard.look.stream import Stream
 
 Parts = frozenset[int]  # of an input: numbers of what is left out of it
 WHOLE: Parts = frozenset()
@@ -47,6 +48,7 @@ class Case:
     places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
     kind      of tables between `rows` and `columns`
+    stream    the layers of a Transformer that writes, and how it comes from them to words
     beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
     """
 
@@ -67,6 +69,7 @@ class Case:
     each: int = 1
     row: int = 0
     kind: Kind = "cross"
+    stream: Stream | None = None
     beside: "Sequence[Case]" = ()
 
 

@@ -27,7 +27,7 @@ KINDS: dict[Kind, str] = {
     "encoder": "of the encoder over the source",
     "decoder": "of the decoder over what it has written",
 }
-ORDER = tuple(KINDS)  # in which a record has them: what is drawn if nothing else is asked for comes first
+ORDER: tuple[Kind, ...] = tuple(KINDS)  # in which a record has them; the first that is there is drawn
 Head = int | Literal["mean", "max"]
 
 

@@ -33,6 +33,7 @@ from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.growing_text import GrowingText
 from regard.outputs.text.language_model_settings import LanguageModelSettings
 from regard.outputs.text.perplexity import TextLoss, text_loss
+from regard.outputs.text.stream import stream_of
 
 SAMPLE = 160  # tokens of the sample while training
 SHOWN = 40  # tokens of a piece of validation text that is shown
@@ -195,6 +196,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return Case(
             model, ask, axes, self.input.parts(read), columns="read",
             vectors=self.input.vectors(model.decoder), gather=lambda products: self.input.gather(read, products),
+            stream=stream_of(model.decoder, model.output, self.tokenizer, told_tokens),
         )  # fmt: skip
 
     def _told_without(

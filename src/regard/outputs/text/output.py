@@ -31,6 +31,7 @@ from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told, device_o
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
 from regard.outputs.text.attended import GROUP, Attended, attended
 from regard.outputs.text.search import Ids, grouped, in_groups, search
+from regard.outputs.text.stream import stream_of
 from regard.parts import text_decoder
 from regard.settings.model import RecurrentSettings
 from regard.special_tokens import END, PAD, START
@@ -235,6 +236,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return Case(
             model, ask, axes, input.parts(item),
             vectors=input.vectors(model.encoder), gather=lambda products: input.gather(item, products),
+            stream=stream_of(model.decoder, model.output, self.tokenizer, [*tokens, END]),
         )  # fmt: skip
 
     def axis(self, ids: Ids) -> Axis:
