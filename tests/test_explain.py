@@ -1,0 +1,165 @@
+"""Why a model says what it says: parts that add up, a lens whose last row is the model, states that bring all back."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention import HeadMask
+from regard.errors import CallError
+from regard.look.explain import ExplainOptions
+from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.stream import read_stream
+from regard.look.value_table import ValueTable
+from regard.outputs.base import LookOptions
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from translate_example import translator
+
+TEXT, OTHER, SAID = "one red cat", "two red cat", "the cat sleep"
+SIZES = {"width": 24, "heads": 4, "feed_forward": 32, "encoder_layers": 3, "decoder_layers": 2, "dropout": 0.1}
+
+
+def made(norm="layer", norm_first=True, **settings):
+    settings = TransformerSettings(kind="transformer", norm=norm, norm_first=norm_first, **{**SIZES, **settings})
+    job = translator(settings, "word")
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in job.model.parameters():  # biases and norms too, so that all parts have a say
+            weight.add_(0.3 * torch.randn_like(weight))
+    return job
+
+
+def case_of(job, text=TEXT):
+    options = LookOptions(output=SAID)
+    return job.output.case(job.model.eval(), text, job.output.tell(job.model, text, options)[0])
+
+
+def explained(job, how, text=TEXT, against=None, **choice):
+    return job.explain(text, how, LookOptions(output=SAID), ExplainOptions(**choice), against)
+
+
+def logits_of(job, case):
+    """The model's own, of each step: T V."""
+    features = []
+    hook = job.model.output.register_forward_pre_hook(lambda module, args: features.append(args[0]))
+    with torch.no_grad():
+        case.ask([frozenset()])
+    hook.remove()
+    return job.model.output(features[0]).detach().reshape(len(case.stream.answers), -1)
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_parts_add_up_to_the_logit(norm, norm_first):
+    job = made(norm, norm_first)
+    case = case_of(job)
+    logits, answers = logits_of(job, case), torch.tensor(case.stream.answers)
+    own = logits.gather(1, answers[:, None]).squeeze(1).numpy()
+    table = explained(job, "logits")
+    assert list(table.rows) == [
+        "embedding", "decoder.0", "cross.0", "feed-forward.0", "decoder.1", "cross.1", "feed-forward.1", "bias", "logit"
+    ]  # fmt: skip
+    np.testing.assert_allclose(table.values[-1], own, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(table.values[:-1].sum(0), table.values[-1], rtol=1e-6)
+    heads = explained(job, "logits", row=1)
+    assert heads.columns[:5] == ["decoder 0", "decoder 1", "decoder 2", "decoder 3", "cross 0"]
+    np.testing.assert_allclose(heads.values[1, :4].sum(), table.values[4, 1], rtol=1e-4, atol=1e-4)
+    word = "blue"
+    lead = explained(job, "logits", row=1, instead=word)
+    other = job.output.tokenizer.encode(word)[0]
+    assert f"up to {own[1] - float(logits[1, other]):.2f}" in lead.about
+
+
+def test_a_head_that_is_silent_adds_nothing():
+    job = made()
+    with HeadMask({job.model.decoder.layers[1].cross: [2]}):
+        table = explained(job, "logits", row=0)
+    column = table.columns.index("cross 2")
+    assert table.values[1, column] == 0
+    assert abs(table.values[0, column]) > 1e-3
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_the_last_row_of_the_lens_is_what_the_model_says(norm_first):
+    job = made(norm_first=norm_first)
+    case = case_of(job)
+    truth = logits_of(job, case).softmax(-1)
+    table = explained(job, "lens")
+    assert list(table.rows) == ["embedding", "layer 0", "layer 1"]
+    probability, best = truth.max(1)
+    words = zip(job.output.tokenizer.labels(best.tolist()), probability.tolist(), strict=True)
+    assert list(table.words[-1]) == [f"{word} {p:.2f}" for word, p in words]
+    np.testing.assert_allclose(np.log(table.values[-1]), case.ask([frozenset()])[0].detach().numpy(), atol=1e-4)
+    first = job.model.output(job.model.decoder.norm(read_stream(case, case.stream).states[0])).softmax(-1)
+    np.testing.assert_allclose(table.values[0], first[range(len(first)), case.stream.answers].detach(), rtol=1e-4)
+
+
+def test_the_memory_of_all_positions_brings_everything_back():
+    """One head of one layer: then its state is all that the decoder gets from the source."""
+    job = made(heads=1, decoder_layers=1, encoder_layers=1)
+    clean, other = case_of(job), case_of(job, OTHER)
+    _, _, heads = patched_heads(clean, other, "cross", None)
+    np.testing.assert_allclose(heads, [[1.0]], atol=1e-3)
+    _, rows, places = patched_positions(clean, other, None, None)
+    assert rows == ["embedding", "layer 0", "memory"]
+    changed = [one != two for one, two in zip(clean.axes["source"].labels, other.axes["source"].labels, strict=True)]
+    assert np.abs(places[0][~np.array(changed)]).max() < 1e-3  # the same token: its embedding is no news
+    np.testing.assert_allclose(places[1], places[2], atol=1e-3)  # between the last layer and the memory is a norm only
+
+
+def test_patching_of_a_recurrent_model_goes_by_its_memory():
+    job = translator(
+        RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive", query="previous"), "word"
+    )
+    table = explained(job, "patching", against=OTHER, by="positions")
+    assert list(table.rows) == ["memory"]
+    assert any("|" in column for column in table.columns)
+    assert np.abs(table.values).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("how", "choice", "said"),
+    [
+        ("lenz", {}, "explain='lenz' is not known.*lens"),
+        ("patching", {}, "needs a second input"),
+        ("lens", {"against": OTHER}, "no other explanation has one"),
+        ("logits", {"row": 99}, "row=99 is not one of 0 to"),
+        ("logits", {"instead": "blue"}, "say which, by row="),
+        ("logits", {"instead": "☃", "row": 0}, "not in the vocabulary"),
+        ("patching", {"against": TEXT}, "thinks the same of this answer"),
+        ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same number of tokens"),
+        ("patching", {"against": OTHER, "kind": "x"}, "kind='x' must be one of cross"),
+        ("patching", {"against": OTHER, "by": "x"}, "by='x' must be one of heads"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(how, choice, said):
+    with pytest.raises(CallError, match=said):
+        explained(made(), how, **choice)
+
+
+def test_a_recurrent_decoder_has_no_layers_to_read():
+    job = translator(RecurrentSettings(kind="recurrent", width=20, embedding=12), "word")
+    for how in ("lens", "logits"):
+        with pytest.raises(CallError, match="reads the layers of a Transformer"):
+            explained(job, how)
+    with pytest.raises(CallError, match="no attention with heads"):
+        explained(job, "patching", against=OTHER)
+
+
+def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
+    hostile = "<script>alert(1)</script>"
+    table = ValueTable(np.array([[0.5, -1.0], [0.0, 2.0]]), [hostile, "b"], ["x", "[red]$^"], "title", "about")
+    for suffix in ("png", "svg", "pdf", "html"):
+        assert table.save(tmp_path / f"x.{suffix}").stat().st_size > 1000
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert hostile not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<td class=") == 4
+    table.show()
+    assert "[red]$^" in capsys.readouterr().out
+    assert json.loads(json.dumps(table.as_dict()))["values"] == [[0.5, -1.0], [0.0, 2.0]]
+    with pytest.raises(CallError, match="no record of attention"):
+        table.save(tmp_path / "x.npz")
+    with pytest.raises(CallError, match="not finite"):
+        ValueTable(np.array([[np.nan]]), ["a"], ["b"], "title", "about")
