@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from regard import look
 from regard.attention import HeadMask
 from regard.errors import CallError
 from regard.look.explain import ExplainOptions
 from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.roles import places_across, places_within, shares
+from regard.look.profile import head_profile
 from regard.look.stream import read_stream
 from regard.look.value_table import ValueTable
 from regard.outputs.base import LookOptions
@@ -163,3 +166,51 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
         table.save(tmp_path / "x.npz")
     with pytest.raises(CallError, match="not finite"):
         ValueTable(np.array([[np.nan]]), ["a"], ["b"], "title", "about")
+
+
+def test_roles_are_found_where_they_were_put():
+    """Heads made by hand, on a text that repeats itself."""
+    axis = look.axis(["<s>", "a", "b", "c", "a", "b"])
+    K = len(axis)
+    seen = np.tril(np.ones((K, K), bool))
+    by_hand = {
+        "previous": [0, 0, 1, 2, 3, 4],
+        "itself": [0, 1, 2, 3, 4, 5],
+        "first": [0, 0, 0, 0, 0, 0],
+        "induction": [0, 0, 0, 0, 2, 3],  # after the a and the b of before
+        "same token": [0, 0, 0, 0, 1, 2],
+    }
+    weights = np.zeros((len(by_hand), K, K))
+    for head, columns in enumerate(by_hand.values()):
+        weights[head, range(K), columns] = 1.0
+    places = places_within(axis, causal=True)
+    assert {"next", "last"} & places.keys() == set()
+    for head, role in enumerate(by_hand):
+        mass, chance, rows = shares(weights, places[role], seen)
+        assert mass[head] == rows > chance
+        assert rows == {"induction": 2, "same token": 2, "previous": 5}.get(role, K)
+    _, chance, rows = shares(weights, places["first"], seen)
+    assert chance / rows == pytest.approx(np.mean([1 / n for n in range(1, K + 1)]))
+
+
+def test_places_across_know_both_sides():
+    rows, columns = look.axis(["la", "cat", "</s>"]), look.axis(["the", "Cat", "x", "y", "z", "</s>"])
+    places = places_across(rows, columns)
+    assert np.argwhere(places["copying"]).tolist() == [[1, 1]]
+    assert places["special"].sum() == 3
+    assert places["diagonal"][0, 0]
+    assert places["diagonal"][2, 5]
+    assert not places["diagonal"][0, 5]
+
+
+def test_the_profile_says_what_is_lost_without_a_head():
+    job = made()
+    cases = [case_of(job), case_of(job, OTHER)]
+    table = head_profile(cases)
+    assert len(table.rows) == 4 * (3 + 2 + 2)
+    assert table.columns[-1] == "loss without it"
+    whole = sum(case.ask([frozenset()]).sum().item() for case in cases)
+    with HeadMask({job.model.decoder.layers[1].cross: [2]}):
+        without = sum(case.ask([frozenset()]).sum().item() for case in cases)
+    row = next(number for number, name in enumerate(table.rows) if name.startswith("cross.1.2"))
+    assert table.values[row, -1] == pytest.approx((whole - without) / abs(whole), rel=1e-4)

@@ -162,6 +162,10 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     call(*wish, "--by", "positions", "--kind", "decoder", "-o", tmp_path / "x.html")
     assert "brings back (decoder)" in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "layer 1" in call(*wish)
+    profile = json.loads(call(run.folder, "2", "--profile", "--json"))
+    assert profile["title"] == "What each head looks for, over 2 inputs"
+    assert profile["values"] == run.head_profile(2).values.tolist()
+    assert "number of validation inputs" in call(run.folder, TEXT, "--profile", code=2)
     assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
     assert "--against-input and --instead belong to" in call(run.folder, TEXT, "--instead", "x", code=2)
     assert "or a prefix of it" in call(*wish, "--target", "la", "--prefix", "la", code=2)

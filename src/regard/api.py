@@ -305,6 +305,14 @@ class Run:
         with self._head_mask(job, [text], without):
             return job.explain(text, how, options, ExplainOptions(row, instead, kind, by), against_input)
 
+    def head_profile(self, most: int = 16) -> ValueTable:
+        """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""
+        if most < 1:
+            raise CallError(f"most={most}: a profile needs one validation input at least")
+        data = jobs.make(self.recipe)  # a job of its own: this one keeps what it has learned
+        data.prepare(self.folder / "cache")
+        return self.job.head_profile(data.output.some(data.splits["valid"], most))
+
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
         if not without:

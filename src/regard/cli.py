@@ -17,6 +17,7 @@ from regard.commands.options import (
     OutputFile,
     Verbs,
     emit,
+    explain_options,
     json_option,
     output_folder,
     overrides_argument,
@@ -193,10 +194,6 @@ def predict(
 @click.option("--layer", type=int, help="One layer, from 0; -1 is the last. All of them, if not given.")
 @click.option("--head", default="mean", help="A head, from 0; or the mean or max of them.")
 @click.option("--method", default="raw", help="raw, rollout, norm, gradient, input-gradient, leave-one-out.")
-@click.option("--explain", help="Why it says so: lens, logits or patching (with --against-input); see docs/look.md.")
-@click.option("--against-input", metavar="INPUT", help="The second input of --explain patching.")
-@click.option("--by", type=click.Choice(["heads", "positions"]), default="heads", help="What is patched.")
-@click.option("--instead", metavar="WORD", help="Of --explain logits with --row: why not this word?")
 @click.option("--words", is_flag=True, help="Merge sub-words into words.")
 @click.option("--no-specials", is_flag=True, help="Hide begin, end and padding.")
 @click.option("--log", is_flag=True, help="Colors on a logarithmic scale.")
@@ -209,6 +206,7 @@ def predict(
 @click.option("--row", type=int, help="This row only, of the overlay or of --explain: a word that was written.")
 @click.option("--document", metavar="FILE", help="The input is a question about this text; - is standard input.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
+@explain_options
 @click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")
 @json_option
 def look(

@@ -16,12 +16,14 @@ import torch
 from torch import nn
 
 from regard.data.check_report import CheckReport
+from regard.data.examples import Example
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.look import AttentionRecord
 from regard.look.explain import ExplainOptions, explain
 from regard.look.of_model import attentions, evaluating, method_shown, step_scores, with_evidence
+from regard.look.profile import head_profile
 from regard.look.report import picture_of
 from regard.look.value_table import ValueTable
 from regard.outputs.base import LookOptions, Output, Told
@@ -176,6 +178,16 @@ class Job:
                 case = self.output.case(self.model, one, self.output.tell(self.model, one, same)[0])
                 other = self.output.case(self.model, against, self.output.tell(self.model, against, same)[0])
             return explain(how, case, other, choice)
+
+    def head_profile(self, examples: Sequence[Example]) -> ValueTable:
+        """What each head looks for when the model is forced to write what is right."""
+        with evaluating(self.model):
+            cases = []
+            for example in examples:
+                options = LookOptions(output=self.output.reference(example))
+                told = self.output.tell(self.model, example.input, options)[0]
+                cases.append(self.output.case(self.model, example.input, told))
+            return head_profile(cases)
 
     def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:
         case = self.output.case(self.model, one, told)

@@ -16,6 +16,7 @@ from regard.look.files import as_dict
 from regard.look.methods import METHODS
 from regard.look.records import AttentionRecord, Head, Kind
 from regard.look.terminal import picture
+from regard.look.value_table import ValueTable
 from regard.look.views import Shown, View
 from regard.metrics.alignment import PHARAOH, Gold
 
@@ -48,12 +49,15 @@ class Wish(NamedTuple):
     against_input: str | None = None
     by: str = "heads"
     instead: str | None = None
+    profile: bool = False
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
     if output is not None:
         require_suffix(output)
+    if wish.profile:
+        return profile(run, inputs, output, as_json)
     if wish.explain is not None:
         return explain(run, inputs, output, wish, as_json)
     if wish.against_input is not None or wish.instead is not None:
@@ -104,6 +108,19 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
         against_input=seconds[0] if seconds else None, without=wish.without, row=wish.row, instead=wish.instead,
         kind=cast(Kind | None, wish.kind), by=cast(Any, wish.by),
     )  # fmt: skip
+    _put(table, output, as_json)
+
+
+def profile(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """What each head looks for, over some validation inputs, and what is lost without it."""
+    from regard import api
+
+    if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
+        raise CallError("--profile takes the number of validation inputs, 16 if there is none")
+    _put(api.load(run).head_profile(*map(int, inputs)), output, as_json)
+
+
+def _put(table: ValueTable, output: Path | None, as_json: bool) -> None:
     if output is not None:
         table.save(output)
         print(f"written: {output}", file=sys.stderr)

@@ -66,3 +66,16 @@ overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE].
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 output_folder = click.Path(file_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+
+
+def explain_options(command: Any) -> Any:
+    """What `regard look` takes to ask for causes inside a model."""
+    for option in (
+        click.option("--profile", is_flag=True, help="What each head looks for, over N validation inputs (INPUT: 16)."),
+        click.option("--instead", metavar="WORD", help="Of --explain logits with --row: why not this word?"),
+        click.option("--by", type=click.Choice(["heads", "positions"]), default="heads", help="What is patched."),
+        click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
+        click.option("--explain", help="Why it says so: lens, logits or patching; see docs/look.md."),
+    ):
+        command = option(command)
+    return command
