@@ -253,6 +253,27 @@ def test_weights_of_ones_own_model(how):
     assert seen.record(rows=list("abcde"), columns=list("tuvwxyz")).kinds == ["cross"]
 
 
+class Windows(nn.Module):
+    """As in Swin and SegFormer: a mask among the arguments, and fewer keys than queries."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every = every
+
+    def forward(self, x: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        keys = x[:, :: self.every]
+        return F.scaled_dot_product_attention(x, keys, keys, attn_mask=attention_mask[:, :, :: self.every])
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_mask_is_nothing_to_look_at_and_keys_may_be_fewer(every):
+    model = Windows(every)
+    with look.watching(model) as seen:
+        model(torch.randn(2, 6, 8), torch.zeros(1, 6, 6))
+    columns = {} if every == 1 else {"columns": list("xyz")}
+    assert seen.record(rows=list("abcdef"), **columns).kinds == ["encoder"]
+
+
 @pytest.mark.parametrize("flash", [False, True])
 def test_x_transformers(flash):
     x_transformers = pytest.importorskip("x_transformers", reason="pip install 'regard[dev]'")

@@ -16,6 +16,7 @@ modules were given. Global hooks (any other hook would end the fast path, too) s
 replaced and nothing is left behind: outputs are the same to the last bit, and whoever does not watch pays nothing.
 """
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -225,8 +226,10 @@ class _Watcher(TorchFunctionMode):
 
     def _place(self, frame: _Frame, args: Any, kwargs: Any) -> None:
         """Where the vectors came from: the module that was given them says whether there were two kinds of them."""
+        if not frame.saw and any(word in type(frame.module).__name__.lower() for word in ("attention", "attn")):
+            self.seen.unseen.append(frame.name)
         parent = self._frames[-1] if self._frames else None
-        given = [x for x in args if _vectors(x)] + [x for name, x in kwargs.items() if _vectors(x) and _memory(name)]
+        given = _vectors_given(frame.module, args, kwargs) if frame.open else []
         if parent is not None:
             parent.saw |= frame.saw
         if parent is not None and not given:
@@ -234,8 +237,6 @@ class _Watcher(TorchFunctionMode):
             return
         for call in (call for call in frame.open if call.looks_elsewhere is None):
             call.looks_elsewhere = any(x is not given[0] and x.shape[-2] == call.size[1] for x in given[1:])
-        if not frame.saw and any(word in type(frame.module).__name__.lower() for word in ("attention", "attn")):
-            self.seen.unseen.append(frame.name)
 
 
 def _encoder_layer_arguments(
@@ -259,12 +260,16 @@ def _operands(args: Any) -> Iterator[Any]:
         yield from one if isinstance(one, tuple | list) else (one,)
 
 
-def _vectors(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.is_floating_point() and x.dim() in (2, 3)
-
-
-def _memory(name: str) -> bool:
-    return not any(word in name for word in NO_MEMORY)
+def _vectors_given(module: nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
+    """What a module was given to look with and to look at, in this order."""
+    names = list(inspect.signature(module.forward).parameters)
+    named = {**dict(zip(names, args, strict=False)), **kwargs}
+    return [
+        x
+        for name, x in named.items()
+        if isinstance(x, Tensor) and x.is_floating_point() and x.dim() in (2, 3)
+        if not any(word in name for word in NO_MEMORY)
+    ]
 
 
 def _require_eager(model: nn.Module) -> None:

@@ -211,5 +211,6 @@ def _looks_back(name: str, weights: Tensor, rows: Sequence[int], queries: int, c
         return True
     if queries == 1:
         return "decoder" in name
-    later = torch.arange(queries, device=weights.device) > torch.tensor(rows, device=weights.device).unsqueeze(-1)
+    keys = torch.arange(weights.shape[-1], device=weights.device)
+    later = keys > torch.tensor(rows, device=weights.device).unsqueeze(-1)
     return bool(later.any()) and not bool(weights[..., later].any())
