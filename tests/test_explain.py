@@ -8,8 +8,10 @@ import torch
 
 from regard import look
 from regard.attention import HeadMask
+from regard.data.batches import pad_sentences
 from regard.errors import CallError
 from regard.look.explain import ExplainOptions
+from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.patching import patched_heads, patched_positions
 from regard.look.methods.roles import places_across, places_within, shares
 from regard.look.profile import head_profile
@@ -214,3 +216,33 @@ def test_the_profile_says_what_is_lost_without_a_head():
         without = sum(case.ask([frozenset()]).sum().item() for case in cases)
     row = next(number for number, name in enumerate(table.rows) if name.startswith("cross.1.2"))
     assert table.values[row, -1] == pytest.approx((whole - without) / abs(whole), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_integrated_gradients_add_up_and_are_those_of_captum(kind):
+    recurrent = RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive")
+    job = made() if kind == "transformer" else translator(recurrent, "word")
+    case = case_of(job)
+    found = integrated_gradients(case, pieces=64)
+    table = job.model.encoder.embedding.table
+    with torch.no_grad():
+        whole = case.ask([frozenset()])[0]
+        hook = table.register_forward_hook(lambda module, args, output: torch.zeros_like(output))
+        nothing = case.ask([frozenset()])[0]
+        hook.remove()
+    np.testing.assert_allclose(found.parts.sum(1) + found.rest, (whole - nothing).numpy(), rtol=0.05, atol=0.02)
+    assert found.error < min(0.05, integrated_gradients(case, pieces=4).error)
+    assert explained(job, "inputs", row=-1).values.shape == (1, len(case.parts) + 1)
+    captum = pytest.importorskip("captum.attr", reason="pip install 'regard[dev]'")
+    ids = job.input.collate([job.input.read(TEXT)])
+    target = pad_sentences([job.output.tokenizer.encode(SAID)])
+
+    def last_step(vectors: torch.Tensor) -> torch.Tensor:
+        hook = table.register_forward_hook(lambda module, args, output: vectors)
+        try:
+            return job.model.score(ids.expand(len(vectors), -1), target.expand(len(vectors), -1))[:, -1]
+        finally:
+            hook.remove()
+
+    theirs = captum.IntegratedGradients(last_step).attribute(table(ids).detach(), n_steps=64, method="riemann_middle")
+    np.testing.assert_allclose(found.parts[-1], theirs.sum(-1)[0, list(case.parts)].numpy(), rtol=1e-3, atol=1e-5)

@@ -290,13 +290,14 @@ class Run:
         kind: Kind | None = None,
         by: Literal["heads", "positions"] = "heads",
     ) -> ValueTable:
-        """Why the model says what it says: `how` is "lens", "logits" or "patching" (`regard.look.explain`).
+        """Why the model says what it says: `how` is "lens", "logits", "patching" or "inputs".
 
         lens      what each layer would say next
         logits    what each layer adds to the logit of each word; with `row`, each head to that of one word, or to its
                   lead over the word `instead`
         patching  what each head (`by="positions"`: each vector) brings back of the answer, when it is carried from this
                   input into `against_input`
+        inputs    what each part of the input adds to each step of the output, by integrated gradients
         """
         job = self._with(overrides, {})
         if prefix and output is not None:

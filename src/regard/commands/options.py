@@ -75,7 +75,7 @@ def explain_options(command: Any) -> Any:
         click.option("--instead", metavar="WORD", help="Of --explain logits with --row: why not this word?"),
         click.option("--by", type=click.Choice(["heads", "positions"]), default="heads", help="What is patched."),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
-        click.option("--explain", help="Why it says so: lens, logits or patching; see docs/look.md."),
+        click.option("--explain", help="Why it says so: lens, logits, patching or inputs; see docs/look.md."),
     ):
         command = option(command)
     return command

@@ -3,6 +3,7 @@
 lens       what each layer would say next                                    methods/lens.py
 logits     what each layer and head adds to the logit of the answer          methods/logits.py
 patching   what each head or position carries of a second input              methods/patching.py
+inputs     what each part of the input adds, by integrated gradients         methods/integrated.py
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 
 from regard.errors import CallError, nearest
 from regard.look.case import Case
+from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens
 from regard.look.methods.logits import direct_logits
 from regard.look.methods.patching import patched_heads, patched_positions
@@ -21,10 +23,10 @@ from regard.look.records import KINDS, Kind
 from regard.look.stream import Part, Reading, Stream, read_stream
 from regard.look.value_table import ValueTable
 
-EXPLANATIONS = ("lens", "logits", "patching")
+EXPLANATIONS = ("lens", "logits", "patching", "inputs")
 NO_STREAM = (
     "explain={how!r} reads the layers of a Transformer that writes text, and this model has none; explain='patching' "
-    "works with other models, too"
+    "and explain='inputs' work with other models, too"
 )
 BY = ("heads", "positions")
 
@@ -59,6 +61,8 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
     with evaluating(case.model):
         if other is not None:
             return _patching(case, other, options)
+        if how == "inputs":
+            return _inputs(case, options)
         if case.stream is None:
             raise CallError(NO_STREAM.format(how=how))
         reading = read_stream(case, case.stream)
@@ -121,6 +125,20 @@ def _logits_of_step(parts: list[Part], options: ExplainOptions, word: str) -> Va
         f"What each head and feed-forward adds to the logit of {word!r}{lead}",
         about=f"With {beside['embedding']:+.2f} of the embedding and {beside['bias']:+.2f} of biases, all numbers add "
         f"up to {total:.2f}, exactly; norms are held as they were. Direct logit attribution (Elhage et al. 2021).",
+    )  # fmt: skip
+
+
+def _inputs(case: Case, options: ExplainOptions) -> ValueTable:
+    found = integrated_gradients(case)
+    columns = [case.axes[case.columns].labels[place] for place in case.parts]
+    values, labels = np.column_stack([found.parts, found.rest]), case.axes[case.rows].labels
+    if options.row is not None:
+        values, labels = values[[options.row]], [labels[options.row]]
+    what = "its number" if case.number else "what the model thinks of it"
+    return ValueTable(
+        values, labels, [*columns, "the rest"], "What each part of the input adds to each part of the output",
+        about=f"A row adds up to {what}, less that of an input of zeros ({found.error:.1%} are lost on the way there). "
+        "Integrated gradients (Sundararajan et al. 2017).",
     )  # fmt: skip
 
 

@@ -212,7 +212,7 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
     felt: dict[str, np.ndarray] = {table.name: np.zeros_like(table.weights, np.float64) for table in raw}
     for steps in torch.arange(len(step_scores(case))).split(STEPS):
         with Trace(case.model, gradients=True) as seen:
-            total = _at_steps(case, steps)
+            total = at_steps(case, steps)
         for name, gradient in seen.gradients(total).items():
             if name not in felt:
                 continue
@@ -248,7 +248,7 @@ def _input_gradient(case: Case) -> np.ndarray:
     try:
         for steps in torch.arange(len(step_scores(case))).split(STEPS):
             calls.clear()
-            felt = torch.autograd.grad(_at_steps(case, steps), calls)
+            felt = torch.autograd.grad(at_steps(case, steps), calls)
             products = [_numbers(vectors * gradient) for vectors, gradient in zip(calls, felt, strict=True)]
             rows.append(case.gather(products))
     finally:
@@ -282,7 +282,7 @@ def _asked(case: Case) -> Callable[[Sequence[frozenset[int]]], np.ndarray]:
     return lambda without: _numbers(case.ask(without))
 
 
-def _at_steps(case: Case, steps: Tensor) -> Tensor:
+def at_steps(case: Case, steps: Tensor) -> Tensor:
     """Σ_t of what is asked at step t, each in a row of its own."""
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN's way back is for training only
         table = case.ask([WHOLE] * len(steps))
