@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import look
-from regard.attention import HeadMask
+from regard.attention import HeadMask, Trace
 from regard.data.batches import pad_sentences
 from regard.errors import CallError
 from regard.look.explain import ExplainOptions
@@ -63,13 +63,14 @@ def test_parts_add_up_to_the_logit(norm, norm_first):
     own = logits.gather(1, answers[:, None]).squeeze(1).numpy()
     table = explained(job, "logits")
     assert list(table.rows) == [
-        "embedding", "decoder.0", "cross.0", "feed-forward.0", "decoder.1", "cross.1", "feed-forward.1", "bias", "logit"
+        "token", "position", "decoder.0", "cross.0", "feed-forward.0", "decoder.1", "cross.1", "feed-forward.1", "bias",
+        "logit",
     ]  # fmt: skip
     np.testing.assert_allclose(table.values[-1], own, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(table.values[:-1].sum(0), table.values[-1], rtol=1e-6)
     heads = explained(job, "logits", row=1)
     assert heads.columns[:5] == ["decoder 0", "decoder 1", "decoder 2", "decoder 3", "cross 0"]
-    np.testing.assert_allclose(heads.values[1, :4].sum(), table.values[4, 1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(heads.values[1, :4].sum(), table.values[5, 1], rtol=1e-4, atol=1e-4)
     word = "blue"
     lead = explained(job, "logits", row=1, instead=word)
     other = job.output.tokenizer.encode(word)[0]
@@ -135,7 +136,11 @@ def test_patching_of_a_recurrent_model_goes_by_its_memory():
         ("patching", {"against": TEXT}, "thinks the same of this answer"),
         ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same number of tokens"),
         ("patching", {"against": OTHER, "kind": "x"}, "kind='x' must be one of cross"),
-        ("patching", {"against": OTHER, "by": "x"}, "by='x' must be one of heads"),
+        ("patching", {"against": OTHER, "by": "keys"}, "by='keys': explain='patching' takes heads or positions"),
+        ("lens", {"by": "keys"}, "by='keys': explain='lens' takes none"),
+        ("scores", {"row": 1, "layer": 0}, "one query of one head"),
+        ("scores", {"row": 1, "layer": 2, "head": 0}, "layer=2 is not one of 0 to 1"),
+        ("scores", {"row": 1, "layer": 1, "head": 4}, "head=4 is not one of 0 to 3"),
     ],
 )
 def test_what_cannot_be_asked_is_said(how, choice, said):
@@ -206,10 +211,10 @@ def test_places_across_know_both_sides():
 
 
 def test_the_profile_says_what_is_lost_without_a_head():
-    job = made()
+    job = made(encoder_layers=1, heads=3)
     cases = [case_of(job), case_of(job, OTHER)]
     table = head_profile(cases)
-    assert len(table.rows) == 4 * (3 + 2 + 2)
+    assert len(table.rows) == 3 * (1 + 2 + 2)
     assert table.columns[-1] == "loss without it"
     whole = sum(case.ask([frozenset()]).sum().item() for case in cases)
     with HeadMask({job.model.decoder.layers[1].cross: [2]}):
@@ -223,15 +228,15 @@ def test_integrated_gradients_add_up_and_are_those_of_captum(kind):
     recurrent = RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive")
     job = made() if kind == "transformer" else translator(recurrent, "word")
     case = case_of(job)
-    found = integrated_gradients(case, pieces=64)
+    found = integrated_gradients(case, pieces=16)
     table = job.model.encoder.embedding.table
     with torch.no_grad():
         whole = case.ask([frozenset()])[0]
         hook = table.register_forward_hook(lambda module, args, output: torch.zeros_like(output))
         nothing = case.ask([frozenset()])[0]
         hook.remove()
-    np.testing.assert_allclose(found.parts.sum(1) + found.rest, (whole - nothing).numpy(), rtol=0.05, atol=0.02)
-    assert found.error < min(0.05, integrated_gradients(case, pieces=4).error)
+    np.testing.assert_allclose(found.parts.sum(1) + found.rest, (whole - nothing).numpy(), rtol=0.1, atol=0.1)
+    assert found.error < min(0.1, integrated_gradients(case, pieces=2).error)
     assert explained(job, "inputs", row=-1).values.shape == (1, len(case.parts) + 1)
     captum = pytest.importorskip("captum.attr", reason="pip install 'regard[dev]'")
     ids = job.input.collate([job.input.read(TEXT)])
@@ -244,5 +249,32 @@ def test_integrated_gradients_add_up_and_are_those_of_captum(kind):
         finally:
             hook.remove()
 
-    theirs = captum.IntegratedGradients(last_step).attribute(table(ids).detach(), n_steps=64, method="riemann_middle")
+    theirs = captum.IntegratedGradients(last_step).attribute(table(ids).detach(), n_steps=16, method="riemann_middle")
     np.testing.assert_allclose(found.parts[-1], theirs.sum(-1)[0, list(case.parts)].numpy(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["keys", "queries"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"positions": "sinusoidal"}, {"norm_first": False, "kv_heads": 2}, {"norm": "rms", "positions": "rotary"},
+        {"positions": "relative"}, {"score": "bilinear"},
+    ],
+)  # fmt: skip
+def test_scores_are_the_sum_of_their_parts(how, by):
+    """A softmax over the last row is the row of weights that a trace sees."""
+    job = made(**how)
+    with torch.no_grad(), Trace(job.model) as seen:
+        case_of(job).ask([frozenset()])
+    for layer in (0, 1):
+        table = explained(job, "scores", layer=layer, head=3, row=2, by=by)
+        np.testing.assert_allclose(table.values[:-1].sum(0), table.values[-1], atol=1e-9)
+        weights = torch.tensor(table.values[-1]).softmax(-1)
+        np.testing.assert_allclose(weights, seen[f"decoder.layers.{layer}.attention"][0, 3, 2, :3], atol=1e-4)
+    assert ("position" in table.rows) == (how.get("positions", "sinusoidal") == "sinusoidal")
+    assert ("distance" in table.rows) == (how.get("positions") == "relative")
+
+
+def test_scores_that_are_not_linear_are_not_taken_apart():
+    with pytest.raises(CallError, match="dot, scaled_dot or bilinear"):
+        explained(made(score="cosine"), "scores", layer=0, head=0, row=0)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import yaml
 from rich.console import Console
@@ -29,7 +29,7 @@ from regard.errors import CallError
 from regard.files import atomic
 from regard.job import Job
 from regard.look import AttentionRecord, History
-from regard.look.explain import ExplainOptions
+from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, keep, load_history
 from regard.look.records import Head, Kind
@@ -288,9 +288,11 @@ class Run:
         row: int | None = None,
         instead: str | None = None,
         kind: Kind | None = None,
-        by: Literal["heads", "positions"] = "heads",
+        by: By | None = None,
+        layer: int | None = None,
+        head: int | None = None,
     ) -> ValueTable:
-        """Why the model says what it says: `how` is "lens", "logits", "patching" or "inputs".
+        """Why the model says what it says: `how` is "lens", "logits", "patching", "inputs" or "scores".
 
         lens      what each layer would say next
         logits    what each layer adds to the logit of each word; with `row`, each head to that of one word, or to its
@@ -298,13 +300,14 @@ class Run:
         patching  what each head (`by="positions"`: each vector) brings back of the answer, when it is carried from this
                   input into `against_input`
         inputs    what each part of the input adds to each step of the output, by integrated gradients
+        scores    what the scores of one query (`row`) of a `layer`'s `head` are made of; `by`: "keys" or "queries"
         """
         job = self._with(overrides, {})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
-            return job.explain(text, how, options, ExplainOptions(row, instead, kind, by), against_input)
+            return job.explain(text, how, options, ExplainOptions(row, instead, kind, by, layer, head), against_input)
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

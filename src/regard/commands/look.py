@@ -47,7 +47,7 @@ class Wish(NamedTuple):
     document: str | None = None
     explain: str | None = None
     against_input: str | None = None
-    by: str = "heads"
+    by: str | None = None
     instead: str | None = None
     profile: bool = False
 
@@ -96,8 +96,9 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
     from regard import api
     from regard.commands.asked import inputs_of, outputs_of
 
+    known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
     for name, usual in Wish._field_defaults.items():
-        if name not in EXPLAINED and getattr(wish, name) != usual:
+        if name not in known and getattr(wish, name) != usual:
             raise CallError(f"--explain {wish.explain} knows no --{name.replace('_', '-')}: leave it out")
     overrides, texts = _texts(inputs)
     loaded = api.load(run)
@@ -106,7 +107,8 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
         inputs_of(loaded, texts, wish.document)[0], cast(str, wish.explain), overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], prefix=wish.prefix,
         against_input=seconds[0] if seconds else None, without=wish.without, row=wish.row, instead=wish.instead,
-        kind=cast(Kind | None, wish.kind), by=cast(Any, wish.by),
+        kind=cast(Kind | None, wish.kind), by=cast(Any, wish.by), layer=wish.layer,
+        head=None if wish.head == "mean" else cast(Any, head_of(wish.head)),
     )  # fmt: skip
     _put(table, output, as_json)
 

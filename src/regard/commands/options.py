@@ -73,9 +73,11 @@ def explain_options(command: Any) -> Any:
     for option in (
         click.option("--profile", is_flag=True, help="What each head looks for, over N validation inputs (INPUT: 16)."),
         click.option("--instead", metavar="WORD", help="Of --explain logits with --row: why not this word?"),
-        click.option("--by", type=click.Choice(["heads", "positions"]), default="heads", help="What is patched."),
+        click.option(
+            "--by", help="What is patched, heads or positions; what of scores is taken apart, keys or queries."
+        ),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
-        click.option("--explain", help="Why it says so: lens, logits, patching or inputs; see docs/look.md."),
+        click.option("--explain", help="Why it says so: lens, logits, scores, patching or inputs; see docs/look.md."),
     ):
         command = option(command)
     return command

@@ -4,6 +4,7 @@ lens       what each layer would say next                                    met
 logits     what each layer and head adds to the logit of the answer          methods/logits.py
 patching   what each head or position carries of a second input              methods/patching.py
 inputs     what each part of the input adds, by integrated gradients         methods/integrated.py
+scores     what the scores of a head are made of                             methods/scores.py
 """
 
 from dataclasses import dataclass
@@ -18,17 +19,22 @@ from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens
 from regard.look.methods.logits import direct_logits
 from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.scores import Side, score_parts
 from regard.look.of_model import evaluating
 from regard.look.records import KINDS, Kind
-from regard.look.stream import Part, Reading, Stream, read_stream
+from regard.look.stream import Block, Reading, Stream, read_stream
+from regard.look.stream_parts import Part
 from regard.look.value_table import ValueTable
 
-EXPLANATIONS = ("lens", "logits", "patching", "inputs")
+EXPLANATIONS = ("lens", "logits", "patching", "inputs", "scores")
 NO_STREAM = (
     "explain={how!r} reads the layers of a Transformer that writes text, and this model has none; explain='patching' "
     "and explain='inputs' work with other models, too"
 )
-BY = ("heads", "positions")
+BY = {"patching": ("heads", "positions"), "scores": ("keys", "queries")}
+
+
+By = Literal["heads", "positions", "keys", "queries"]
 
 
 @dataclass(frozen=True)
@@ -37,13 +43,16 @@ class ExplainOptions:
     row       one step of the output, from 0; −1 is the last. None: all of them
     instead   logits: of this word's logit, how far the answer is ahead
     kind      patching: which attention, or whose positions; None: over the input, if the model has that
-    by        patching: heads or positions
+    by        patching: heads or positions; scores: keys or queries are taken apart
+    layer, head   scores: which ones, of self-attention
     """
 
     row: int | None = None
     instead: str | None = None
     kind: Kind | None = None
-    by: Literal["heads", "positions"] = "heads"
+    by: By | None = None
+    layer: int | None = None
+    head: int | None = None
 
 
 def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -> ValueTable:
@@ -55,6 +64,8 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
             "explain='patching' needs a second input (against_input=..., --against-input), and no other explanation "
             f"has one: this is explain={how!r}"
         )
+    if options.by is not None and options.by not in BY.get(how, ()):
+        raise CallError(f"by={options.by!r}: explain={how!r} takes {' or '.join(BY.get(how, ('none',)))}")
     steps = len(case.axes[case.rows])
     if options.row is not None and not -steps <= options.row < steps:
         raise CallError(f"row={options.row} is not one of 0 to {steps - 1}, the steps of the output")
@@ -66,6 +77,8 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
         if case.stream is None:
             raise CallError(NO_STREAM.format(how=how))
         reading = read_stream(case, case.stream)
+        if how == "scores":
+            return _scores(case, case.stream, reading, options)
         return _lens(case, case.stream, reading) if how == "lens" else _logits(case, case.stream, reading, options)
 
 
@@ -123,8 +136,8 @@ def _logits_of_step(parts: list[Part], options: ExplainOptions, word: str) -> Va
     return ValueTable(
         values, [f"layer {number}" for number in range(layers)], names,
         f"What each head and feed-forward adds to the logit of {word!r}{lead}",
-        about=f"With {beside['embedding']:+.2f} of the embedding and {beside['bias']:+.2f} of biases, all numbers add "
-        f"up to {total:.2f}, exactly; norms are held as they were. Direct logit attribution (Elhage et al. 2021).",
+        about=f"With {' and '.join(f'{value:+.2f} of {kind}' for kind, value in beside.items())}, all numbers add up "
+        f"to {total:.2f}, exactly; norms are held as they were. Direct logit attribution (Elhage et al. 2021).",
     )  # fmt: skip
 
 
@@ -142,6 +155,30 @@ def _inputs(case: Case, options: ExplainOptions) -> ValueTable:
     )  # fmt: skip
 
 
+def _scores(case: Case, stream: Stream, reading: Reading, options: ExplainOptions) -> ValueTable:
+    if options.row is None or options.layer is None or options.head is None:
+        raise CallError("explain='scores' asks about one query of one head: say row=, layer= and head= as numbers")
+    layer, most = options.layer, len(stream.layers)
+    if not -most <= layer < most:
+        raise CallError(f"layer={layer} is not one of 0 to {most - 1}")
+    block: Block = stream.layers[layer]  # pyright: ignore[reportAssignmentType]
+    heads = getattr(block.attention, "heads", 1)
+    if not -heads <= options.head < heads:
+        raise CallError(f"head={options.head} is not one of 0 to {heads - 1}")
+    side: Side = "queries" if options.by == "queries" else "keys"
+    read = case.axes["read"].labels
+    row = options.row % len(read)
+    names, values = score_parts(reading, block, layer % most, options.head % heads, row, side)
+    table = values.cpu().double().numpy()
+    of = "the query" if side == "queries" else "each key"
+    return ValueTable(
+        np.vstack([table, table.sum(axis=0)]), [*names, "score"], read[: row + 1],
+        f"What the scores of {read[row]!r} are made of: layer {layer % most}, head {options.head % heads}",
+        about=f"A row is what a part of {of} adds, the last one their sum; a softmax over that is the row of weights. "
+        "Norms are held as they were (Elhage et al. 2021).",
+    )  # fmt: skip
+
+
 def _column(part: Part) -> str:
     return part.kind if part.head < 0 else f"{part.kind} {part.head}"
 
@@ -149,14 +186,12 @@ def _column(part: Part) -> str:
 def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
     if options.kind is not None and options.kind not in KINDS:
         raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
-    if options.by not in BY:
-        raise CallError(f"by={options.by!r} must be one of {', '.join(BY)}")
     of = "of the answer" if options.row is None else f"of {case.axes[case.rows].labels[options.row]!r}"
     about = (
         f"The share of what the model thinks {of} that comes back when this state alone is carried from the first "
         "input into the second: 1 is all of it, 0 nothing. Activation patching (Vig et al. 2020)."
     )
-    if options.by == "heads":
+    if options.by != "positions":
         kind, rows, values = patched_heads(case, other, options.kind, options.row)
         columns = [f"head {number}" for number in range(values.shape[1])]
         return ValueTable(values, rows, columns, f"What each head brings back: attention {KINDS[kind]}", about)

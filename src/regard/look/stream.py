@@ -6,7 +6,7 @@
     f:  heads of self-attention, heads of cross-attention, feed-forward
 
 Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". `read_stream` runs the model once and keeps
-the state after every layer and what every part added; the methods `lens` and `logits` are made of these.
+the state after every layer and what every part added; the methods `lens`, `logits` and `scores` are made of these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from regard.attention.head_mask import ManyHeads
 
@@ -42,6 +43,7 @@ class Stream:
     answers   the token of each step, T
     words     the names of tokens
     token     the token that a word begins with
+    positions   what adds positions to the vectors of tokens; None where nothing does, or something comes after it
     """
 
     layers: Sequence[nn.Module]
@@ -50,21 +52,7 @@ class Stream:
     answers: Sequence[int]
     words: Callable[[Sequence[int]], list[str]]
     token: Callable[[str], int]
-
-
-class Part(NamedTuple):
-    """What was added to the stream, and by whom: `decoder.2.3` is head 3 of layer 2. Head −1: all that has no heads."""
-
-    kind: str
-    layer: int
-    head: int
-    added: Tensor  # T D
-
-    @property
-    def name(self) -> str:
-        if self.kind in ("embedding", "bias"):
-            return self.kind
-        return f"{self.kind}.{self.layer}" + ("" if self.head < 0 else f".{self.head}")
+    positions: nn.Module | None = None
 
 
 @dataclass
@@ -80,8 +68,11 @@ class Written:
 
 
 class Reading(NamedTuple):
+    """`tokens`: what the first state was before positions were added to it."""
+
     states: list[Tensor]  # before the first layer, and after each: T D
     written: list[Written]
+    tokens: Tensor | None
 
 
 @torch.no_grad()
@@ -89,19 +80,25 @@ def read_stream(case: "Case", stream: Stream) -> Reading:
     """One pass, over the whole input."""
     states: list[Tensor] = []
     written: list[Written] = []
-    with _hooks(stream, case.row, states, written):
+    tokens: list[Tensor] = []
+    with _hooks(stream, case.row, states, written, tokens):
         case.ask([frozenset()])
-    return Reading(states, written)
+    known = tokens and tokens[0].shape == states[0].shape  # positions may also stand beside the vectors
+    return Reading(states, written, tokens[0] if known else None)
 
 
 @contextmanager
-def _hooks(stream: Stream, row: int, states: list[Tensor], written: list[Written]) -> Iterator[None]:
-    handles = []
+def _hooks(
+    stream: Stream, row: int, states: list[Tensor], written: list[Written], tokens: list[Tensor]
+) -> Iterator[None]:
+    handles: list[RemovableHandle] = []
 
     def enters(module: nn.Module, args: tuple[Tensor, ...]) -> None:
         if not states:
             states.append(args[0][row])
 
+    if stream.positions is not None:
+        handles.append(stream.positions.register_forward_pre_hook(lambda module, args: tokens.append(args[0][row])))
     for number, layer in enumerate(stream.layers):
         block: Block = layer  # pyright: ignore[reportAssignmentType]
         handles.append(layer.register_forward_pre_hook(enters))
@@ -140,7 +137,7 @@ def _keep_heads(one: Written, attention: ManyHeads, row: int) -> Callable[..., N
     return keep
 
 
-def _keep_norm(one: Written, block: Block, norm: nn.Module, row: int) -> list:
+def _keep_norm(one: Written, block: Block, norm: nn.Module, row: int) -> list[RemovableHandle]:
     if block.norm_first:
         return []
 

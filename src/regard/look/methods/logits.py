@@ -12,14 +12,12 @@ norm, the last; with norms last (Vaswani et al. 2017) a part goes through every 
 are less to be trusted. What a part did through others is not in its number: patching asks for that.
 """
 
-from collections.abc import Sequence
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.errors import CallError
-from regard.look.stream import Part, Reading
+from regard.look.stream import Reading
+from regard.look.stream_parts import Part, stream_parts, through
 
 
 @torch.no_grad()
@@ -27,16 +25,7 @@ def direct_logits(
     reading: Reading, norm: nn.Module, output: nn.Linear, answers: Int[Tensor, " T"], instead: Int[Tensor, " T"] | None
 ) -> list[Part]:
     """Each part's share of the logit of the answer, `added` being T; they add up to it, or to its lead over another."""
-    start = reading.states[0]
-    parts = [Part("embedding", -1, -1, start)]
-    bias = torch.zeros_like(start)
-    for one in reading.written:
-        heads = [-1] if one.kind == "feed-forward" else range(len(one.parts))
-        parts += [Part(one.kind, one.layer, head, x) for head, x in zip(heads, one.parts, strict=True)]
-        bias = bias if one.bias is None else bias + one.bias
-        if one.norm is not None and one.before_norm is not None:
-            parts, bias = _through(one.norm, one.before_norm, parts, bias)
-    parts, bias = _through(norm, reading.states[-1], parts, bias)
+    parts, bias = through(norm, reading.states[-1], *stream_parts(reading, len(reading.states) - 1))
     direction = output.weight[answers] - (0.0 if instead is None else output.weight[instead])  # T D
     parts.append(Part("bias", -1, -1, bias))
     found = [part._replace(added=(part.added * direction).sum(-1)) for part in parts]
@@ -44,23 +33,3 @@ def direct_logits(
         offset = output.bias[answers] - (0.0 if instead is None else output.bias[instead])
         found[-1] = found[-1]._replace(added=found[-1].added + offset)
     return found
-
-
-def _through(
-    norm: nn.Module, whole: Float[Tensor, "T D"], parts: Sequence[Part], bias: Float[Tensor, "T D"]
-) -> tuple[list[Part], Float[Tensor, "T D"]]:
-    """Each part through the norm as it was for the whole; β has a place among the biases."""
-    if isinstance(norm, nn.Identity):
-        return list(parts), bias
-    if isinstance(norm, nn.LayerNorm):
-        scale = (whole.var(-1, correction=0, keepdim=True) + norm.eps).rsqrt()
-        scale = scale if norm.weight is None else scale * norm.weight
-        found = [part._replace(added=(part.added - part.added.mean(-1, keepdim=True)) * scale) for part in parts]
-        bias = (bias - bias.mean(-1, keepdim=True)) * scale
-        return found, bias if norm.bias is None else bias + norm.bias
-    if isinstance(norm, nn.RMSNorm):
-        eps = torch.finfo(whole.dtype).eps if norm.eps is None else norm.eps
-        scale = (whole.square().mean(-1, keepdim=True) + eps).rsqrt()
-        scale = scale if norm.weight is None else scale * norm.weight
-        return [part._replace(added=part.added * scale) for part in parts], bias * scale
-    raise CallError(f"a norm of class {type(norm).__name__} cannot be taken apart: LayerNorm and RMSNorm can")

@@ -21,4 +21,8 @@ def stream_of(decoder: nn.Module, output: nn.Linear, tokenizer: Tokenizer, answe
             raise CallError(f"instead={word!r} is not in the vocabulary of this model")
         return ids[0]
 
-    return Stream(list(decoder.layers), decoder.norm, output, answers, tokenizer.labels, token)
+    plain = isinstance(decoder.enter, nn.Identity)
+    return Stream(
+        list(decoder.layers), decoder.norm, output, answers, tokenizer.labels, token,
+        decoder.embedding.positions if plain else None,
+    )  # fmt: skip
