@@ -162,6 +162,10 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     call(*wish, "--by", "positions", "--kind", "decoder", "-o", tmp_path / "x.html")
     assert "brings back (decoder)" in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "layer 1" in call(*wish)
+    one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
+    scores = json.loads(call(run.folder, TEXT, "--explain", "scores", *one, "--json"))
+    assert scores["rows"][-1] == "score"
+    assert "--explain scores knows no --words" in call(run.folder, TEXT, "--explain", "scores", "--words", code=2)
     profile = json.loads(call(run.folder, "2", "--profile", "--json"))
     assert profile["title"] == "What each head looks for, over 2 inputs"
     assert profile["values"] == run.head_profile(2).values.tolist()

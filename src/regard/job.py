@@ -184,9 +184,10 @@ class Job:
         with evaluating(self.model):
             cases = []
             for example in examples:
-                options = LookOptions(output=self.output.reference(example))
-                told = self.output.tell(self.model, example.input, options)[0]
-                cases.append(self.output.case(self.model, example.input, told))
+                with suppress(CallError):  # a label that training did not have
+                    options = LookOptions(output=self.output.reference(example))
+                    told = self.output.tell(self.model, example.input, options)[0]
+                    cases.append(self.output.case(self.model, example.input, told))
             return head_profile(cases)
 
     def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:

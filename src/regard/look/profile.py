@@ -26,6 +26,8 @@ Place = tuple[Kind, int]
 
 def head_profile(cases: Sequence[Case]) -> ValueTable:
     """Of the cases of a model: inputs, each with the output that is right."""
+    if not cases:
+        raise CallError("none of the validation inputs can be looked at: there is nothing to make a profile of")
     names: dict[Place, tuple[str, int]] = {}
     mass: dict[Place, dict[str, np.ndarray | float]] = defaultdict(lambda: defaultdict(float))
     chance: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
