@@ -179,6 +179,16 @@ def test_the_command_line_writes_and_scores(run, capsys):
     assert told("lmno", "decoding.max_length=4") == "lmno.\nab\n"  # line breaks are those of the text
 
 
+def test_why_it_goes_on_so(run):
+    lens = run.explain("abc", "lens", output="de")
+    assert [word.split()[0] for word in lens.words[-1]] == ["b", "c", "d", "e"]  # learnt by heart
+    parts = run.explain("abc", "logits", output="de")
+    np.testing.assert_allclose(parts.values[:-1].sum(0), parts.values[-1], rtol=1e-5)
+    back = run.explain("abc", "patching", output="de", against_input="abk", by="positions", row=2)
+    assert back.columns[-2:] == ["c | k", "d"]
+    assert back.values[0] == pytest.approx([0, 0, 1, 0], abs=1e-3)  # the letter that was exchanged brings it back
+
+
 def test_the_check_counts_text_and_finds_what_is_wrong(tmp_path):
     (tmp_path / "text.txt").write_bytes(b"good line\n" * 50 + b"bad \xff line\n")
     overrides = {"data.train": str(tmp_path / "text.txt"), "data.documents": "line", "model.context": 2000}

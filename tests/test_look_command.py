@@ -150,3 +150,26 @@ def test_wrong_calls_are_named(run, options, told):
 def test_a_record_has_its_input_already(run, tmp_path):
     run.look(TEXT).save(tmp_path / "seen.npz")
     assert "has its input and method already" in call(tmp_path / "seen.npz", "another", code=2)
+
+
+def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
+    table = json.loads(call(run.folder, TEXT, "--explain", "logits", "--row", 0, "--target", "la der", "--json"))
+    found = run.explain(TEXT, "logits", output="la der", row=0)
+    assert table["title"] == found.title
+    np.testing.assert_allclose(table["values"], found.values, rtol=1e-5)
+    assert "What each layer would say next" in call(run.folder, TEXT, "--explain", "lens")
+    wish = (run.folder, TEXT, "--explain", "patching", "--against-input", "the blue house")
+    call(*wish, "--by", "positions", "--kind", "decoder", "-o", tmp_path / "x.html")
+    assert "brings back (decoder)" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "layer 1" in call(*wish)
+    one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
+    scores = json.loads(call(run.folder, TEXT, "--explain", "scores", *one, "--json"))
+    assert scores["rows"][-1] == "score"
+    assert "--explain scores knows no --words" in call(run.folder, TEXT, "--explain", "scores", "--words", code=2)
+    profile = json.loads(call(run.folder, "2", "--profile", "--json"))
+    assert profile["title"] == "What each head looks for, over 2 inputs"
+    assert profile["values"] == run.head_profile(2).values.tolist()
+    assert "number of validation inputs" in call(run.folder, TEXT, "--profile", code=2)
+    assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
+    assert "--against-input and --instead belong to" in call(run.folder, TEXT, "--instead", "x", code=2)
+    assert "or a prefix of it" in call(*wish, "--target", "la", "--prefix", "la", code=2)

@@ -26,9 +26,11 @@ from regard.errors import CallError
 from regard.files.foreign import reading
 from regard.job import Job
 from regard.look import AttentionRecord, History
+from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, load_history
-from regard.look.records import Head
+from regard.look.records import Head, Kind
+from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
@@ -188,6 +190,48 @@ class Run:
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
+
+    def explain(
+        self,
+        text: str,
+        how: str,
+        overrides: Overrides = (),
+        *,
+        output: str | None = None,
+        prefix: str = "",
+        against_input: str | None = None,
+        without: Sequence[str] = (),
+        row: int | None = None,
+        instead: str | None = None,
+        kind: Kind | None = None,
+        by: By | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+    ) -> ValueTable:
+        """Why the model says what it says: `how` is "lens", "logits", "patching", "inputs" or "scores".
+
+        lens      what each layer would say next
+        logits    what each layer adds to the logit of each word; with `row`, each head to that of one word, or to its
+                  lead over the word `instead`
+        patching  what each head (`by="positions"`: each vector) brings back of the answer, when it is carried from this
+                  input into `against_input`
+        inputs    what each part of the input adds to each step of the output, by integrated gradients
+        scores    what the scores of one query (`row`) of a `layer`'s `head` are made of; `by`: "keys" or "queries"
+        """
+        job = self._with(overrides, {})
+        if prefix and output is not None:
+            raise CallError("give the whole output or a prefix of it, not both")
+        options = LookOptions(output, name=self.folder.name, prefix=prefix)
+        with self._head_mask(job, [text], without):
+            return job.explain(text, how, options, ExplainOptions(row, instead, kind, by, layer, head), against_input)
+
+    def head_profile(self, most: int = 16) -> ValueTable:
+        """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""
+        if most < 1:
+            raise CallError(f"most={most}: a profile needs one validation input at least")
+        data = jobs.make(self.recipe)  # a job of its own: this one keeps what it has learned
+        data.prepare(self.folder / "cache")
+        return self.job.head_profile(data.output.some(data.splits["valid"], most))
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""

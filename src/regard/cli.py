@@ -17,6 +17,7 @@ from regard.commands.options import (
     OutputFile,
     Verbs,
     emit,
+    explain_options,
     json_option,
     limit_options,
     output_folder,
@@ -206,9 +207,10 @@ def predict(
 @click.option("--evidence", is_flag=True, help="Ask the model, too, whether it needs what it looks at.")
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
-@click.option("--row", type=int, help="Of the overlay, this row only: a word that was written, or a region that looks.")
+@click.option("--row", type=int, help="This row only, of the overlay or of --explain: a word that was written.")
 @click.option("--document", metavar="FILE", help="The input is a question about this text; - is standard input.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
+@explain_options
 @click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")
 @json_option
 def look(

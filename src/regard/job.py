@@ -16,12 +16,16 @@ import torch
 from torch import nn
 
 from regard.data.check_report import CheckReport
+from regard.data.examples import Example
 from regard.data.tables import Role
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
 from regard.look import AttentionRecord
 from regard.look.attribution import attentions, evaluating, method_shown, step_scores, with_evidence
+from regard.look.explain import ExplainOptions, explain
+from regard.look.profile import head_profile
 from regard.look.report import picture_of
+from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.result import Picture, Prediction, Scores
@@ -190,6 +194,30 @@ class Job:
                 record = with_evidence(record, case, options.layer, options.head)
         record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return replace(record, beams=beams)
+
+    def explain(
+        self, one: Any, how: str, options: LookOptions, choice: ExplainOptions, against: Any = None
+    ) -> ValueTable:
+        """Why the model says what it says, or the given output; `against` is the second input of patching."""
+        with evaluating(self.model):
+            told = self.output.tell(self.model, one, options)[0]
+            case, other = self.output.case(self.model, one, told), None
+            if against is not None:  # the same answer, by another input
+                same = replace(options, output=told.text if options.output is None else options.output, prefix="")
+                case = self.output.case(self.model, one, self.output.tell(self.model, one, same)[0])
+                other = self.output.case(self.model, against, self.output.tell(self.model, against, same)[0])
+            return explain(how, case, other, choice)
+
+    def head_profile(self, examples: Sequence[Example]) -> ValueTable:
+        """What each head looks for when the model is forced to write what is right."""
+        with evaluating(self.model):
+            cases = []
+            for example in examples:
+                with suppress(CallError):  # a label that training did not have
+                    options = LookOptions(output=self.output.reference(example))
+                    told = self.output.tell(self.model, example.input, options)[0]
+                    cases.append(self.output.case(self.model, example.input, told))
+            return head_profile(cases)
 
     def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:
         case = self.output.case(self.model, one, told)

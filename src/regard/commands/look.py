@@ -16,10 +16,14 @@ from regard.look.methods import METHODS
 from regard.look.records import AttentionRecord, Head, Kind
 from regard.look.render import require_suffix
 from regard.look.terminal import picture
+from regard.look.value_table import ValueTable
 from regard.look.views import Shown, View
 from regard.metrics.alignment import PHARAOH, Gold
 
 POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoids
+
+
+EXPLAINED = {"explain", "against_input", "by", "instead", "row", "kind", "target", "prefix", "without", "document"}
 
 
 class Wish(NamedTuple):
@@ -42,12 +46,23 @@ class Wish(NamedTuple):
     without: tuple[str, ...] = ()
     document: str | None = None
     evidence: bool = False
+    explain: str | None = None
+    against_input: str | None = None
+    by: str | None = None
+    instead: str | None = None
+    profile: bool = False
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
     if output is not None:
         require_suffix(output)
+    if wish.profile:
+        return profile(run, inputs, output, as_json)
+    if wish.explain is not None:
+        return explain(run, inputs, output, wish, as_json)
+    if wish.against_input is not None or wish.instead is not None:
+        raise CallError("--against-input and --instead belong to --explain patching and --explain logits")
     if run.suffix == ".npz" and (inputs or wish.method != "raw"):
         raise CallError(f"{run} is a record that was taken before: it has its input and method already")
     record = taken(run, inputs, wish)
@@ -77,16 +92,63 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
         console.print(picture(shown, console))
 
 
+def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+    """Why the model says what it says: a table of layers, heads or positions."""
+    from regard import api
+    from regard.commands.parse_inputs import inputs_of, outputs_of
+
+    known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
+    for name, usual in Wish._field_defaults.items():
+        if name not in known and getattr(wish, name) != usual:
+            raise CallError(f"--explain {wish.explain} knows no --{name.replace('_', '-')}: leave it out")
+    overrides, texts = _texts(inputs)
+    loaded = api.load(run)
+    seconds = [] if wish.against_input is None else inputs_of(loaded, [wish.against_input], wish.document)
+    table = loaded.explain(
+        inputs_of(loaded, texts, wish.document)[0], cast(str, wish.explain), overrides,
+        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], prefix=wish.prefix,
+        against_input=seconds[0] if seconds else None, without=wish.without, row=wish.row, instead=wish.instead,
+        kind=cast(Kind | None, wish.kind), by=cast(Any, wish.by), layer=wish.layer,
+        head=None if wish.head == "mean" else cast(Any, head_of(wish.head)),
+    )  # fmt: skip
+    _put(table, output, as_json)
+
+
+def profile(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """What each head looks for, over some validation inputs, and what is lost without it."""
+    from regard import api
+
+    if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
+        raise CallError("--profile takes the number of validation inputs, 16 if there is none")
+    _put(api.load(run).head_profile(*map(int, inputs)), output, as_json)
+
+
+def _put(table: ValueTable, output: Path | None, as_json: bool) -> None:
+    if output is not None:
+        table.save(output)
+        print(f"written: {output}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(table.as_dict(), ensure_ascii=False, indent=2))
+    elif output is None:
+        table.show()
+
+
+def _texts(inputs: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Settings of decoding among the arguments, and the one input."""
+    overrides = [text for text in inputs if text.startswith("decoding.") and "=" in text]
+    texts = [text for text in inputs if text not in overrides] or _standard_input()
+    if len(texts) != 1:
+        raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
+    return overrides, texts
+
+
 def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     """From a saved record, or from a model that is asked now."""
     if run.suffix == ".npz":
         return pictures.load(run)
     if wish.method not in METHODS:
         raise CallError(f"--method {wish.method} is not known{nearest(wish.method, METHODS)}")
-    overrides = [text for text in inputs if text.startswith("decoding.") and "=" in text]
-    texts = [text for text in inputs if text not in overrides] or _standard_input()
-    if len(texts) != 1:
-        raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
+    overrides, texts = _texts(inputs)
     from regard import api
     from regard.commands.parse_inputs import inputs_of, outputs_of, read_document
 

@@ -71,12 +71,27 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 def limit_options(command: Any) -> Any:
     """When training ends, for all commands that train."""
     steps = click.option(
-        "--max-steps", type=click.IntRange(min=1), help="Stop after so many steps (training.max_steps)."
+        "--max-steps", type=click.IntRange(min=1), help="Train for so many steps (training.max_steps)."
     )
-    time = click.option("--time-limit", help="Stop after so much time, such as 10m or 1h30m (training.time_limit).")
+    time = click.option("--time-limit", help="Train for so long, such as 2m or 1h30m (training.time_limit).")
     return steps(time(command))
 
 
 def with_limits(overrides: tuple[str, ...], max_steps: int | None, time_limit: str | None) -> tuple[str, ...]:
     limits = {"training.max_steps": max_steps, "training.time_limit": time_limit}
     return (*overrides, *(f"{key}={value}" for key, value in limits.items() if value is not None))
+
+
+def explain_options(command: Any) -> Any:
+    """What `regard look` takes to ask for causes inside a model."""
+    for option in (
+        click.option("--profile", is_flag=True, help="What each head looks for, over N validation inputs (INPUT: 16)."),
+        click.option("--instead", metavar="WORD", help="Of --explain logits with --row: why not this word?"),
+        click.option(
+            "--by", help="What is patched, heads or positions; what of scores is taken apart, keys or queries."
+        ),
+        click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
+        click.option("--explain", help="Why it says so: lens, logits, scores, patching or inputs; see docs/look.md."),
+    ):
+        command = option(command)
+    return command

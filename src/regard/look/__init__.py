@@ -6,6 +6,10 @@ seen = look.record(weights, rows=["la", "casa"], columns=["the", "house"])     #
 look.show(seen)                                                                # in the terminal
 look.save(seen, "picture.png")                                                 # .svg .pdf .html .npz
 look.load("seen.npz")
+
+with look.watching(model) as seen:                                             # any PyTorch model
+    model(**inputs)
+seen.record(rows=tokens)
 """
 
 from importlib import import_module
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from regard.look.svg import heat_map
     from regard.look.terminal import matrix
 
+if TYPE_CHECKING:
+    from regard.look.watch import watching
+
 __all__ = [
     "Attention",
     "AttentionRecord",
@@ -39,11 +46,13 @@ __all__ = [
     "record",
     "save",
     "show",
+    "watching",
     "widget",
 ]
 
-#: What draws is loaded with its first use: a model that predicts looks at nothing, and need not wait for it.
-_LATER = {"heat_map": "svg", "load": "files", "matrix": "terminal"} | dict.fromkeys(
+#: What draws is loaded with its first use: a model that predicts looks at nothing, and need not wait for it. Pictures
+#: need no torch, so what watches a model is loaded with the first that is watched.
+_LATER = {"heat_map": "svg", "load": "files", "matrix": "terminal", "watching": "watch"} | dict.fromkeys(
     ("save", "show", "widget"), "render"
 )
 

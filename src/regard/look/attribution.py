@@ -31,7 +31,7 @@ from regard.look.methods.gradients import gradient_times_attention, input_times_
 from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
 from regard.look.passes import rows_at_once
-from regard.look.records import Attention, AttentionRecord, Head
+from regard.look.records import ORDER, Attention, AttentionRecord, Head
 
 NO_END = 1 << 31
 NOTHING = (
@@ -42,7 +42,6 @@ NOTHING_FOR = (
     "method='gradient' shows the weights that speak for an output, and here none does: log p would only grow without "
     "them; the methods input-gradient and leave-one-out show what the output feels, for it or against it"
 )
-ORDER = ("cross", "encoder", "decoder")
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
@@ -216,7 +215,7 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
     felt: dict[str, np.ndarray] = {table.name: np.zeros_like(table.weights, np.float64) for table in raw}
     for steps in _some_steps(case):
         with Trace(case.model, gradients=True) as seen:
-            total = _at_steps(case, steps)
+            total = at_steps(case, steps)
         for name, gradient in seen.gradients(total).items():
             if name not in felt:
                 continue
@@ -255,7 +254,7 @@ def _input_gradient(case: Case) -> np.ndarray:
     try:
         for steps in _some_steps(case):
             calls.clear()
-            felt = torch.autograd.grad(_at_steps(case, steps), calls)
+            felt = torch.autograd.grad(at_steps(case, steps), calls)
             products = [_numbers(vectors * gradient) for vectors, gradient in zip(calls, felt, strict=True)]
             rows.append(case.gather(products))
     finally:
@@ -308,7 +307,7 @@ def _some_steps(case: Case) -> Sequence[Tensor]:
     return torch.arange(len(step_scores(case))).split(rows_at_once(vectors))
 
 
-def _at_steps(case: Case, steps: Tensor) -> Tensor:
+def at_steps(case: Case, steps: Tensor) -> Tensor:
     """Σ_t of what is asked at step t, each in a row of its own."""
     with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN's way back is for training only
         table = case.ask([WHOLE] * len(steps))

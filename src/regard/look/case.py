@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.attention.role import Role
 from regard.look.axis import Axis
 from regard.look.records import Attention, Kind
+from regard.look.stream import Stream
 
 Parts = frozenset[int]  # of an input: numbers of what is left out of it
 WHOLE: Parts = frozenset()
@@ -48,6 +49,7 @@ class Case:
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
     kind      of tables between `rows` and `columns`
     ask_at    N sets and a step for each → N, where there is a cheaper way to it than to `ask` about all steps
+    stream    the layers of a Transformer that writes, and how it comes from them to words
     beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
     """
 
@@ -69,6 +71,7 @@ class Case:
     row: int = 0
     kind: Kind = "cross"
     ask_at: Callable[[Sequence[Parts], Sequence[int]], Float[Tensor, " N"]] | None = None
+    stream: Stream | None = None
     beside: "Sequence[Case]" = ()
 
 

@@ -36,7 +36,7 @@ def record(
     if kind is not None and kind not in KINDS:
         raise CallError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
     kind = kind or ("encoder" if columns is None else "cross")
-    row_axis, column_axis = _axis("rows", rows), None if columns is None else _axis("columns", columns)
+    row_axis, column_axis = axis_of("rows", rows), None if columns is None else axis_of("columns", columns)
     axes = {"source": row_axis} if column_axis is None else {"target": row_axis, "source": column_axis}
     side = "source" if column_axis is None else "target"
     if scores and len(scores) != len(row_axis):
@@ -52,7 +52,7 @@ def record(
     )
 
 
-def _axis(name: str, labels: Labels) -> Axis:
+def axis_of(name: str, labels: Labels) -> Axis:
     if isinstance(labels, Axis):
         return labels
     if isinstance(labels, str):

@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.errors import CallError
 from regard.look.card import card
-from regard.look.files import load
+from regard.look.files import load, save
 from regard.look.records import Attention, AttentionRecord, Head, Kind
 
 FOLDER = "looks"
@@ -53,7 +53,7 @@ def keep(record: AttentionRecord, folder: Path, number: int, step: int) -> Path:
     """Add a record to the history of input `number`; the file is there as a whole or not at all."""
     place = folder / FOLDER / str(number)
     place.mkdir(parents=True, exist_ok=True)
-    return slim(record).save(place / f"{step:08}.npz")
+    return save(slim(record), place / f"{step:08}.npz")
 
 
 def slim(record: AttentionRecord) -> AttentionRecord:

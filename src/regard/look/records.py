@@ -27,6 +27,7 @@ KINDS: dict[Kind, str] = {
     "encoder": "of the encoder over the source",
     "decoder": "of the decoder over what it has written",
 }
+ORDER: tuple[Kind, ...] = tuple(KINDS)  # in which a record has them; the first that is there is drawn
 Head = int | Literal["mean", "max"]
 #: What the tables of a method hold that asks the whole model, and not its attention.
 ASKED = {"leave-one-out": "What is lost without each part", "input-gradient": "Gradient by each part, times its vector"}
@@ -157,12 +158,12 @@ class AttentionRecord:
             beams=tuple(beam._merged(groups_of) for beam in self.beams),
         )
 
-    # ------------------------------------------------------------------------------------------------------ the folder
+    # ------------------------------------------------------------------------------------------------------- the files
     def save(self, path: str | Path) -> Path:
-        """One .npz file: arrays, and JSON for the rest. `regard.look.load` reads it."""
-        from regard.look.files import save
+        """A picture (.png, .svg, .pdf, .html), or the record itself (.npz); `regard.look.save` knows more options."""
+        from regard.look.render import save
 
-        return save(self, Path(path))
+        return save(self, path)
 
 
 def _layer(layers: Sequence[Attention], number: int) -> Attention:

@@ -49,7 +49,9 @@ def save(
     path, shown = Path(path), Shown(record, view, kind, layer, head, log, against, row)
     require_suffix(path)
     if path.suffix == ".npz":
-        return record.save(path)
+        from regard.look.files import save
+
+        return save(record, path)
     if path.suffix == ".html":
         from regard.look.html import write_page
 

@@ -29,6 +29,7 @@ from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
 from regard.outputs.text.perplexity import TextLoss, text_loss
+from regard.outputs.text.stream import stream_of
 from regard.outputs.text.text_streamer import TextStreamer
 
 SAMPLE = 160  # tokens of the sample while training
@@ -172,6 +173,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return Case(
             model, ask, axes, self.input.parts(read), columns="read",
             vectors=self.input.vectors(model.decoder), gather=lambda products: self.input.gather(read, products),
+            stream=stream_of(model.decoder, model.output, self.tokenizer, told_tokens),
         )  # fmt: skip
 
     def _told_without(

@@ -31,6 +31,7 @@ from regard.outputs.batched import device_of, in_groups
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, log_probabilities
 from regard.outputs.text.search import search
+from regard.outputs.text.stream import stream_of
 from regard.parts import text_decoder
 from regard.settings.model import RecurrentSettings
 from regard.special_tokens import END, PAD, START
@@ -216,8 +217,10 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         item, tokens = self.item_of(one), told.target
         axes = {"target": self.axis([*tokens, END]), "source": self.input.axis(item)}
         axes["read"] = self.axis([START, *tokens])
-        target = pad_sentences([tokens])
-        return self.asked(model, item, model.score, axes, target=target, at_steps=model.score_steps)
+        return self.asked(
+            model, item, model.score, axes, target=pad_sentences([tokens]), at_steps=model.score_steps,
+            stream=stream_of(model.decoder, model.output, self.tokenizer, [*tokens, END]),
+        )  # fmt: skip
 
     def axis(self, ids: Ids) -> Axis:
         """Tokens with their places in the text that they make together."""

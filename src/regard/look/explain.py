@@ -1,0 +1,213 @@
+"""Why a model says what it says: a `Case` becomes a `ValueTable`. The same for every job that has what it takes.
+
+lens       what each layer would say next                                    methods/lens.py
+logits     what each layer and head adds to the logit of the answer          methods/logits.py
+patching   what each head or position carries of a second input              methods/patching.py
+inputs     what each part of the input adds, by integrated gradients         methods/integrated.py
+scores     what the scores of a head are made of                             methods/scores.py
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from regard.errors import CallError, nearest
+from regard.look.attribution import evaluating
+from regard.look.case import Case
+from regard.look.methods.integrated import integrated_gradients
+from regard.look.methods.lens import logit_lens
+from regard.look.methods.logits import direct_logits
+from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.scores import Side, score_parts
+from regard.look.records import KINDS, Kind
+from regard.look.stream import Block, Reading, Stream, read_stream
+from regard.look.stream_parts import Part
+from regard.look.value_table import ValueTable
+
+EXPLANATIONS = ("lens", "logits", "patching", "inputs", "scores")
+NO_STREAM = (
+    "explain={how!r} reads the layers of a Transformer that writes text, and this model has none; explain='patching' "
+    "and explain='inputs' work with other models, too"
+)
+BY = {"patching": ("heads", "positions"), "scores": ("keys", "queries")}
+
+
+By = Literal["heads", "positions", "keys", "queries"]
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """
+    row       one step of the output, from 0; −1 is the last. None: all of them
+    instead   logits: of this word's logit, how far the answer is ahead
+    kind      patching: which attention, or whose positions; None: over the input, if the model has that
+    by        patching: heads or positions; scores: keys or queries are taken apart
+    layer, head   scores: which ones, of self-attention
+    """
+
+    row: int | None = None
+    instead: str | None = None
+    kind: Kind | None = None
+    by: By | None = None
+    layer: int | None = None
+    head: int | None = None
+
+
+def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -> ValueTable:
+    """`other`: the same answer by another input, which only patching asks for."""
+    if how not in EXPLANATIONS:
+        raise CallError(f"explain={how!r} is not known{nearest(how, EXPLANATIONS)}")
+    if (other is not None) != (how == "patching"):
+        raise CallError(
+            "explain='patching' needs a second input (against_input=..., --against-input), and no other explanation "
+            f"has one: this is explain={how!r}"
+        )
+    if options.by is not None and options.by not in BY.get(how, ()):
+        raise CallError(f"by={options.by!r}: explain={how!r} takes {' or '.join(BY.get(how, ('none',)))}")
+    steps = len(case.axes[case.rows])
+    if options.row is not None and not -steps <= options.row < steps:
+        raise CallError(f"row={options.row} is not one of 0 to {steps - 1}, the steps of the output")
+    with evaluating(case.model):
+        if other is not None:
+            return _patching(case, other, options)
+        if how == "inputs":
+            return _inputs(case, options)
+        if case.stream is None:
+            raise CallError(NO_STREAM.format(how=how))
+        reading = read_stream(case, case.stream)
+        if how == "scores":
+            return _scores(case, case.stream, reading, options)
+        return _lens(case, case.stream, reading) if how == "lens" else _logits(case, case.stream, reading, options)
+
+
+def _lens(case: Case, stream: Stream, reading: Reading) -> ValueTable:
+    found = logit_lens(reading.states, stream.norm, stream.output, _answers(stream))
+    words = [
+        [f"{word} {p:.2f}" for word, p in zip(stream.words(ids), some, strict=True)]
+        for ids, some in zip(found.best.tolist(), found.probability.tolist(), strict=True)
+    ]
+    rows = ["embedding", *(f"layer {number}" for number in range(len(words) - 1))]
+    return ValueTable(
+        found.answer.cpu().numpy(), rows, case.axes[case.rows].labels, "What each layer would say next", words=words,
+        about="The word that is most probable by the state after each layer, with its probability; the color is the "
+        "probability of the word that was said. Logit lens (nostalgebraist 2020).",
+    )  # fmt: skip
+
+
+def _logits(case: Case, stream: Stream, reading: Reading, options: ExplainOptions) -> ValueTable:
+    if options.instead is not None and options.row is None:
+        raise CallError("instead= asks about one step of the output: say which, by row= (--row), from 0")
+    answers = _answers(stream)
+    instead = None if options.instead is None else torch.full_like(answers, stream.token(options.instead))
+    parts = direct_logits(reading, stream.norm, stream.output, answers, instead)
+    labels = case.axes[case.rows].labels
+    if options.row is not None:
+        return _logits_of_step(parts, options, labels[options.row])
+    groups: dict[str, np.ndarray] = {}
+    for part in parts:
+        name = part.name if part.head < 0 else f"{part.kind}.{part.layer}"
+        groups[name] = groups.get(name, 0.0) + part.added.cpu().double().numpy()
+    total = np.sum(list(groups.values()), axis=0)
+    return ValueTable(
+        np.stack([*groups.values(), total]), [*groups, "logit"], labels, "What each part adds to the logit of a word",
+        about="The rows add up to the last one, the logit, exactly; norms are held as they were. Direct logit "
+        "attribution (Elhage et al. 2021).",
+    )  # fmt: skip
+
+
+def _logits_of_step(parts: list[Part], options: ExplainOptions, word: str) -> ValueTable:
+    """Layers × heads, of one step."""
+    row = options.row
+    assert row is not None
+    layers = 1 + max(part.layer for part in parts)
+    names = list(dict.fromkeys(_column(part) for part in parts if part.layer >= 0))
+    values = np.zeros((layers, len(names)))
+    beside = {}
+    for part in parts:
+        value = float(part.added[row])
+        if part.layer < 0:
+            beside[part.kind] = value
+        else:
+            values[part.layer, names.index(_column(part))] = value
+    total = values.sum() + sum(beside.values())
+    lead = "" if options.instead is None else f", ahead of {options.instead!r}"
+    return ValueTable(
+        values, [f"layer {number}" for number in range(layers)], names,
+        f"What each head and feed-forward adds to the logit of {word!r}{lead}",
+        about=f"With {' and '.join(f'{value:+.2f} of {kind}' for kind, value in beside.items())}, all numbers add up "
+        f"to {total:.2f}, exactly; norms are held as they were. Direct logit attribution (Elhage et al. 2021).",
+    )  # fmt: skip
+
+
+def _inputs(case: Case, options: ExplainOptions) -> ValueTable:
+    found = integrated_gradients(case)
+    columns = [case.axes[case.columns].labels[place] for place in case.parts]
+    values, labels = np.column_stack([found.parts, found.rest]), case.axes[case.rows].labels
+    if options.row is not None:
+        values, labels = values[[options.row]], [labels[options.row]]
+    what = "its number" if case.number else "what the model thinks of it"
+    return ValueTable(
+        values, labels, [*columns, "the rest"], "What each part of the input adds to each part of the output",
+        about=f"A row adds up to {what}, less that of an input of zeros ({found.error:.1%} are lost on the way there). "
+        "Integrated gradients (Sundararajan et al. 2017).",
+    )  # fmt: skip
+
+
+def _scores(case: Case, stream: Stream, reading: Reading, options: ExplainOptions) -> ValueTable:
+    if options.row is None or options.layer is None or options.head is None:
+        raise CallError("explain='scores' asks about one query of one head: say row=, layer= and head= as numbers")
+    layer, most = options.layer, len(stream.layers)
+    if not -most <= layer < most:
+        raise CallError(f"layer={layer} is not one of 0 to {most - 1}")
+    block: Block = stream.layers[layer]  # pyright: ignore[reportAssignmentType]
+    heads = getattr(block.attention, "heads", 1)
+    if not -heads <= options.head < heads:
+        raise CallError(f"head={options.head} is not one of 0 to {heads - 1}")
+    side: Side = "queries" if options.by == "queries" else "keys"
+    read = case.axes["read"].labels
+    row = options.row % len(read)
+    names, values = score_parts(reading, block, layer % most, options.head % heads, row, side)
+    table = values.cpu().double().numpy()
+    of = "the query" if side == "queries" else "each key"
+    return ValueTable(
+        np.vstack([table, table.sum(axis=0)]), [*names, "score"], read[: row + 1],
+        f"What the scores of {read[row]!r} are made of: layer {layer % most}, head {options.head % heads}",
+        about=f"A row is what a part of {of} adds, the last one their sum; a softmax over that is the row of weights. "
+        "Norms are held as they were (Elhage et al. 2021).",
+    )  # fmt: skip
+
+
+def _column(part: Part) -> str:
+    return part.kind if part.head < 0 else f"{part.kind} {part.head}"
+
+
+def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
+    if options.kind is not None and options.kind not in KINDS:
+        raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
+    of = "of the answer" if options.row is None else f"of {case.axes[case.rows].labels[options.row]!r}"
+    about = (
+        f"The share of what the model thinks {of} that comes back when this state alone is carried from the first "
+        "input into the second: 1 is all of it, 0 nothing. Activation patching (Vig et al. 2020)."
+    )
+    if options.by != "positions":
+        kind, rows, values = patched_heads(case, other, options.kind, options.row)
+        columns = [f"head {number}" for number in range(values.shape[1])]
+        return ValueTable(values, rows, columns, f"What each head brings back: attention {KINDS[kind]}", about)
+    kind, rows, values = patched_positions(case, other, options.kind, options.row)
+    columns = _positions(case, other, kind, values.shape[1])
+    return ValueTable(values, rows, columns, f"What the vector at each position brings back ({kind})", about)
+
+
+def _positions(case: Case, other: Case, kind: Kind, length: int) -> list[str]:
+    """The tokens of both inputs, where they differ; a state that no axis names has its number."""
+    name = "source" if kind == "encoder" else "read"
+    if name not in case.axes or len(case.axes[name]) != length or len(other.axes[name]) != length:
+        return [str(place) for place in range(length)]
+    both = zip(case.axes[name].labels, other.axes[name].labels, strict=True)
+    return [one if one == two else f"{one} | {two}" for one, two in both]
+
+
+def _answers(stream: Stream) -> torch.Tensor:
+    return torch.tensor(stream.answers, device=stream.output.weight.device)

@@ -1,0 +1,97 @@
+"""A profile of every head of a model, over several inputs: what it looks for, and what is lost without it.
+
+    loss without head h = (Σ log p(y) − Σ log p(y; without h)) / |Σ log p(y)|
+
+0.05: the model's −log p of the right outputs grows by 5%. A head may look for nothing that has a name and be needed; or
+have a clear role, and be one of many that have it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from regard.attention.head_mask import HeadMask
+from regard.errors import CallError
+from regard.look.attribution import attentions, step_scores
+from regard.look.case import Case
+from regard.look.methods.roles import places_across, places_within, shares
+from regard.look.records import ORDER, Attention, Kind
+from regard.look.value_table import ValueTable
+
+CLEAR = 0.2  # more than chance, for a role to be in a head's name
+WITHOUT = "loss without it"
+Place = tuple[Kind, int]
+
+
+def head_profile(cases: Sequence[Case]) -> ValueTable:
+    """Of the cases of a model: inputs, each with the output that is right."""
+    if not cases:
+        raise CallError("none of the validation inputs can be looked at: there is nothing to make a profile of")
+    names: dict[Place, tuple[str, int]] = {}
+    mass: dict[Place, dict[str, np.ndarray | float]] = defaultdict(lambda: defaultdict(float))
+    chance: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    rows: dict[Place, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for case in cases:
+        for one in attentions(case):
+            place = one.kind, one.layer
+            names.setdefault(place, (one.name, len(one.weights)))
+            for role, own, usual, count in _roles(case, one):
+                mass[place][role] += own
+                chance[place][role] += usual
+                rows[place][role] += count
+    if not names:
+        raise CallError("there is no attention whose rows and columns are named: nothing to make a profile of")
+    ordered = sorted(names, key=lambda place: (ORDER.index(place[0]), place[1]))
+    roles = list(dict.fromkeys(role for place in ordered for role in rows[place] if rows[place][role]))
+    values, words, labels = [], [], []
+    for place in ordered:
+        lost = _lost(cases, *names[place])
+        for head in range(names[place][1]):
+            above, written = [], []
+            for role in roles:
+                count = rows[place].get(role, 0)
+                if not count:
+                    above.append(0.0)
+                    written.append("")
+                    continue
+                own, usual = float(np.asarray(mass[place][role])[head]) / count, chance[place][role] / count
+                above.append(own - usual)
+                written.append(f"{own:.2f} ({usual:.2f})")
+            clear = roles[int(np.argmax(above))] if above and max(above) >= CLEAR else ""
+            labels.append(f"{place[0]}.{place[1]}.{head} {clear}".strip())
+            values.append([*above, lost[head]])
+            words.append([*written, f"{lost[head]:+.3f}"])
+    return ValueTable(
+        np.array(values), labels, [*roles, WITHOUT], f"What each head looks for, over {len(cases)} inputs", words=words,
+        about="The share of a head's weight that falls there, with that of chance in brackets; the color is how far it "
+        f"is above. {WITHOUT}: by how much −log p of the right output grows, 0.05 is 5%.",
+    )  # fmt: skip
+
+
+def _roles(case: Case, one: Attention) -> Iterator[tuple[str, np.ndarray, float, int]]:
+    rows, columns = case.axes[one.rows], case.axes[one.columns]
+    _, Q, K = one.weights.shape
+    if one.kind == "cross":
+        found, allowed = places_across(rows, columns), np.ones((Q, K), bool)
+    elif Q == K:
+        causal = one.kind == "decoder"
+        found, allowed = places_within(columns, causal=causal), np.ones((Q, K), bool)
+        allowed = np.tril(allowed) if causal else allowed
+    else:
+        return
+    for role, places in found.items():
+        yield role, *shares(one.weights, places, allowed)
+
+
+def _lost(cases: Sequence[Case], name: str, heads: int) -> list[float]:
+    """0 for heads that cannot be left out one by one."""
+    module = dict(cases[0].model.named_modules()).get(name)
+    whole = sum(sum(step_scores(case)) for case in cases)
+    if module is None or not whole:
+        return [0.0] * heads
+    found = []
+    for head in range(heads):
+        with HeadMask({module: [head]}):
+            found.append((whole - sum(sum(step_scores(case)) for case in cases)) / abs(whole))
+    return found

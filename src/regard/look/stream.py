@@ -1,0 +1,154 @@
+"""The residual stream of a Transformer that writes: a sum that each part reads and adds to.
+
+    norm first   x ← x + f(norm(x))      features = final norm(x_0 + Σ f)
+    norm last    x ← norm(x + f(x))      features = x: what a part adds goes through every norm that follows
+
+    f:  heads of self-attention, heads of cross-attention, feed-forward
+
+Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". `read_stream` runs the model once and keeps
+the state after every layer and what every part added; the methods `lens`, `logits` and `scores` are made of these.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from regard.attention.head_mask import ManyHeads
+
+if TYPE_CHECKING:
+    from regard.look.case import Case
+
+
+class Block(Protocol):
+    """A layer of ours. `cross` may be None."""
+
+    norm_first: bool
+    attention: nn.Module
+    attention_norm: nn.Module
+    cross: nn.Module | None
+    cross_norm: nn.Module | None
+    feed_forward: nn.Module
+    feed_forward_norm: nn.Module
+
+
+@dataclass(frozen=True)
+class Stream:
+    """How a model comes from its layers to words: W norm(x) + b.
+
+    answers   the token of each step, T
+    words     the names of tokens
+    token     the token that a word begins with
+    positions   what adds positions to the vectors of tokens; None where nothing does, or something comes after it
+    """
+
+    layers: Sequence[nn.Module]
+    norm: nn.Module
+    output: nn.Linear
+    answers: Sequence[int]
+    words: Callable[[Sequence[int]], list[str]]
+    token: Callable[[str], int]
+    positions: nn.Module | None = None
+
+
+@dataclass
+class Written:
+    """One f of one layer: its parts and its bias; the norm that came after it, if any, and what that was given."""
+
+    kind: str
+    layer: int
+    parts: list[Tensor] = field(default_factory=list)
+    bias: Tensor | None = None
+    norm: nn.Module | None = None
+    before_norm: Tensor | None = None
+
+
+class Reading(NamedTuple):
+    """`tokens`: what the first state was before positions were added to it."""
+
+    states: list[Tensor]  # before the first layer, and after each: T D
+    written: list[Written]
+    tokens: Tensor | None
+
+
+@torch.no_grad()
+def read_stream(case: "Case", stream: Stream) -> Reading:
+    """One pass, over the whole input."""
+    states: list[Tensor] = []
+    written: list[Written] = []
+    tokens: list[Tensor] = []
+    with _hooks(stream, case.row, states, written, tokens):
+        case.ask([frozenset()])
+    known = tokens and tokens[0].shape == states[0].shape  # positions may also stand beside the vectors
+    return Reading(states, written, tokens[0] if known else None)
+
+
+@contextmanager
+def _hooks(
+    stream: Stream, row: int, states: list[Tensor], written: list[Written], tokens: list[Tensor]
+) -> Iterator[None]:
+    handles: list[RemovableHandle] = []
+
+    def enters(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        if not states:
+            states.append(args[0][row])
+
+    if stream.positions is not None:
+        handles.append(stream.positions.register_forward_pre_hook(lambda module, args: tokens.append(args[0][row])))
+    for number, layer in enumerate(stream.layers):
+        block: Block = layer  # pyright: ignore[reportAssignmentType]
+        handles.append(layer.register_forward_pre_hook(enters))
+        sides = [("decoder", block.attention, block.attention_norm), ("cross", block.cross, block.cross_norm)]
+        for kind, attention, norm in sides:
+            if attention is None or norm is None:
+                continue
+            one = Written(kind, number)
+            assert isinstance(attention, ManyHeads)
+            assert isinstance(attention.out, nn.Linear)
+            written.append(one)
+            handles.append(attention.out.register_forward_pre_hook(_keep_heads(one, attention, row)))
+            handles += _keep_norm(one, block, norm, row)
+        one = Written("feed-forward", number)
+        written.append(one)
+        handles.append(block.feed_forward.register_forward_hook(_keep_output(one.parts, row)))
+        handles += _keep_norm(one, block, block.feed_forward_norm, row)
+        handles.append(layer.register_forward_hook(_keep_output(states, row)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _keep_heads(one: Written, attention: ManyHeads, row: int) -> Callable[..., None]:
+    """[head_1; …; head_H] W_o, head by head."""
+    out = attention.out
+    assert isinstance(out, nn.Linear)
+
+    def keep(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        heads = args[0][row].unflatten(-1, (attention.heads, -1)).transpose(0, 1)  # H T Dv
+        maps = out.weight.T.unflatten(0, (attention.heads, -1))  # H Dv D
+        one.parts, one.bias = list(heads @ maps), out.bias
+
+    return keep
+
+
+def _keep_norm(one: Written, block: Block, norm: nn.Module, row: int) -> list[RemovableHandle]:
+    if block.norm_first:
+        return []
+
+    def keep(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        one.norm, one.before_norm = norm, args[0][row]
+
+    return [norm.register_forward_pre_hook(keep)]
+
+
+def _keep_output(kept: list[Tensor], row: int) -> Callable[..., None]:
+    def keep(module: nn.Module, args: object, output: Tensor) -> None:
+        kept.append(output[row])
+
+    return keep

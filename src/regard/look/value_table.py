@@ -1,0 +1,184 @@
+"""A table of numbers that may have a sign, between any names: what explanations of a model come to.
+
+An `AttentionRecord` says where a model looked, and its weights are shares. What a part of a model adds to an answer can
+speak for it or against it, and its rows are layers, heads or words. So it has a table of its own, drawn in one way
+whatever was asked: in the terminal, as a figure, as a page without script, as JSON.
+"""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from regard.errors import CallError
+from regard.files import atomic
+from regard.look.render import require_suffix
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+SHADES = 10  # on each side of zero, in the terminal and on a page
+FOR, AGAINST = (59, 83, 207), (163, 70, 11)
+MOST_WRITTEN = 600  # cells of a figure that numbers are written into
+
+
+@dataclass(frozen=True)
+class ValueTable:
+    """
+    values    R C; above zero is for the answer, below against it
+    words     what to write into the cells instead of numbers, R C
+    about     what the numbers are, and what they add up to, in a sentence
+    """
+
+    values: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    title: str
+    about: str
+    words: Sequence[Sequence[str]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.rows), len(self.columns)):
+            raise ValueError(
+                f"values of {self.values.shape} do not fit {len(self.rows)} rows and {len(self.columns)} columns"
+            )
+        if not np.isfinite(self.values).all():
+            raise CallError(f"{self.title}: some of the numbers are not finite, so there is nothing to be read from it")
+
+    def as_dict(self) -> dict[str, Any]:
+        tree = {
+            "title": self.title, "about": self.about, "rows": list(self.rows), "columns": list(self.columns),
+            "values": self.values.tolist(),
+        }  # fmt: skip
+        return tree if self.words is None else tree | {"words": [list(row) for row in self.words]}
+
+    def show(self, console: Console | None = None) -> None:
+        """Draw in the terminal."""
+        console = console or Console()
+        console.print(self.drawn(console.width))
+
+    def save(self, path: str | Path) -> Path:
+        """As .png, .svg, .pdf or .html."""
+        path = Path(path)
+        require_suffix(path)
+        if path.suffix == ".npz":
+            raise CallError(f"{path}: this is no record of attention: it is drawn as .png, .svg, .pdf or .html")
+        if path.suffix == ".html":
+            return atomic.write_text(path, self._page())
+        from regard.look.figure import as_bytes
+
+        return atomic.write_bytes(path, as_bytes(self._figure, path.suffix[1:]))
+
+    def drawn(self, width: int) -> RenderableType:
+        """Columns that do not fit stand below, in tables of their own."""
+        cells, shades = self._cells(), self._shades()
+        first = max((len(row) for row in self.rows), default=0) + 1
+        sizes = [
+            1 + max(len(self.columns[c]), *(len(cells[r][c]) for r in range(len(self.rows))))
+            for c in range(len(self.columns))
+        ]
+        tables: list[RenderableType] = []
+        begin = 0
+        while begin < len(self.columns):
+            end = begin + 1
+            while end < len(self.columns) and first + sum(sizes[begin : end + 1]) <= width:
+                end += 1
+            table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+            table.add_column("", no_wrap=True)
+            for column in self.columns[begin:end]:
+                table.add_column(Text(column), justify="right", no_wrap=True)
+            for number, row in enumerate(self.rows):
+                painted = [Text(cells[number][c], _style(shades[number, c])) for c in range(begin, end)]
+                table.add_row(Text(row), *painted)
+            tables += [table, ""]
+            begin = end
+        return Group(Text(self.title, style="bold"), Text(self.about, style="dim"), "", *tables[:-1])
+
+    def _cells(self) -> list[list[str]]:
+        if self.words is not None:
+            return [list(row) for row in self.words]
+        return [[f"{value:+.2f}" for value in row] for row in self.values]
+
+    def _shades(self) -> np.ndarray:
+        """−SHADES … SHADES, in proportion to the largest of all."""
+        top = float(np.abs(self.values).max(initial=0.0)) or 1.0
+        return np.rint(SHADES * self.values / top).astype(int)
+
+    def _page(self) -> str:
+        from regard.look.html import plain_page
+
+        cells, shades = self._cells(), self._shades()
+        head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
+        body = "".join(
+            f'<tr><th scope="row">{escape(row)}</th>'
+            + "".join(
+                f'<td class="{_shade_name(shades[r, c])}" title="{self.values[r, c]:.4g}">{escape(cells[r][c])}</td>'
+                for c in range(len(self.columns))
+            )
+            + "</tr>"
+            for r, row in enumerate(self.rows)
+        )
+        table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+        text = f'<h1>{escape(self.title)}</h1><p>{escape(self.about)}</p><div class="wide">{table}</div>'
+        return plain_page(text, self.title, PAGE_STYLE + _shade_rules())
+
+    def _figure(self) -> "Canvas":
+        from matplotlib.figure import Figure as Canvas
+
+        from regard.look.figure_layout import APART, INK, inches, length, short
+
+        cells, written = self._cells(), self.values.size <= MOST_WRITTEN
+        widest = max((length(cell) for row in cells for cell in row), default=0.3) if written else 0.1
+        width = min(40.0, max(inches(len(self.columns)), len(self.columns) * widest)) + 3.0
+        canvas = Canvas(figsize=(width, inches(len(self.rows)) + 2.0), layout="constrained")
+        lines = [self.title, *textwrap.wrap(self.about, int(13 * width))]
+        canvas.suptitle("\n".join(lines), fontsize=9, color=INK, x=0.01, ha="left")
+        axes = canvas.subplots()
+        top = float(np.abs(self.values).max(initial=0.0)) or 1.0
+        image = axes.imshow(self.values, cmap=APART, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
+        axes.set_xticks(range(len(self.columns)), short(self.columns), rotation=60, ha="right")
+        axes.set_yticks(range(len(self.rows)), short(self.rows))
+        if written:
+            for (row, column), value in np.ndenumerate(self.values):
+                color = "white" if abs(value) > 0.6 * top else INK
+                axes.text(column, row, cells[row][column], ha="center", va="center", fontsize=7, color=color)
+        axes.tick_params(length=0, labelsize=8)
+        canvas.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+        return canvas
+
+
+PAGE_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem; color-scheme: light dark; }
+h1 { font-size: 1.15rem; } .wide { overflow-x: auto; }
+table { border-collapse: separate; border-spacing: 2px; }
+th { font-weight: 500; text-align: right; white-space: nowrap; padding: 0 .5em; }
+td { text-align: right; padding: .15em .5em; border-radius: 3px; white-space: nowrap; }
+"""
+
+
+def _shade_rules() -> str:
+    rules = []
+    for sign, (red, green, blue) in (("p", FOR), ("m", AGAINST)):
+        for shade in range(1, SHADES + 1):
+            rules.append(f".{sign}{shade} {{ background: rgba({red}, {green}, {blue}, {0.06 * shade:.2f}) }}")
+    return "\n".join(rules)
+
+
+def _shade_name(shade: int) -> str:
+    return "" if not shade else f"{'p' if shade > 0 else 'm'}{abs(shade)}"
+
+
+def _style(shade: int) -> Style:
+    """On white: a terminal of any color shows dark letters on it."""
+    if not shade:
+        return Style()
+    red, green, blue = (round(255 - (255 - one) * 0.6 * abs(shade) / SHADES) for one in (FOR if shade > 0 else AGAINST))
+    return Style(color="black", bgcolor=f"rgb({red},{green},{blue})")

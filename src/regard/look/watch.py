@@ -1,0 +1,283 @@
+"""Any PyTorch model, watched from outside:
+
+    with watching(model) as seen:
+        model(**inputs)
+    seen.record(rows=tokens)
+
+Three ways lead to attention in PyTorch, and each is seen where it runs:
+
+    scaled_dot_product_attention     the fused kernel: its weights are computed beside it, from the same arguments
+    softmax(…) and then a product    attention in the open: its weights are those of the model
+    nn.MultiheadAttention            and the fast path of nn.TransformerEncoderLayer: computed beside it, as above
+
+The first two are calls that a torch function mode is shown. While one is active, torch.nn leaves its fast path, and its
+numbers change in the last bit; so the mode steps aside while those modules run, and their weights come from what the
+modules were given. Global hooks (any other hook would end the fast path, too) say which module is at work. Nothing is
+replaced and nothing is left behind: outputs are the same to the last bit, and whoever does not watch pays nothing.
+"""
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+
+from regard.errors import CallError
+from regard.look.watched import Call, Watched
+from regard.look.watched_weights import Wanted, function_weights, fused_weights, module_weights, with_heads
+
+SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+DROPOUT = {F.dropout, torch.dropout}
+PRODUCT = {
+    torch.matmul, torch.bmm, torch.einsum, torch.baddbmm,
+    Tensor.matmul, Tensor.bmm, Tensor.__matmul__, Tensor.__rmatmul__,
+}  # fmt: skip
+#: These have a fast path that a torch function mode would keep them from.
+FAST = {nn.MultiheadAttention.forward, nn.TransformerEncoderLayer.forward, nn.TransformerEncoder.forward}
+NO_MEMORY = ("pos", "mask", "bias", "rotary")  # in the name of an argument: its vectors are not looked at
+
+
+@contextmanager
+def watching(
+    model: nn.Module,
+    *,
+    only: str | Sequence[str] | None = None,
+    heads: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
+) -> Iterator[Watched]:
+    """Keep where a model looks while the block runs; `seen.record()` makes a record of it.
+
+    only     names of modules (`seen.names` has them), with * for anything: "encoder.layer.11.*"
+    heads    numbers of heads, from 0
+    rows     which queries of each pass through the model; -1 is the last. A step of decoding has one
+    """
+    _require_eager(model)
+    watcher = _Watcher(model, Wanted(heads, rows), [only] if isinstance(only, str) else only)
+    hooks = [
+        register_module_forward_pre_hook(watcher.before),
+        register_module_forward_hook(watcher.after, with_kwargs=True, always_call=True),
+    ]
+    try:
+        with watcher:
+            yield watcher.seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@dataclass
+class _Frame:
+    """A module at work. `open`: calls inside it of which it is not known yet what they look at."""
+
+    module: nn.Module
+    name: str
+    switched: bool = False
+    saw: bool = False
+    open: list[Call] = field(default_factory=list)
+
+
+class _Table(NamedTuple):
+    """A softmax, or what became of it; the weights that it shows; and the module that made it."""
+
+    tensor: Tensor
+    weights: Tensor
+    frame: _Frame
+
+
+class _Watcher(TorchFunctionMode):
+    def __init__(self, model: nn.Module, wanted: Wanted, only: Sequence[str] | None) -> None:
+        super().__init__()
+        self.seen = Watched(type(model).__name__, only, wanted.rows)
+        self._names = {module: name or type(model).__name__ for name, module in model.named_modules()}
+        self._wanted = wanted
+        self._thread = threading.get_ident()
+        self._frames: list[_Frame] = []
+        self._tables: dict[int, _Table] = {}  # by id: each softmax, and what becomes of it
+        self._passes = 0
+        self._aside = self._at_work = False
+
+    # ---------------------------------------------------------------------------------------------------------- calls
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if self._at_work or not self._frames:
+            return result
+        if func is F.scaled_dot_product_attention:
+            self._fused(*args, **kwargs)
+        elif func is F.multi_head_attention_forward:
+            self._functional(*args, **kwargs)
+        elif func in SOFTMAX:
+            if _over_last(args, kwargs) and result.dim() > 1:
+                self._tables[id(result)] = _Table(result, result, self._owner())
+        elif self._tables:
+            self._follow(func, args, result)
+        return result
+
+    def _fused(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> None:
+        size = query.shape[-2], key.shape[-2]
+        self._see(size, lambda: fused_weights(self._wanted, query, key, value, *args, **kwargs))
+
+    def _functional(self, query: Tensor, key: Tensor, *args: Any, **kwargs: Any) -> None:
+        size, weights = (len(query), len(key)), lambda: function_weights(query, key, *args, **kwargs)
+        self._see(size, lambda: self._wanted.of(weights())).looks_elsewhere = query is not key
+
+    def _follow(self, func: Any, args: Any, result: Any) -> None:
+        """A softmax is attention if it comes to a product; on the way it may be dropped out, cut or cast."""
+        if func in PRODUCT:
+            found = next((self._tables[id(one)] for one in _operands(args) if id(one) in self._tables), None)
+            if found is not None:
+                self._tables.clear()
+                weights = with_heads(found.weights)
+                self._see((weights.shape[-2], weights.shape[-1]), lambda: self._wanted.of(weights).detach().float())
+        elif args and id(args[0]) in self._tables and isinstance(result, Tensor) and result.is_floating_point():
+            _, before, frame = self._tables[id(args[0])]
+            same = result.dim() == max(3, before.dim()) and (
+                before.dim() == 2 or result.shape[:-1] == before.shape[:-1]
+            )
+            self._tables[id(result)] = _Table(result, result if same and func not in DROPOUT else before, frame)
+
+    def _see(self, size: tuple[int, int], weights: Callable[[], Tensor], name: str | None = None) -> Call:
+        frame = self._owner()
+        name = name or frame.name
+        call = Call(name, size, self._passes, self._wanted.rows_of(size[0]))
+        if self.seen.wants(name) and call.rows:
+            self._at_work = True
+            try:
+                with torch.no_grad():
+                    call.weights = weights()
+            finally:
+                self._at_work = False
+        self.seen.calls.append(call)
+        frame.open.append(call)
+        frame.saw = True
+        return call
+
+    def _owner(self) -> _Frame:
+        """The module at work; nn.Softmax works for another one."""
+        return next((f for f in reversed(self._frames) if not isinstance(f.module, nn.Softmax)), self._frames[-1])
+
+    # -------------------------------------------------------------------------------------------------------- modules
+    def before(self, module: nn.Module, args: Any) -> None:
+        if self._at_work or module not in self._names or threading.get_ident() != self._thread:
+            return
+        if not self._frames:
+            self._passes += 1
+        own = type(module).__module__.startswith("torch.nn.") and type(module).forward not in FAST
+        frame = _Frame(module, self._names[module])
+        frame.switched = not own and self._switch(aside=type(module).forward in FAST)
+        self._frames.append(frame)
+
+    def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
+        """After an error, there is no output, and torch gives no keywords either."""
+        if self._at_work or not any(frame.module is module for frame in self._frames):
+            return
+        if threading.get_ident() != self._thread:
+            return
+        while self._frames[-1].module is not module:  # an error has ended those within
+            self._frames.pop()
+        frame = self._frames[-1]
+        if output is not None:
+            self._computed_inside(frame, args, kwargs)
+        self._frames.pop()
+        if frame.switched:
+            self._switch(aside=not self._aside)
+        if self._tables:
+            self._tables = {key: table for key, table in self._tables.items() if table.frame is not frame}
+        if output is not None:
+            self._place(frame, args, kwargs)
+
+    def _switch(self, aside: bool) -> bool:
+        """Step aside, or come back. Where another mode is active, there is no fast path to be kept open."""
+        if aside == self._aside or (aside and _get_current_function_mode_stack() != [self]):
+            return False
+        self._aside = aside
+        if aside:
+            self.__exit__(None, None, None)
+        else:
+            self.__enter__()
+        return True
+
+    def _computed_inside(self, frame: _Frame, args: Any, kwargs: Any) -> None:
+        """What torch.nn's own modules looked at while the mode stood aside."""
+        module = frame.module
+        if not self._aside or frame.saw:
+            return
+        if isinstance(module, nn.MultiheadAttention):
+            self._of_module(module, frame.name, args, kwargs)
+        elif isinstance(module, nn.TransformerEncoderLayer):  # all of it was one kernel
+            source, masks = _encoder_layer_arguments(*args, **kwargs)
+            x = module.norm1(source) if module.norm_first else source
+            self._of_module(module.self_attn, f"{frame.name}.self_attn", (x, x, x), masks)
+
+    def _of_module(self, module: nn.MultiheadAttention, name: str, args: Any, kwargs: Any) -> None:
+        query, key = (args[at] if len(args) > at else kwargs[word] for at, word in enumerate(("query", "key")))
+        dim = 1 if module.batch_first and query.dim() == 3 else 0
+        size = tuple(max(len(one) for one in x.unbind()) if x.is_nested else x.shape[dim] for x in (query, key))
+        call = self._see((size[0], size[1]), lambda: module_weights(self._wanted, module, *args, **kwargs), name)
+        call.looks_elsewhere = query is not key
+
+    def _place(self, frame: _Frame, args: Any, kwargs: Any) -> None:
+        """Where the vectors came from: the module that was given them says whether there were two kinds of them."""
+        if not frame.saw and any(word in type(frame.module).__name__.lower() for word in ("attention", "attn")):
+            self.seen.unseen.append(frame.name)
+        parent = self._frames[-1] if self._frames else None
+        given = _vectors_given(frame.module, args, kwargs) if frame.open else []
+        if parent is not None:
+            parent.saw |= frame.saw
+        if parent is not None and not given:
+            parent.open += frame.open
+            return
+        for call in (call for call in frame.open if call.looks_elsewhere is None):
+            call.looks_elsewhere = any(x is not given[0] and x.shape[-2] == call.size[1] for x in given[1:])
+
+
+def _encoder_layer_arguments(
+    src: Tensor,
+    src_mask: Tensor | None = None,
+    src_key_padding_mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> tuple[Tensor, dict[str, Tensor | None]]:
+    """As `nn.TransformerEncoderLayer.forward` takes them."""
+    return src, {"attn_mask": src_mask, "key_padding_mask": src_key_padding_mask}
+
+
+def _over_last(args: Any, kwargs: Any) -> bool:
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    x = args[0] if args else kwargs["input"]
+    return dim is not None and dim % x.dim() == x.dim() - 1
+
+
+def _operands(args: Any) -> Iterator[Any]:
+    for one in args:
+        yield from one if isinstance(one, tuple | list) else (one,)
+
+
+def _vectors_given(module: nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
+    """What a module was given to look with and to look at, in this order."""
+    names = list(inspect.signature(module.forward).parameters)
+    named = {**dict(zip(names, args, strict=False)), **kwargs}
+    return [
+        x
+        for name, x in named.items()
+        if isinstance(x, Tensor) and x.is_floating_point() and x.dim() in (2, 3)
+        if not any(word in name for word in NO_MEMORY)
+    ]
+
+
+def _require_eager(model: nn.Module) -> None:
+    dynamo = sys.modules.get("torch._dynamo")
+    for name, module in model.named_modules():
+        if module._compiled_call_impl is not None or (dynamo and isinstance(module, dynamo.OptimizedModule)):
+            where = f"{name} is" if name else "this model is"
+            raise CallError(
+                f"{where} compiled, and a compiled model cannot be watched: watch the model that was given to "
+                "torch.compile (it has the same weights), or do not call .compile() before watching"
+            )

@@ -1,0 +1,280 @@
+"""Why a model says what it says: parts that add up, a lens whose last row is the model, states that bring all back."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from regard import look
+from regard.attention import HeadMask, Trace
+from regard.data.batches import pad_sentences
+from regard.errors import CallError
+from regard.look.explain import ExplainOptions
+from regard.look.methods.integrated import integrated_gradients
+from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.roles import places_across, places_within, shares
+from regard.look.profile import head_profile
+from regard.look.stream import read_stream
+from regard.look.value_table import ValueTable
+from regard.outputs.base import LookOptions
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from translate_example import translator
+
+TEXT, OTHER, SAID = "one red cat", "two red cat", "the cat sleep"
+SIZES = {"width": 24, "heads": 4, "feed_forward": 32, "encoder_layers": 3, "decoder_layers": 2, "dropout": 0.1}
+
+
+def made(norm="layer", norm_first=True, **settings):
+    settings = TransformerSettings(kind="transformer", norm=norm, norm_first=norm_first, **{**SIZES, **settings})
+    job = translator(settings, "word")
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in job.model.parameters():  # biases and norms too, so that all parts have a say
+            weight.add_(0.3 * torch.randn_like(weight))
+    return job
+
+
+def case_of(job, text=TEXT):
+    options = LookOptions(output=SAID)
+    return job.output.case(job.model.eval(), text, job.output.tell(job.model, text, options)[0])
+
+
+def explained(job, how, text=TEXT, against=None, **choice):
+    return job.explain(text, how, LookOptions(output=SAID), ExplainOptions(**choice), against)
+
+
+def logits_of(job, case):
+    """The model's own, of each step: T V."""
+    features = []
+    hook = job.model.output.register_forward_pre_hook(lambda module, args: features.append(args[0]))
+    with torch.no_grad():
+        case.ask([frozenset()])
+    hook.remove()
+    return job.model.output(features[0]).detach().reshape(len(case.stream.answers), -1)
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_parts_add_up_to_the_logit(norm, norm_first):
+    job = made(norm, norm_first)
+    case = case_of(job)
+    logits, answers = logits_of(job, case), torch.tensor(case.stream.answers)
+    own = logits.gather(1, answers[:, None]).squeeze(1).numpy()
+    table = explained(job, "logits")
+    assert list(table.rows) == [
+        "token", "position", "decoder.0", "cross.0", "feed-forward.0", "decoder.1", "cross.1", "feed-forward.1", "bias",
+        "logit",
+    ]  # fmt: skip
+    np.testing.assert_allclose(table.values[-1], own, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(table.values[:-1].sum(0), table.values[-1], rtol=1e-6)
+    heads = explained(job, "logits", row=1)
+    assert heads.columns[:5] == ["decoder 0", "decoder 1", "decoder 2", "decoder 3", "cross 0"]
+    np.testing.assert_allclose(heads.values[1, :4].sum(), table.values[5, 1], rtol=1e-4, atol=1e-4)
+    word = "blue"
+    lead = explained(job, "logits", row=1, instead=word)
+    other = job.output.tokenizer.encode(word)[0]
+    assert f"up to {own[1] - float(logits[1, other]):.2f}" in lead.about
+
+
+def test_a_head_that_is_silent_adds_nothing():
+    job = made()
+    with HeadMask({job.model.decoder.layers[1].cross: [2]}):
+        table = explained(job, "logits", row=0)
+    column = table.columns.index("cross 2")
+    assert table.values[1, column] == 0
+    assert abs(table.values[0, column]) > 1e-3
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_the_last_row_of_the_lens_is_what_the_model_says(norm_first):
+    job = made(norm_first=norm_first)
+    case = case_of(job)
+    truth = logits_of(job, case).softmax(-1)
+    table = explained(job, "lens")
+    assert list(table.rows) == ["embedding", "layer 0", "layer 1"]
+    probability, best = truth.max(1)
+    words = zip(job.output.tokenizer.labels(best.tolist()), probability.tolist(), strict=True)
+    assert list(table.words[-1]) == [f"{word} {p:.2f}" for word, p in words]
+    np.testing.assert_allclose(np.log(table.values[-1]), case.ask([frozenset()])[0].detach().numpy(), atol=1e-4)
+    first = job.model.output(job.model.decoder.norm(read_stream(case, case.stream).states[0])).softmax(-1)
+    np.testing.assert_allclose(table.values[0], first[range(len(first)), case.stream.answers].detach(), rtol=1e-4)
+
+
+def test_the_memory_of_all_positions_brings_everything_back():
+    """One head of one layer: then its state is all that the decoder gets from the source."""
+    job = made(heads=1, decoder_layers=1, encoder_layers=1)
+    clean, other = case_of(job), case_of(job, OTHER)
+    _, _, heads = patched_heads(clean, other, "cross", None)
+    np.testing.assert_allclose(heads, [[1.0]], atol=1e-3)
+    _, rows, places = patched_positions(clean, other, None, None)
+    assert rows == ["embedding", "layer 0", "memory"]
+    changed = [one != two for one, two in zip(clean.axes["source"].labels, other.axes["source"].labels, strict=True)]
+    assert np.abs(places[0][~np.array(changed)]).max() < 1e-3  # the same token: its embedding is no news
+    np.testing.assert_allclose(places[1], places[2], atol=1e-3)  # between the last layer and the memory is a norm only
+
+
+def test_patching_of_a_recurrent_model_goes_by_its_memory():
+    job = translator(
+        RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive", query="previous"), "word"
+    )
+    table = explained(job, "patching", against=OTHER, by="positions")
+    assert list(table.rows) == ["memory"]
+    assert any("|" in column for column in table.columns)
+    assert np.abs(table.values).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("how", "choice", "said"),
+    [
+        ("lenz", {}, "explain='lenz' is not known.*lens"),
+        ("patching", {}, "needs a second input"),
+        ("lens", {"against": OTHER}, "no other explanation has one"),
+        ("logits", {"row": 99}, "row=99 is not one of 0 to"),
+        ("logits", {"instead": "blue"}, "say which, by row="),
+        ("logits", {"instead": "☃", "row": 0}, "not in the vocabulary"),
+        ("patching", {"against": TEXT}, "thinks the same of this answer"),
+        ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same number of tokens"),
+        ("patching", {"against": OTHER, "kind": "x"}, "kind='x' must be one of cross"),
+        ("patching", {"against": OTHER, "by": "keys"}, "by='keys': explain='patching' takes heads or positions"),
+        ("lens", {"by": "keys"}, "by='keys': explain='lens' takes none"),
+        ("scores", {"row": 1, "layer": 0}, "one query of one head"),
+        ("scores", {"row": 1, "layer": 2, "head": 0}, "layer=2 is not one of 0 to 1"),
+        ("scores", {"row": 1, "layer": 1, "head": 4}, "head=4 is not one of 0 to 3"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(how, choice, said):
+    with pytest.raises(CallError, match=said):
+        explained(made(), how, **choice)
+
+
+def test_a_recurrent_decoder_has_no_layers_to_read():
+    job = translator(RecurrentSettings(kind="recurrent", width=20, embedding=12), "word")
+    for how in ("lens", "logits"):
+        with pytest.raises(CallError, match="reads the layers of a Transformer"):
+            explained(job, how)
+    with pytest.raises(CallError, match="no attention with heads"):
+        explained(job, "patching", against=OTHER)
+
+
+def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
+    hostile = "<script>alert(1)</script>"
+    table = ValueTable(np.array([[0.5, -1.0], [0.0, 2.0]]), [hostile, "b"], ["x", "[red]$^"], "title", "about")
+    for suffix in ("png", "svg", "pdf", "html"):
+        assert table.save(tmp_path / f"x.{suffix}").stat().st_size > 1000
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert hostile not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<td class=") == 4
+    table.show()
+    assert "[red]$^" in capsys.readouterr().out
+    assert json.loads(json.dumps(table.as_dict()))["values"] == [[0.5, -1.0], [0.0, 2.0]]
+    with pytest.raises(CallError, match="no record of attention"):
+        table.save(tmp_path / "x.npz")
+    with pytest.raises(CallError, match="not finite"):
+        ValueTable(np.array([[np.nan]]), ["a"], ["b"], "title", "about")
+
+
+def test_roles_are_found_where_they_were_put():
+    """Heads made by hand, on a text that repeats itself."""
+    axis = look.axis(["<s>", "a", "b", "c", "a", "b"])
+    K = len(axis)
+    seen = np.tril(np.ones((K, K), bool))
+    by_hand = {
+        "previous": [0, 0, 1, 2, 3, 4],
+        "itself": [0, 1, 2, 3, 4, 5],
+        "first": [0, 0, 0, 0, 0, 0],
+        "induction": [0, 0, 0, 0, 2, 3],  # after the a and the b of before
+        "same token": [0, 0, 0, 0, 1, 2],
+    }
+    weights = np.zeros((len(by_hand), K, K))
+    for head, columns in enumerate(by_hand.values()):
+        weights[head, range(K), columns] = 1.0
+    places = places_within(axis, causal=True)
+    assert {"next", "last"} & places.keys() == set()
+    for head, role in enumerate(by_hand):
+        mass, chance, rows = shares(weights, places[role], seen)
+        assert mass[head] == rows > chance
+        assert rows == {"induction": 2, "same token": 2, "previous": 5}.get(role, K)
+    _, chance, rows = shares(weights, places["first"], seen)
+    assert chance / rows == pytest.approx(np.mean([1 / n for n in range(1, K + 1)]))
+
+
+def test_places_across_know_both_sides():
+    rows, columns = look.axis(["la", "cat", "</s>"]), look.axis(["the", "Cat", "x", "y", "z", "</s>"])
+    places = places_across(rows, columns)
+    assert np.argwhere(places["copying"]).tolist() == [[1, 1]]
+    assert places["special"].sum() == 3
+    assert places["diagonal"][0, 0]
+    assert places["diagonal"][2, 5]
+    assert not places["diagonal"][0, 5]
+
+
+def test_the_profile_says_what_is_lost_without_a_head():
+    job = made(encoder_layers=1, heads=3)
+    cases = [case_of(job), case_of(job, OTHER)]
+    table = head_profile(cases)
+    assert len(table.rows) == 3 * (1 + 2 + 2)
+    assert table.columns[-1] == "loss without it"
+    whole = sum(case.ask([frozenset()]).sum().item() for case in cases)
+    with HeadMask({job.model.decoder.layers[1].cross: [2]}):
+        without = sum(case.ask([frozenset()]).sum().item() for case in cases)
+    row = next(number for number, name in enumerate(table.rows) if name.startswith("cross.1.2"))
+    assert table.values[row, -1] == pytest.approx((whole - without) / abs(whole), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_integrated_gradients_add_up_and_are_those_of_captum(kind):
+    recurrent = RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive")
+    job = made() if kind == "transformer" else translator(recurrent, "word")
+    case = case_of(job)
+    found = integrated_gradients(case, pieces=16)
+    table = job.model.encoder.embedding.table
+    with torch.no_grad():
+        whole = case.ask([frozenset()])[0]
+        hook = table.register_forward_hook(lambda module, args, output: torch.zeros_like(output))
+        nothing = case.ask([frozenset()])[0]
+        hook.remove()
+    np.testing.assert_allclose(found.parts.sum(1) + found.rest, (whole - nothing).numpy(), rtol=0.1, atol=0.1)
+    assert found.error < min(0.1, integrated_gradients(case, pieces=2).error)
+    assert explained(job, "inputs", row=-1).values.shape == (1, len(case.parts) + 1)
+    captum = pytest.importorskip("captum.attr", reason="pip install 'regard[dev]'")
+    ids = job.input.collate([job.input.read(TEXT)])
+    target = pad_sentences([job.output.tokenizer.encode(SAID)])
+
+    def last_step(vectors: torch.Tensor) -> torch.Tensor:
+        hook = table.register_forward_hook(lambda module, args, output: vectors)
+        try:
+            return job.model.score(ids.expand(len(vectors), -1), target.expand(len(vectors), -1))[:, -1]
+        finally:
+            hook.remove()
+
+    theirs = captum.IntegratedGradients(last_step).attribute(table(ids).detach(), n_steps=16, method="riemann_middle")
+    np.testing.assert_allclose(found.parts[-1], theirs.sum(-1)[0, list(case.parts)].numpy(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["keys", "queries"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"positions": "sinusoidal"}, {"norm_first": False, "kv_heads": 2}, {"norm": "rms", "positions": "rotary"},
+        {"positions": "relative"}, {"score": "bilinear"},
+    ],
+)  # fmt: skip
+def test_scores_are_the_sum_of_their_parts(how, by):
+    """A softmax over the last row is the row of weights that a trace sees."""
+    job = made(**how)
+    with torch.no_grad(), Trace(job.model) as seen:
+        case_of(job).ask([frozenset()])
+    for layer in (0, 1):
+        table = explained(job, "scores", layer=layer, head=3, row=2, by=by)
+        np.testing.assert_allclose(table.values[:-1].sum(0), table.values[-1], atol=1e-9)
+        weights = torch.tensor(table.values[-1]).softmax(-1)
+        np.testing.assert_allclose(weights, seen[f"decoder.layers.{layer}.attention"][0, 3, 2, :3], atol=1e-4)
+    assert ("position" in table.rows) == (how.get("positions", "sinusoidal") == "sinusoidal")
+    assert ("distance" in table.rows) == (how.get("positions") == "relative")
+
+
+def test_scores_that_are_not_linear_are_not_taken_apart():
+    with pytest.raises(CallError, match="dot, scaled_dot or bilinear"):
+        explained(made(score="cosine"), "scores", layer=0, head=0, row=0)
