@@ -33,12 +33,13 @@ class Column(NamedTuple):
         return str(self.key).strip().lower()
 
 
-def column_of(key: str | int, cells: Sequence[str]) -> Column:
+def column_of(key: str | int, cells: Sequence[str], *, first: bool = False) -> Column:
+    """`first`: of its table. Numbers that count the rows stand there."""
     filled = [cell.strip() for cell in cells if cell.strip()]
-    return Column(key, _kind(str(key).strip().lower(), filled), len(set(filled)), len(filled))
+    return Column(key, _kind(str(key).strip().lower(), filled, first), len(set(filled)), len(filled))
 
 
-def _kind(name: str, cells: list[str]) -> Kind:
+def _kind(name: str, cells: list[str], first: bool) -> Kind:
     if not cells:
         return "empty"
     if _share(cells, lambda cell: PurePath(cell).suffix.lower() in PICTURES):
@@ -51,7 +52,7 @@ def _kind(name: str, cells: list[str]) -> Kind:
     if _share(cells, is_number):
         if name in _TIMES and distinct > 1:
             return "time"
-        if name in _IDS or (distinct == len(cells) > 3 and _counts(cells)):
+        if name in _IDS or (first and distinct == len(cells) > 3 and _counts(cells)):
             return "id"
         return "label" if name in _LABELS and distinct <= len(cells) / 2 else "number"
     if _share(cells, is_time):
@@ -100,9 +101,10 @@ def _counts(cells: list[str]) -> bool:
 
 
 def are_tags(words: Sequence[str], tags: Sequence[str]) -> bool:
-    """Whether the second column has a tag for each word of the first: as many, and few different ones."""
+    """Whether the second column has a tag for each word of the first: as many, few different ones, in capitals."""
     pairs = [(one.split(), other.split()) for one, other in zip(words, tags, strict=True)]
     if not pairs or any(len(one) != len(other) for one, other in pairs):
         return False
     many = [tag for _, found in pairs for tag in found]
-    return len(many) >= 3 * len(pairs) and len(set(many)) <= max(2, len(many) / 10)
+    capital = sum(tag == tag.upper() for tag in many)
+    return len(many) >= 3 * len(pairs) and len(set(many)) <= max(2, len(many) / 10) and capital >= _MOST * len(many)

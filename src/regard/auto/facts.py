@@ -74,6 +74,7 @@ class SeriesFacts:
     season: int
     series: int
     columns: int
+    regular: float = 1.0  # share of neighboring times that are one step apart
 
     def described(self) -> str:
         many = f"{self.series} series" if self.series > 1 else "one series"
@@ -90,16 +91,20 @@ def series_facts(table: Table, time: Column | None, id: Column | None) -> Series
 
     names = [""] * len(table.rows) if id is None else table.cells(id)
     counts = Counter(names)
-    season = 0
+    season, regular = 0, 1.0
     if time is not None:
         first = [cell for cell, name in zip(table.cells(time), names, strict=True) if name == names[0]]
         try:
             times = [as_number(cell, None) for cell in first]
-            season = find_step(np.array([number for number, _ in times]), times[0][1]).season()
+            numbers = np.unique([number for number, _ in times])
+            step = find_step(numbers, times[0][1])
+            season = step.season()
+            apart = np.diff(step.places(numbers))
+            regular = float(np.isclose(apart, 1, atol=1e-3).mean()) if len(apart) else 1.0
         except (ValueError, RegardError, IndexError):
             season = 0
     # of a long table only the beginning was read: what it lacks is spread over the series
     share = table.count / max(1, len(table.rows))
-    numbers = sum(column.kind == "number" for column in table.columns)
+    columns = sum(column.kind == "number" for column in table.columns)
     steps = min(counts.values()) if id is not None else len(table.rows)
-    return SeriesFacts(round(steps * share) if id is None else steps, season, len(counts), numbers)
+    return SeriesFacts(round(steps * share) if id is None else steps, season, len(counts), columns, regular)

@@ -26,6 +26,10 @@ from regard.training.update import Update
 WARM, TIMED = 2, 5  # steps of each size
 MOST_PASSES = 6.0  # times as many as a size needs: what is more only wears small data out
 VALIDATIONS = 16
+BATCH = 4096  # tokens
+FEWEST = 16  # examples of a batch
+STEPS = 40  # of a pass over little data
+UPDATES = 2000  # below this, more passes never hurt
 SLOW = 1e-5  # a rate that hardly changes what is measured
 SPENT = 0.85  # of the time there is goes into steps; the rest into preparing, validating, writing
 RATES = {"small": 3e-3, "middle": 2e-3, "large": 1e-3}
@@ -59,12 +63,24 @@ def plan(
     if "training.schedule" not in keys:
         decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
     base = {"job": made, **_tree(decisions)}
+    if "max_tokens" not in base["training"]:
+        tokens = _batch(
+            config.override(base, {"model": planned.sizes[0].settings}), planned.batch, found.count, overrides
+        )
+        why = (
+            f"small batches, so that a pass over {found.count:,} examples makes some steps"
+            if tokens < BATCH
+            else "usual"
+        )
+        decisions.append(Decision("training.max_tokens", tokens, why))
+        base = {"job": made, **_tree(decisions)}
     sizes = [size for size in planned.sizes if size.least <= found.count] or planned.sizes[:1]
     size, measured = _largest(base, sizes, seconds, overrides, tell)
     decisions += _of_size(size, keys, measured, seconds)
     tree = {"job": made, "about": _about(found), **_tree(decisions)}
     tree = config.override(tree, overrides)
-    config.build(tree, origin="the recipe for this data")  # says what is wrong with overrides
+    recipe = config.build(tree, origin="the recipe for this data")  # says what is wrong with overrides
+    tree = _typed(tree, config.as_tree(recipe))
     return Planned(made, tree, {decision.key: decision.why for decision in decisions})
 
 
@@ -86,6 +102,25 @@ def _about(found: Detected) -> str:
 
 def _tree(decisions: Iterable[Decision]) -> dict[str, Any]:
     return config.override({}, {decision.key: decision.value for decision in decisions})
+
+
+def _batch(tree: dict[str, Any], least: int, count: int, overrides: Any) -> int:
+    """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps."""
+    tree = config.override(config.override(tree, {"training.max_epochs": 1, "training.max_tokens": BATCH}), overrides)
+    job = jobs.make(config.build(tree, origin="the recipe for this data"))
+    with TemporaryDirectory(prefix="regard-") as cache:
+        job.prepare(Path(cache))
+        tokens = job.batches().len_epoch(0) * BATCH
+    fewest = max(least, FEWEST * tokens // max(1, count))
+    return max(1, min(BATCH, max(fewest, tokens // STEPS)))
+
+
+def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    """The same keys, with the values that their fields made of them: on a command line, all are texts."""
+    return {
+        key: _typed(value, whole[key]) if isinstance(value, dict) and isinstance(whole.get(key), dict) else whole[key]
+        for key, value in tree.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -147,7 +182,7 @@ def _again(batches: Any) -> Iterator[Any]:
 
 
 def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> list[Decision]:
-    most = max(1, round(MOST_PASSES * size.passes))
+    most = max(1, round(MOST_PASSES * size.passes), UPDATES // measured.steps)
     steps = round(min(measured.passes(seconds), most) * measured.steps)
     why = (
         f"the largest of those tried that makes {size.passes:g} passes in time: {measured.step:.3f} seconds a step on "

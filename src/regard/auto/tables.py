@@ -54,7 +54,7 @@ def read_table(path: Path) -> Table | None:
     header = _is_header(rows)
     names: list[str | int] = [name.strip() for name in rows[0]] if header else list(range(width))
     body = rows[1:] if header else rows
-    columns = [column_of(name, [row[at] for row in body]) for at, name in enumerate(names)]
+    columns = [column_of(name, [row[at] for row in body], first=at == 0) for at, name in enumerate(names)]
     return Table(path, columns, body, _count(path, lines, len(body)), header, delimiter)
 
 
@@ -169,7 +169,7 @@ def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
     if not names:
         return None
     rows = [["" if record.get(name) is None else str(record[name]) for name in names] for record in records]
-    columns = [column_of(name, [row[at] for row in rows]) for at, name in enumerate(names)]
+    columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
     lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
     return Table(path, columns, rows, _count(path, lines, len(rows)), True, None)
 

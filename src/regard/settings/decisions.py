@@ -39,10 +39,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was decided. Of `sizes`, small to large, the largest is taken that can make its passes in time."""
+    """What was decided. Of `sizes`, small to large, the largest is taken that can make its passes in time. Batches
+    of little data are small, but have at least `batch` tokens (regions, frames, steps)."""
 
     decisions: list[Decision]
     sizes: list[Size] = field(default_factory=list)
+    batch: int = 0
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -7,7 +7,7 @@ from regard.settings.decisions import Plan, Sample, Size
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
-    decisions, look_back = series.windows(sample.inputs[0])
+    decisions, look_back, window = series.windows(sample.inputs[0])
     patch = 16 if look_back >= 128 else max(1, look_back // 8)
     common: dict[str, Any] = {
         "kind": "patch", "patch": patch, "stride": patch, "heads": 4, "dropout": 0.2, "shortcut": True,
@@ -16,4 +16,4 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     return Plan(decisions, [
         Size("small", {**common, "width": 16, "feed_forward": 64, "layers": 2}, 4),
         Size("middle", {**common, "width": 32, "feed_forward": 128, "layers": 2}, 30),
-    ])  # fmt: skip
+    ], 16 * window)  # fmt: skip
