@@ -67,6 +67,23 @@ JOBS: dict[str, Row] = {
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
 }
 
+_WRITE = "regard.outputs.text.defaults"
+
+#: What a user's data holds (what comes in, what is said of it): the job that it is for, and what decides on it.
+FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
+    ("nothing", "text"): ("generate", f"{_WRITE}:generate"),
+    ("text", "text"): ("translate", f"{_WRITE}:translate"),
+    ("image", "text"): ("caption", f"{_WRITE}:caption"),
+    ("sound", "text"): ("transcribe", f"{_WRITE}:transcribe"),
+    **{
+        (kind, "label"): ("classify", "regard.outputs.labels.defaults:decide")
+        for kind in ("text", "image", "sound", "series")
+    },
+    ("text", "tags"): ("tag", "regard.outputs.tags.defaults:decide"),
+    ("question", "span"): ("answer", "regard.outputs.span.defaults:decide"),
+    ("series", "values"): ("forecast", "regard.outputs.values.defaults:decide"),
+}
+
 
 def make(recipe: Recipe) -> "Job":
     """The job of a recipe: its input, and its output over that."""

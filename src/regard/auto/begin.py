@@ -1,0 +1,78 @@
+"""The whole way from data to a recipe of the user's own, with words about what was found."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from regard import config
+from regard.auto.detect import detect
+from regard.auto.detected import Detected
+from regard.auto.given import as_path
+from regard.auto.plan import plan
+from regard.auto.write import as_yaml
+from regard.errors import CallError
+from regard.files import atomic
+
+RECIPE = "recipe.yaml"
+DEFAULT_TIME = 600.0  # seconds, where nobody says how long
+_LONGEST = 100  # letters of an example that are shown
+
+
+def is_data(name: Any) -> bool:
+    """Whether what was given in a recipe's place is data: something that is there, or is given from Python."""
+    if not isinstance(name, str | Path):
+        return not isinstance(name, config.Recipe)
+    text = str(name)
+    if text in config.packaged() or Path(text).suffix in (".yaml", ".yml"):
+        return False
+    return Path(text).expanduser().exists() or ("," in text and Path(text.split(",")[0]).expanduser().exists())
+
+
+def begin(
+    data: Any,
+    folder: Path,
+    *,
+    job: str | None = None,
+    seconds: float | None = None,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    tell: Callable[[str], None] = lambda message: None,
+    sure: Callable[[str], bool] = lambda doubt: True,
+) -> Path:
+    """Find out what data holds, decide on a recipe, and write it to `folder`. A run that has one keeps it.
+
+    `sure(doubt)` is asked where two readings are possible; False stops.
+    """
+    file = folder / RECIPE
+    if file.exists():
+        tell(f"{file} is there: training goes on with it")
+        return file
+    found = detect(as_path(data, folder / "data"))
+    for line in described(found):
+        tell(line)
+    if found.doubt and not sure(found.doubt):
+        raise CallError(
+            f"not sure: {found.doubt}; say which is meant with data.*=..., or with --yes take the best guess"
+        )
+    planned = plan(found, seconds or DEFAULT_TIME, job=job, overrides=overrides, tell=tell)
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(file, as_yaml(planned))
+    tell(f"the recipe, with the reasons of its values: {file}")
+    return file
+
+
+def described(found: Detected) -> Iterable[str]:
+    yield (
+        f"this is {found.kinds[0]} → {found.kinds[1]}, {found.count:,} examples"
+        if found.kinds[0] != "nothing"
+        else "text"
+    )
+    yield from (f"  {belief}" for belief in found.beliefs)
+    for one, other in found.shown:
+        yield f"  e.g. {_short(one)}" + (f"  →  {_short(other)}" if other else "")
+    if found.doubt:
+        yield f"  not sure: {found.doubt}"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,40 @@
+"""What is this data? A file, two files, a folder, an archive: what comes in, what is to come out, and which is where.
+
+What is found is a cell of the table of jobs: what comes in (text, image, sound, series, question, image+text; nothing
+where there is only text to go on with) and what comes out (text, label, tags, span, values).
+"""
+
+from pathlib import Path
+
+from regard.auto.detected import Detected
+from regard.auto.files import files_in
+from regard.auto.folders import of_folder, of_media
+from regard.auto.single_files import of_file, of_parallel
+from regard.auto.tables import ending
+from regard.errors import CallError
+
+
+def detect(data: str) -> Detected:
+    """What `data` holds: FILE, FILE,FILE, a folder or a tar."""
+    if data.startswith("hub:"):
+        raise CallError(f"{data}: a data set of the hub is not looked into: say --job, and its columns as data.*")
+    place = Path(data).expanduser()
+    if not place.exists():
+        if "," in data:
+            return of_parallel({"train": _two(data)})
+        raise CallError(f"{data}: there is no such recipe, file or folder")
+    if place.is_dir():
+        return of_folder(place)
+    if ending(place) == ".tar" or place.suffixes[-2:] in ([".tar", ".gz"], [".tar", ".zst"]) or place.suffix == ".tgz":
+        return of_media(files_in(place))
+    return of_file(place)
+
+
+def _two(data: str) -> tuple[Path, Path]:
+    files = [Path(part.strip()).expanduser() for part in data.split(",")]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing:
+        raise CallError(f"{data}: there is no file {missing[0]}")
+    if len(files) != 2:
+        raise CallError(f"{data}: {len(files)} files; parallel texts are two, SOURCE_FILE,TARGET_FILE")
+    return files[0], files[1]

@@ -1,0 +1,110 @@
+"""What pictures, recordings and tables of numbers are like: sizes, rates, steps. A few of them are opened."""
+
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.auto.columns import Column
+from regard.auto.tables import Table
+from regard.errors import CallError, RegardError
+
+
+def _opened(place: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The bytes of files in a folder or a tar; what is not there is passed over."""
+    if place.is_dir():
+        for name in names:
+            if (place / name).is_file():
+                yield name, (place / name).read_bytes()
+        return
+    wanted = {name.rsplit("/", 1)[-1] for name in names}
+    with tarfile.open(place) as archive:
+        for member in archive:
+            if member.isfile() and member.name.rsplit("/", 1)[-1] in wanted:
+                file = archive.extractfile(member)
+                if file is not None:
+                    yield member.name, file.read()
+
+
+def picture_facts(place: Path, names: Sequence[str]) -> list[tuple[int, int, bool]]:
+    """(height, width, whether it has colors) of each that can be read."""
+    try:
+        from PIL import Image, ImageChops
+    except ImportError:
+        raise CallError("pictures need Pillow, which is not installed: pip install 'regard[image]'") from None
+    found = []
+    for _, data in _opened(place, names):
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                width, height = image.size
+                small = image.convert("RGB").resize((min(64, width), min(64, height)))
+        except Exception:
+            continue
+        red, green, blue = small.split()
+        differ = (ImageChops.difference(red, green), ImageChops.difference(green, blue))
+        found.append((height, width, any((one.getextrema()[1] or 0) > 8 for one in differ)))  # pyright: ignore
+    if not found:
+        raise CallError(f"{place}: of {len(names)} pictures that were opened, none can be read")
+    return found
+
+
+def sound_facts(place: Path, names: Sequence[str]) -> list[tuple[int, float]]:
+    """(rate, seconds) of each that can be read."""
+    from regard.inputs.sound.recording import SoundFile
+
+    found = []
+    for _, data in _opened(place, names):
+        try:
+            with SoundFile(data) as sound:
+                found.append((sound.rate, sound.seconds))
+        except RegardError as problem:
+            if isinstance(problem, CallError):
+                raise
+    if not found:
+        raise CallError(f"{place}: of {len(names)} recordings that were opened, none can be read")
+    return found
+
+
+@dataclass(frozen=True)
+class SeriesFacts:
+    """`steps`: of the shortest series. `season`: steps of a day, week or year, 0 if there is no clock."""
+
+    steps: int
+    season: int
+    series: int
+    columns: int
+    regular: float = 1.0  # share of neighboring times that are one step apart
+
+    def described(self) -> str:
+        many = f"{self.series} series" if self.series > 1 else "one series"
+        season = f", with a season of {self.season} steps" if self.season > 1 else ""
+        return f"{many} of {self.steps:,} steps or more{season}"
+
+
+def series_facts(table: Table, time: Column | None, id: Column | None) -> SeriesFacts:
+    from collections import Counter
+
+    import numpy as np
+
+    from regard.inputs.series.times import as_number, find_step
+
+    names = [""] * len(table.rows) if id is None else table.cells(id)
+    counts = Counter(names)
+    season, regular = 0, 1.0
+    if time is not None:
+        first = [cell for cell, name in zip(table.cells(time), names, strict=True) if name == names[0]]
+        try:
+            times = [as_number(cell, None) for cell in first]
+            numbers = np.unique([number for number, _ in times])
+            step = find_step(numbers, times[0][1])
+            season = step.season()
+            apart = np.diff(step.places(numbers))
+            regular = float(np.isclose(apart, 1, atol=1e-3).mean()) if len(apart) else 1.0
+        except (ValueError, RegardError, IndexError):
+            season = 0
+    # of a long table only the beginning was read: what it lacks is spread over the series
+    share = table.count / max(1, len(table.rows))
+    columns = sum(column.kind == "number" for column in table.columns)
+    steps = min(counts.values()) if id is not None else len(table.rows)
+    return SeriesFacts(round(steps * share) if id is None else steps, season, len(counts), columns, regular)

@@ -1,0 +1,117 @@
+"""Folders and archives: parts of their own, parallel texts, pictures and recordings by class or with a list."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
+from regard.auto.facts import picture_facts, sound_facts
+from regard.auto.files import Files, files_in, parallel_files, parts_of
+from regard.auto.listed import LOOKED_AT, of_table
+from regard.auto.single_files import first_lines, of_file, of_parallel, of_texts
+from regard.auto.tables import MOST, read_table
+from regard.errors import CallError
+
+
+def of_folder(place: Path) -> Detected:
+    if parts := parts_of(place):
+        found = _of_part(parts["train"])
+        others = {role: str(path) for role, path in parts.items() if role != "train"}
+        said = f"{place} has parts of its own: {', '.join(parts)}"
+        return replace(found, data=found.data | others, beliefs=[said, *found.beliefs])
+    if pairs := parallel_files(place):
+        return of_parallel(pairs, guessed=True)
+    files = files_in(place)
+    if files.pictures or files.recordings:
+        return of_media(files)
+    if len(files.tables) == 1:
+        return of_file(place / files.tables[0])
+    if files.classes(files.texts):
+        return _text_classes(files)
+    if files.texts:
+        paths = [place / name for name in files.texts]
+        return of_texts(paths, str(place), sum(path.stat().st_size for path in paths))
+    if files.classes(files.tables):
+        raise CallError(
+            f"{place}: tables by class: say data.kind=series data.train={place} with the recipe series-classify"
+        )
+    held = ", ".join(files.names[:5]) or "nothing"
+    raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
+
+
+def _of_part(path: Path) -> Detected:
+    return of_folder(path) if path.is_dir() else of_file(path)
+
+
+def _text_classes(files: Files) -> Detected:
+    some = files.texts[:: max(1, len(files.texts) // MOST)]
+    inputs = [" ".join(first_lines(files.place / name, 200)) for name in some]
+    targets = [name.partition("/")[0] for name in some]
+    beliefs = ["a sub-folder of text files for each class", class_counts(targets)]
+    data = {"train": str(files.place)}
+    return Detected(("text", "label"), data, len(files.texts), inputs, targets, beliefs, first_three(inputs, targets))
+
+
+def of_media(files: Files) -> Detected:
+    """Pictures or recordings: by sub-folder, with a list, or each with a text beside it."""
+    pictures = len(files.pictures) >= len(files.recordings)
+    names = files.pictures if pictures else files.recordings
+    if not names:
+        raise CallError(f"{files.place}: has neither pictures nor recordings")
+    kind = "image" if pictures else "sound"
+    if not files.packed:
+        for name in sorted(files.tables + [text for text in files.texts if "/" not in text], key=len):
+            table = read_table(files.place / name)
+            if table is not None and any(column.kind in ("picture", "recording") for column in table.columns):
+                return of_table(table, files)
+    if files.packed and pictures:
+        raise CallError(f"{files.place}: pictures in a tar need a list of their labels or captions: point at the list")
+    some = names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT]
+    told: Sequence[Any]
+    if pictures:
+        told = picture_facts(files.place, some)
+        said_of_them = picture_sizes(told)
+    else:
+        told = sound_facts(files.place, some)
+        said_of_them = sound_lengths(told)
+    if files.classes(names):
+        targets = [name.partition("/")[0] for name in names]
+        data = {"kind": kind, "train": str(files.place)}
+        beliefs = ["a sub-folder for each class", class_counts(targets), said_of_them]
+        return Detected((kind, "label"), data, len(names), told, targets, beliefs, first_three(names, targets))
+    if not pictures and not files.packed:
+        beside = list(_beside(files, names))
+        if len(beside) >= 0.9 * len(names):
+            beliefs = ["recordings, each with its text in a .txt of the same name", said_of_them]
+            said = [text for _, text in beside]
+            data = {"train": str(files.place)}
+            return Detected(("sound", "text"), data, len(names), told, said, beliefs, first_three(names, said))
+    if not pictures and (named := _named_classes(names)):
+        pattern, targets = named
+        data = {"kind": kind, "train": str(files.place), "name_text": pattern}
+        beliefs = ["names of files begin with their class", class_counts(targets), said_of_them]
+        doubt = f"what stands before the first _ in a name is taken for its class: {', '.join(sorted({*targets})[:5])}"
+        return Detected((kind, "label"), data, len(names), told, targets, beliefs, first_three(names, targets), doubt)
+    what = "pictures" if pictures else "recordings"
+    raise CallError(
+        f"{files.place}: {len(names):,} {what}, but nothing is said of them: put those of a class into a sub-folder, "
+        f"or add a list (captions.csv) with a name and a text a line"
+    )
+
+
+def _named_classes(names: Sequence[str]) -> tuple[str, list[str]] | None:
+    """7_anna_0.wav: classes that are the first part of names, if there are few of them, and many files of each."""
+    firsts = [PurePosixPath(name).name.partition("_")[0] for name in names if "_" in PurePosixPath(name).name]
+    counts = Counter(firsts)
+    if len(firsts) < len(names) or not 2 <= len(counts) <= 100 or min(counts.values()) < 5:
+        return None
+    return r"(^|/)(?P<text>[^_/]+)_[^/]*$", firsts
+
+
+def _beside(files: Files, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in names[:MOST]:
+        text = (files.place / name).with_suffix(".txt")
+        if text.is_file():
+            yield name, text.read_text(encoding="utf-8", errors="replace").strip()

@@ -1,0 +1,188 @@
+"""Tables: which of their columns is which, and what they are for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.auto.columns import Column, are_tags
+from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
+from regard.auto.facts import picture_facts, series_facts, sound_facts
+from regard.auto.files import Files, files_in
+from regard.auto.tables import Table
+from regard.errors import CallError
+
+LOOKED_AT = 64  # pictures and recordings that are opened
+
+
+def of_table(table: Table, files: Files | None = None) -> Detected:
+    """By what its columns hold. `files`: the folder that names of pictures or recordings are meant in."""
+    of: dict[str, list[Column]] = {}
+    for column in table.columns:
+        of.setdefault(column.kind, []).append(column)
+    named = {column.name: column for column in table.columns}
+    data: dict[str, Any] = {"train": str(table.path)}
+    if not table.header:
+        data["header"] = False
+    texts, labels = of.get("text", []), of.get("label", [])
+    for kind, read in (("picture", _listed_pictures), ("recording", _listed_recordings)):
+        if kind in of:
+            return read(table, of[kind][0], texts, labels, of.get("split", []), data, files)
+    if found := _question_columns(named):
+        return _asked(table, found, data)
+    if len(texts) > 1 and are_tags(*(table.cells(column) for column in texts[:2])):
+        return _columns(table, ("text", "tags"), texts[0], texts[1], data, ("words", "tags"))
+    if len(texts) > 1:
+        doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
+        return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
+    if not texts and len(labels) > 1 and "number" not in of:  # short texts, such as words or names
+        text, label = sorted(labels[:2], key=lambda column: -column.distinct)
+        return _columns(table, ("text", "label"), text, label, data, ("text", "label"))
+    short = [*labels, *(column for column in of.get("number", []) if column.distinct <= min(20, column.filled / 5))]
+    if texts and short:
+        fewest = min(short, key=lambda one: one.distinct)
+        label = next((one for one in short if one.name in ("label", "class", "category", "y", "target")), fewest)
+        others = [f"{one.key!r}" for one in short if one is not label]
+        doubt = f"the label could also be {' or '.join(others)}" if others else ""
+        return _columns(table, ("text", "label"), texts[0], label, data, ("text", "label"), doubt)
+    if texts:
+        raise CallError(
+            f"{table.path}: one column of text ({texts[0].key!r}) and nothing to say of it: a second text to write, or "
+            "labels, are missing; plain text to be continued is a .txt file"
+        )
+    if "number" in of:
+        return _series(table, of, data)
+    raise CallError(f"{table.path}: {_described(table)}: nothing that a model could be trained on")
+
+
+def _columns(
+    table: Table, kinds: tuple[str, str], source: Column, target: Column, data: dict[str, Any], keys: tuple[str, str],
+    doubt: str = "",
+) -> Detected:  # fmt: skip
+    inputs, targets = table.cells(source), table.cells(target)
+    for key, column in zip(keys, (source, target), strict=True):
+        if kinds != ("text", "tags"):
+            data[key] = column.key
+    beliefs = [_described(table), f"{keys[0]} is {_called(source)}, {keys[1]} is {_called(target)}"]
+    if kinds[1] == "label":
+        beliefs.append(class_counts(targets))
+    return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
+
+
+def _called(column: Column) -> str:
+    return f"column {column.key}" if isinstance(column.key, int) else f"column {column.key!r}"
+
+
+def _described(table: Table) -> str:
+    by = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+    cut = f", separated by {by[table.delimiter]}" if table.delimiter else ""
+    held = ", ".join(f"{column.key} ({column.kind})" for column in table.columns)
+    header = "with a header" if table.header else "without a header"
+    return f"a table of {table.count:,} rows {header}{cut}: {held}"
+
+
+def _question_columns(named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
+    document = next((named[name] for name in ("document", "context", "passage", "paragraph") if name in named), None)
+    answer = next((named[name] for name in ("answer", "answers") if name in named), None)
+    return (named["question"], document, answer) if "question" in named and document and answer else None
+
+
+def _asked(table: Table, found: tuple[Column, Column, Column], data: dict[str, Any]) -> Detected:
+    question, document, answer = found
+    data |= {"question": question.key, "document": document.key, "answer": answer.key}
+    data.pop("header", None)
+    inputs = list(zip(table.cells(question), table.cells(document), strict=True))
+    beliefs = [_described(table), f"answers ({_called(answer)}) are looked for in {_called(document)}"]
+    shown = first_three(table.cells(question), table.cells(answer))
+    return Detected(("question", "span"), data, table.count, inputs, table.cells(answer), beliefs, shown)
+
+
+def _listed_pictures(
+    table: Table, path: Column, texts: list[Column], labels: list[Column], splits: list[Column], data: dict[str, Any],
+    files: Files | None,
+) -> Detected:  # fmt: skip
+    names = table.cells(path)
+    base = _where(table, names, files)
+    data["image"] = path.key
+    if base != table.path.parent:
+        data["images"] = str(base)
+    if splits and isinstance(splits[0].key, str):
+        data["split"] = splits[0].key
+    facts = picture_facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
+    question = next((column for column in texts if column.name == "question"), None)
+    answer = next((column for column in (*texts, *labels) if column.name == "answer"), None)
+    if question and answer:
+        data |= {"question": question.key, "answer": answer.key}
+        inputs = list(zip(facts * len(names), table.cells(question), strict=False))
+        shown = [*zip(table.cells(question)[:3], table.cells(answer)[:3], strict=True)]
+        beliefs = [_described(table), "questions about pictures"]
+        return Detected(("image+text", "text"), data, table.count, inputs, table.cells(answer), beliefs, shown)
+    if not texts and not labels:
+        raise CallError(f"{table.path}: pictures are listed, but nothing is said of them: captions or labels")
+    target, kind = (texts[0], "text") if texts else (labels[0], "label")
+    data |= {"caption": target.key} if kind == "text" else {"kind": "image", "label": target.key}
+    said = table.cells(target)
+    beliefs = [_described(table), picture_sizes(facts), *([class_counts(said)] if kind == "label" else [])]
+    return Detected(("image", kind), data, table.count, facts, said, beliefs, first_three(names, said))
+
+
+def _listed_recordings(
+    table: Table, path: Column, texts: list[Column], labels: list[Column], splits: list[Column], data: dict[str, Any],
+    files: Files | None,
+) -> Detected:  # fmt: skip
+    names = table.cells(path)
+    base = _where(table, names, files)
+    if base != table.path.parent:
+        raise CallError(
+            f"{table.path}: the recordings are in {base}: put the list there, for paths begin at its folder"
+        )
+    if not texts and not labels:
+        raise CallError(f"{table.path}: recordings are listed, but nothing is said of them: texts or labels")
+    target, kind = (texts[0], "text") if texts else (labels[0], "label")
+    data |= {"path": path.key} | ({"text": target.key} if kind == "text" else {"kind": "sound", "label": target.key})
+    facts = sound_facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
+    said = table.cells(target)
+    beliefs = [_described(table), sound_lengths(facts), *([class_counts(said)] if kind == "label" else [])]
+    return Detected(("sound", kind), data, table.count, facts, said, beliefs, first_three(names, said))
+
+
+def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
+    """The folder that the names of a list begin at: that of the list, or a sub-folder or a tar beside it."""
+    folder = table.path.parent
+    if (folder / names[0]).is_file():
+        return folder
+    for file in files.names if files else ():
+        if file.endswith("/" + names[0]) and files is not None:
+            return files.place / file.removesuffix("/" + names[0])
+    for tar in sorted(folder.glob("*.tar")):
+        if any(name.rsplit("/", 1)[-1] == names[0].rsplit("/", 1)[-1] for name in files_in(tar).names):
+            return tar
+    raise CallError(f"{table.path}: it names {names[0]!r}, which is not in {folder}, nor in a folder or .tar in it")
+
+
+def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> Detected:
+    """Numbers over time; with a name of the series in each row, several; with a label for each, to classify."""
+    data.pop("header", None)
+    ids = [column for column in (*of.get("id", []), *of.get("label", [])) if column.distinct < column.filled]
+    label = next((c for c in of.get("label", []) if c.name in ("label", "class", "category", "target", "y")), None)
+    id = next((column for column in ids if column is not label), None)
+    times = of.get("time", [])
+    facts = series_facts(table, times[0] if times else None, id)
+    if not table.header:
+        raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
+    if times:
+        data["time"] = times[0].key
+    if id is not None:
+        data["id"] = id.key
+    numbers = [column.key for column in of["number"]]
+    beliefs = [_described(table), facts.described()]
+    shown = [
+        (", ".join(f"{column.key}={row[at]}" for at, column in enumerate(table.columns)), "") for row in table.rows[:3]
+    ]
+    if label is not None and id is not None:
+        data |= {"kind": "series", "label": label.key}
+        said = table.cells(label)
+        return Detected(("series", "label"), data, id.distinct, [facts], said, [*beliefs, class_counts(said)], shown)
+    if unused := [str(column.key) for column in (*of.get("label", []), *of.get("text", [])) if column is not id]:
+        beliefs.append(f"columns of text are not read: {', '.join(unused)}")
+    beliefs.append(f"to be forecast: {', '.join(map(str, numbers))}")
+    return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown)

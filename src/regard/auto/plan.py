@@ -1,0 +1,202 @@
+"""From what data holds to a recipe: a value and a reason for every setting that matters.
+
+Which model is taken depends on the machine: of each size a few steps are made, and the largest is taken that can make
+as many passes over the data as it needs in the time there is.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from regard import config, jobs
+from regard.auto.detected import Detected
+from regard.catalog import load_object
+from regard.errors import CallError, RegardError
+from regard.settings.decisions import Decision, Plan, Sample, Size, plain_time
+from regard.training.parallel import processes
+from regard.training.update import Update
+
+WARM, TIMED = 2, 5  # steps of each size
+MOST_PASSES = 6.0  # times as many as a size needs: what is more only wears small data out
+VALIDATIONS = 16
+BATCH = 4096  # tokens
+FEWEST = 16  # examples of a batch
+STEPS = 40  # of a pass over little data
+UPDATES = 2000  # below this, more passes never hurt
+SLOW = 1e-5  # a rate that hardly changes what is measured
+SPENT = 0.85  # of the time there is goes into steps; the rest into preparing, validating, writing
+RATES = {"small": 3e-3, "middle": 2e-3, "large": 1e-3}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A recipe as a tree, and the reasons of its values by their keys."""
+
+    job: str
+    tree: dict[str, Any]
+    reasons: dict[str, str]
+
+
+def plan(
+    found: Detected,
+    seconds: float,
+    *,
+    job: str | None = None,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    tell: Callable[[str], None] = lambda message: None,
+) -> Planned:
+    """`overrides` are the user's own settings: they stand above all that is decided here."""
+    made = _job_of(found, job)
+    sample = Sample(found.count, found.inputs, found.targets, seconds)
+    planned: Plan = load_object(jobs.FROM_DATA[found.kinds][1])(found.kinds, sample)
+    decisions = [*(Decision(f"data.{key}", value, "found in the data") for key, value in found.data.items())]
+    decisions += planned.decisions
+    decisions.append(Decision("training.time_limit", seconds, f"{plain_time(seconds)}, as asked for"))
+    keys = {decision.key for decision in decisions}
+    if "training.schedule" not in keys:
+        decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
+    base = {"job": made, **_tree(decisions)}
+    if "max_tokens" not in base["training"]:
+        tokens = _batch(
+            config.override(base, {"model": planned.sizes[0].settings}), planned.batch, found.count, overrides
+        )
+        why = (
+            f"small batches, so that a pass over {found.count:,} examples makes some steps"
+            if tokens < BATCH
+            else "usual"
+        )
+        decisions.append(Decision("training.max_tokens", tokens, why))
+        base = {"job": made, **_tree(decisions)}
+    sizes = [size for size in planned.sizes if size.least <= found.count] or planned.sizes[:1]
+    size, measured = _largest(base, sizes, seconds, overrides, tell)
+    decisions += _of_size(size, keys, measured, seconds)
+    tree = {"job": made, "about": _about(found), **_tree(decisions)}
+    tree = config.override(tree, overrides)
+    recipe = config.build(tree, origin="the recipe for this data")  # says what is wrong with overrides
+    tree = _typed(tree, config.as_tree(recipe))
+    return Planned(made, tree, {decision.key: decision.why for decision in decisions})
+
+
+def _job_of(found: Detected, wanted: str | None) -> str:
+    job, _ = jobs.FROM_DATA[found.kinds]
+    if wanted not in (None, job):
+        comes_in, said = found.kinds
+        raise CallError(
+            f"--job {wanted}: this data holds {comes_in} → {said}, which is for the job {job}; to train another, give "
+            f"a recipe of it and data.train (`regard recipes` lists them)"
+        )
+    return job
+
+
+def _about(found: Detected) -> str:
+    comes_in, said = found.kinds
+    return f"{comes_in} → {said}, from {Path(str(found.data['train']).split(',')[0]).name}"
+
+
+def _tree(decisions: Iterable[Decision]) -> dict[str, Any]:
+    return config.override({}, {decision.key: decision.value for decision in decisions})
+
+
+def _batch(tree: dict[str, Any], least: int, count: int, overrides: Any) -> int:
+    """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps."""
+    tree = config.override(config.override(tree, {"training.max_epochs": 1, "training.max_tokens": BATCH}), overrides)
+    job = jobs.make(config.build(tree, origin="the recipe for this data"))
+    with TemporaryDirectory(prefix="regard-") as cache:
+        job.prepare(Path(cache))
+        tokens = job.batches().len_epoch(0) * BATCH
+    fewest = max(least, FEWEST * tokens // max(1, count))
+    return max(1, min(BATCH, max(fewest, tokens // STEPS)))
+
+
+def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    """The same keys, with the values that their fields made of them: on a command line, all are texts."""
+    return {
+        key: _typed(value, whole[key]) if isinstance(value, dict) and isinstance(whole.get(key), dict) else whole[key]
+        for key, value in tree.items()
+    }
+
+
+@dataclass(frozen=True)
+class Measured:
+    step: float  # seconds
+    steps: int  # of a pass
+
+    def passes(self, seconds: float) -> float:
+        return SPENT * seconds / (self.step * self.steps)
+
+
+def _largest(
+    base: dict[str, Any], sizes: list[Size], seconds: float, overrides: Any, tell: Callable[[str], None]
+) -> tuple[Size, Measured]:
+    """The largest size that makes its passes; the smallest, if none does."""
+    taken: tuple[Size, Measured] | None = None
+    with TemporaryDirectory(prefix="regard-") as cache:
+        for size in sizes:
+            measured = _measure(_with(base, size, overrides), Path(cache))
+            passes = f"{measured.passes(seconds):.1f} passes in {plain_time(seconds)}"
+            tell(f"{size.name}: {measured.step:.3f} s a step, {passes}")
+            if taken is not None and measured.passes(seconds) < size.passes:
+                break
+            taken = size, measured
+    assert taken is not None, "a job has at least one size"
+    return taken
+
+
+def _with(base: dict[str, Any], size: Size, overrides: Any) -> dict[str, Any]:
+    return config.override(config.override(base, {"model": size.settings, "training.max_epochs": 1}), overrides)
+
+
+def _measure(tree: dict[str, Any], cache: Path) -> Measured:
+    """Seconds of one update, the median of a few, and how many make a pass."""
+    recipe = config.build(tree, origin="the recipe for this data")
+    job = jobs.make(recipe)
+    job.prepare(cache)
+    batches = job.batches()
+    took: list[float] = []
+    with processes(recipe.training.device) as parallel:
+        update = Update(job.build(), recipe.training, parallel, lambda step: SLOW, lambda: next(batches.epoch(0)))
+        begin = time.perf_counter()
+        for step, batch in enumerate(_again(batches), 1):
+            update(step, [batch])
+            took.append(time.perf_counter() - begin)
+            if step == WARM + TIMED:
+                break
+            begin = time.perf_counter()
+    return Measured(median(took[WARM:]), max(1, batches.len_epoch(0)))
+
+
+def _again(batches: Any) -> Iterator[Any]:
+    """Batches of one epoch after the other."""
+    for number in count():
+        found = [batch for batch in islice(batches.epoch(number), WARM + TIMED) if batch is not None]
+        if not found:
+            raise RegardError("there is nothing to train on: every example was left out; `regard check` says why")
+        yield from found
+
+
+def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> list[Decision]:
+    most = max(1, round(MOST_PASSES * size.passes), UPDATES // measured.steps)
+    steps = round(min(measured.passes(seconds), most) * measured.steps)
+    why = (
+        f"the largest of those tried that makes {size.passes:g} passes in time: {measured.step:.3f} seconds a step on "
+        f"this machine with {torch.get_num_threads()} threads"
+    )
+    decisions = [Decision(f"model.{key}", value, why) for key, value in size.settings.items()]
+    decisions.append(
+        Decision("training.max_epochs", most, f"more would wear the data out; about {steps:,} steps are expected")
+    )
+    decisions.append(Decision("training.warmup", max(10, min(400, steps // 20)), "a twentieth of the steps"))
+    every = max(10, steps // VALIDATIONS)
+    decisions.append(Decision("training.validate_every", every, f"about {VALIDATIONS} validations"))
+    if "training.learning_rate" not in keys:
+        decisions.append(
+            Decision("training.learning_rate", RATES.get(size.name, 2e-3), "usual for a model of this size")
+        )
+    return decisions

@@ -1,0 +1,137 @@
+"""One file, or two that run in parallel: tables, SQuAD, a word a line, plain text, arrays of pictures."""
+
+import json
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.auto.detected import Detected, first_three
+from regard.auto.listed import of_table
+from regard.auto.tables import MOST, ending, read_table
+from regard.errors import CallError
+from regard.files.lines import read_lines
+
+CONLL = (".conll", ".conllu", ".iob", ".bio")
+
+
+def of_file(path: Path) -> Detected:
+    suffix = ending(path)
+    if suffix == ".npz":
+        return _arrays(path)
+    if suffix == ".json" and _is_squad(path):
+        return _squad(path)
+    if suffix in CONLL:
+        return _conll(path)
+    table = read_table(path)
+    if table is not None:
+        return of_table(table)
+    return _conll(path) if _is_conll(path) else _plain_text(path)
+
+
+def first_lines(path: Path, most: int = MOST) -> list[str]:
+    return [line.text for line in islice(read_lines(path), most) if not line.problem]
+
+
+def _line_count(path: Path) -> int:
+    return sum(1 for _ in read_lines(path))
+
+
+def of_parallel(files: dict[str, tuple[Path, Path]], *, guessed: bool = False) -> Detected:
+    source, target = files["train"]
+    inputs, targets = first_lines(source), first_lines(target)
+    data = {role: f"{one},{other}" for role, (one, other) in files.items()}
+    belief = f"two parallel files: line i of {source.name} belongs to line i of {target.name}"
+    doubt = f"the other way round would be {target},{source}" if guessed else ""
+    shown = first_three(inputs, targets)
+    return Detected(("text", "text"), data, _line_count(source), inputs, targets, [belief], shown, doubt)
+
+
+def _is_squad(path: Path) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        start = file.read(4000)
+    return '"paragraphs"' in start or ('"data"' in start and '"title"' in start)
+
+
+def _squad(path: Path) -> Detected:
+    try:
+        articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+        asked = [
+            (one["question"], paragraph["context"], one["answers"][0]["text"] if one["answers"] else "")
+            for article in articles for paragraph in article["paragraphs"] for one in paragraph["qas"]
+        ]  # fmt: skip
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise CallError(f"{path}: looks like SQuAD, and cannot be read as such ({problem!r})") from None
+    data: dict[str, Any] = {"train": str(path)}
+    beliefs = ["questions with documents, in the form of SQuAD"]
+    if any(not answer for *_, answer in asked):
+        data["no_answer"] = True
+        beliefs.append("some questions have no answer in their document")
+    some = asked[:: max(1, len(asked) // MOST)]
+    inputs, targets = [(question, document) for question, document, _ in some], [answer for *_, answer in some]
+    shown = first_three([question for question, *_ in some], targets)
+    return Detected(("question", "span"), data, len(asked), inputs, targets, beliefs, shown)
+
+
+def _is_conll(path: Path) -> bool:
+    """Blocks of short lines, each with equally many columns, and blank lines between the blocks."""
+    lines = first_lines(path, 400)
+    filled = [line.split() for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
+    blank = sum(not line.strip() for line in lines)
+    return len(filled) > 10 and blank > 1 and {len(cells) for cells in filled} <= {2, 3, 4, 5} and len({
+        len(cells) for cells in filled
+    }) == 1  # fmt: skip
+
+
+def _conll(path: Path) -> Detected:
+    sentences: list[tuple[list[str], list[str]]] = [([], [])]
+    for line in first_lines(path, 20 * MOST):
+        cells = line.split()
+        if not cells and sentences[-1][0]:
+            sentences.append(([], []))
+        elif len(cells) > 1 and not line.startswith(("#", "-DOCSTART-")):
+            sentences[-1][0].append(cells[0])
+            sentences[-1][1].append(cells[-1])
+    some = [(" ".join(words), " ".join(tags)) for words, tags in sentences if words]
+    if not some:
+        raise CallError(f"{path}: there is no line with a word and a tag")
+    count = sum(1 for line in read_lines(path) if not line.text.strip()) or len(some)
+    inputs, targets = [one for one, _ in some], [other for _, other in some]
+    belief = "a word and its tag a line (the first and the last column), blank lines between sentences"
+    data = {"train": str(path), "format": "conll"}
+    return Detected(("text", "tags"), data, count, inputs, targets, [belief], first_three(inputs, targets))
+
+
+def _plain_text(path: Path) -> Detected:
+    return of_texts([path], str(path), path.stat().st_size)
+
+
+def of_texts(files: Sequence[Path], where: str, size: int) -> Detected:
+    lines = [line for file in files[:20] for line in first_lines(file, max(50, MOST // len(files[:20])))]
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        raise CallError(f"{where}: there is no text in it")
+    named = f"{len(files):,} text file{'s' if len(files) != 1 else ''}, {size / 1e6:.3g} MB, to be continued"
+    ended = sum(line.rstrip()[-1:] in ".!?…。！？\"'”’)" for line in filled) / len(filled)
+    alone = len(filled) == len(lines) and ended > 0.8  # every line is whole, and none is blank
+    data = {"train": where, "documents": "line" if alone and len(files) == 1 else "file"}
+    beliefs = [named, *(["every line is a sentence of its own"] if data["documents"] == "line" else [])]
+    return Detected(("nothing", "text"), data, size, filled, [], beliefs, [(line, "") for line in filled[:3]])
+
+
+def _arrays(path: Path) -> Detected:
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            images, labels = arrays["x_train"], arrays["y_train"]
+            names = arrays["classes"].tolist() if "classes" in arrays else None
+    except (OSError, ValueError, KeyError, EOFError) as problem:
+        raise CallError(f"{path}: is no .npz file with x_train and y_train ({problem})") from None
+    some = range(0, len(images), max(1, len(images) // MOST))
+    targets = [str(names[int(labels[row])] if names else labels[row]) for row in some]
+    facts = [(int(images.shape[1]), int(images.shape[2]), images.ndim == 4 and images.shape[3] >= 3)]
+    beliefs = [f"arrays x_train and y_train: pictures of {images.shape[1]}×{images.shape[2]} pixels with labels"]
+    shown = [(f"{path.name}#{row}", target) for row, target in zip(some, targets, strict=True)][:3]
+    data = {"kind": "image", "train": str(path)}
+    return Detected(("image", "label"), data, len(images), facts, targets, beliefs, shown)

@@ -1,0 +1,182 @@
+"""Some rows of a table as they stand in its file, whatever it is called and however it is written."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.auto.columns import Column, column_of, is_number
+from regard.errors import CallError
+from regard.files.lines import read_lines
+
+MOST = 2000  # rows that are looked at
+_DELIMITERS = ("\t", ",", ";", "|")
+_PACKED = (".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class Table:
+    """`header`: whether the first line only names the columns. `delimiter`: None where a format has none."""
+
+    path: Path
+    columns: list[Column]
+    rows: list[list[str]]
+    count: int  # rows of the whole file, about
+    header: bool
+    delimiter: str | None
+
+    def cells(self, column: Column) -> list[str]:
+        at = self.columns.index(column)
+        return [row[at] for row in self.rows]
+
+
+def ending(path: Path) -> str:
+    """Of the name, without that of a packer: .csv of a.csv.gz."""
+    return (Path(path.stem).suffix if path.suffix in _PACKED else path.suffix).lower()
+
+
+def read_table(path: Path) -> Table | None:
+    """The table in a file; None if it holds none."""
+    if ending(path) in (".jsonl", ".ndjson", ".json"):
+        return _records(path, list(islice(_json_rows(path), MOST)))
+    if ending(path) == ".parquet":
+        return _records(path, _parquet_rows(path))
+    lines = [line.text + "\n" for line in islice(read_lines(path), MOST + 1) if not line.problem and line.text.strip()]
+    delimiter = _delimiter(lines, ending(path))
+    if delimiter is None:
+        return None
+    rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=_quoting(delimiter)) if row]
+    width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
+    rows = [row for row in rows if len(row) == width]
+    header = _is_header(rows)
+    names: list[str | int] = [name.strip() for name in rows[0]] if header else list(range(width))
+    body = rows[1:] if header else rows
+    columns = [column_of(name, [row[at] for row in body], first=at == 0) for at, name in enumerate(names)]
+    return Table(path, columns, body, _count(path, lines, len(body)), header, delimiter)
+
+
+def _quoting(delimiter: str) -> Any:
+    return csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+
+
+def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
+    """The one that cuts nearly all lines into equally many cells, two at least. Tabs are no part of sentences, so
+    they count in any file; commas and the like only where the ending says that there is a table."""
+    wanted = _DELIMITERS if suffix in (".csv", ".tsv", ".tab") else ("\t",)
+    best: tuple[float, int, str] | None = None
+    for delimiter in wanted:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, quoting=_quoting(delimiter)) if row]
+        usual = max(set(widths), key=widths.count) if widths else 1
+        share = widths.count(usual) / max(1, len(widths))
+        if usual > 1 and share >= 0.9 and (best is None or (share, usual) > best[:2]):
+            best = (share, usual, delimiter)
+    if best is None and suffix in (".csv", ".tsv", ".tab") and lines:
+        return wanted[0] if suffix != ".csv" else ","  # one column only
+    return None if best is None else best[2]
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Names stand above: none of them is a number or occurs below, and some column is unlike its name, in being of
+    numbers, or in being much longer."""
+    if len(rows) < 2:
+        return False
+    first, body = rows[0], rows[1:]
+    if any(not cell.strip() or is_number(cell) for cell in first) or len({*first}) < len(first):
+        return False
+    for name, column in zip(first, zip(*body, strict=True), strict=True):
+        cells = [cell for cell in column if cell.strip()]
+        if not cells or name in cells:
+            continue
+        if sum(map(is_number, cells)) >= 0.9 * len(cells):
+            return True
+        usual = sorted(map(len, cells))[len(cells) // 2]
+        if usual >= 2.5 * len(name) and len(name.split()) <= 3:
+            return True
+    return any(name.strip().lower() in _NAMES for name in first)
+
+
+_NAMES = frozenset(
+    [
+        "text",
+        "label",
+        "source",
+        "target",
+        "question",
+        "answer",
+        "document",
+        "context",
+        "image",
+        "caption",
+        "path",
+        "file",
+        "filename",
+        "sentence",
+        "time",
+        "date",
+        "timestamp",
+        "id",
+        "class",
+        "category",
+        "split",
+        "title",
+        "comment",
+        "review",
+        "transcript",
+        "words",
+        "tags",
+    ]
+)
+
+
+def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Objects, one a line, or one list of them."""
+    lines = (line for line in read_lines(path) if line.text.strip() and not line.problem)
+    first = next(lines, None)
+    if first is not None and first.text.lstrip().startswith("["):
+        found = _loads("\n".join((first.text, *(line.text for line in lines))))
+        yield from (one for one in (found if isinstance(found, list) else []) if isinstance(one, dict))
+        return
+    for line in (first, *lines) if first is not None else ():
+        found = _loads(line.text)
+        if isinstance(found, dict):
+            yield found
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parquet_rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise CallError(f"{path} needs pyarrow, which is not installed: pip install 'regard[parquet]'") from None
+    try:
+        batches = parquet.ParquetFile(path).iter_batches(batch_size=MOST)
+        return next(iter(batches)).to_pylist()
+    except (ArrowException, OSError, StopIteration) as problem:
+        raise CallError(f"{path}: is not a complete Parquet file ({problem})") from None
+
+
+def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
+    names = [name for name, value in (records[0] if records else {}).items() if not isinstance(value, dict | list)]
+    if not names:
+        return None
+    rows = [["" if record.get(name) is None else str(record[name]) for name in names] for record in records]
+    columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
+    lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
+    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None)
+
+
+def _count(path: Path, lines: Sequence[str], rows: int) -> int:
+    """How many rows there are: those that were read, or what the size of the file makes likely."""
+    if len(lines) < MOST or path.suffix in _PACKED:
+        return rows
+    usual = sum(len(line.encode()) for line in lines) / len(lines)
+    return max(rows, round(path.stat().st_size / usual))

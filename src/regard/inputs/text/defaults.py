@@ -1,0 +1,80 @@
+"""What texts decide, where nobody else has: how they are cut into tokens, and how long they are."""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+
+from regard.data.tokenizer import Tokenizer
+from regard.settings.decisions import Decision, percentile, round_up
+
+#: Scripts that are written without spaces, by the first word of their letters' names.
+_UNSPACED = frozenset(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"))
+LONGEST = 512  # tokens; attention's cost grows with the square
+
+
+def script(texts: Sequence[str], most: int = 5000) -> str:
+    """The script that most letters are of: LATIN, CYRILLIC, CJK, ..."""
+    counts: dict[str, int] = {}
+    letters = (letter for text in texts for letter in text if letter.isalpha())
+    for _, letter in zip(range(most), letters, strict=False):
+        name = unicodedata.name(letter, "OTHER").split()[0]
+        counts[name] = counts.get(name, 0) + 1
+    return max(counts, key=counts.__getitem__, default="OTHER")
+
+
+def spaced(texts: Sequence[str]) -> bool:
+    return script(texts) not in _UNSPACED
+
+
+def vocabulary_size(texts: Sequence[str], count: int) -> int:
+    """About 9 √words, which is 8,000 for Multi30k's 0.8 million: pieces that occur often enough to be learned."""
+    units = [len(text.split()) if spaced(texts) else len(text) / 2 for text in texts]
+    words = sum(units) / max(1, len(units)) * count
+    return min(16_000, round_up(9 * math.sqrt(words), 500))
+
+
+def tokenizer(texts: Sequence[str], count: int, key: str = "data.tokenizer") -> list[Decision]:
+    """Sub-words, which know every word; single words and names are read letter by letter."""
+    if (
+        percentile([len(text.split()) for text in texts], 90) <= 2
+        and percentile([len(text) for text in texts], 90) < 30
+    ):
+        return [Decision(f"{key}.kind", "character", "texts are single words or names: letters are what is to be read")]
+    size = vocabulary_size(texts, count)
+    why = (
+        "sub-words: no word is unknown" if spaced(texts) else f"sub-words: {script(texts)} has no spaces between words"
+    )
+    return [
+        Decision(f"{key}.kind", "bpe", why),
+        Decision(f"{key}.size", size, f"about 9 √(words of all {count:,} examples)"),
+    ]
+
+
+def token_lengths(texts: Sequence[str], decisions: Sequence[Decision]) -> list[int]:
+    """Of a tokenizer like the one that was decided on; the real one sees more text, and cuts less."""
+    chosen = {decision.key.rsplit(".", 1)[1]: decision.value for decision in decisions}
+    kind, size = chosen["kind"], chosen.get("size", 8000)
+    return [len(ids) + 1 for ids in Tokenizer.train(texts, kind, size=size).encode_batch(list(texts))]
+
+
+def longest(lengths: Sequence[int], key: str = "data.max_length") -> Decision:
+    """All but the very longest."""
+    nearly = percentile(lengths, 99.5)
+    limit = min(LONGEST, round_up(nearly * 1.1 + 2, 8))
+    return Decision(key, limit, f"199 of 200 texts have at most {nearly:.0f} tokens")
+
+
+def writes_at_most(lengths: Sequence[int]) -> Decision:
+    limit = min(LONGEST, round_up(percentile(lengths, 100) * 1.3 + 3, 8))
+    return Decision(
+        "decoding.max_length", limit, f"targets have up to {max(lengths, default=0)} tokens; some more is allowed"
+    )
+
+
+def held_out(count: int, noun: str, *, least: int = 200, most: int = 2000) -> Decision:
+    """A tenth, but enough that scores of two models are rarely equal by chance, and not more than is needed."""
+    share = min(0.2, max(0.02, least / max(1, count), 0.0 if count > 10 * most else 0.1))
+    share = min(share, most / max(1, count)) if count * share > most else share
+    return Decision(
+        "data.valid_share", round(share, 4), f"about {count * share:,.0f} of {count:,} {noun} for validation"
+    )

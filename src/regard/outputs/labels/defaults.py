@@ -1,0 +1,76 @@
+"""What is decided for a classifier, where nobody else has: by what comes in."""
+
+from collections import Counter
+from typing import Any
+
+from regard.inputs.image import defaults as pictures
+from regard.inputs.sound import defaults as sounds
+from regard.inputs.text import defaults as texts
+from regard.settings.decisions import Decision, Plan, Sample, Size
+
+RARE = 0.2  # of an even share; such classes would be overlooked
+
+
+def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
+    made = {"text": _text, "image": _image, "sound": _sound, "series": _series}[kinds[0]](sample)
+    return Plan([*made.decisions, *_scores(sample)], made.sizes)
+
+
+def _scores(sample: Sample) -> list[Decision]:
+    counts = Counter(sample.targets)
+    decisions = [
+        texts.held_out(sample.count, "examples"),
+        Decision("training.metric", "accuracy", "what is wanted are right labels"),
+        Decision("training.mode", "max", "more is better"),
+    ]
+    rarest = min(counts.values(), default=1) * len(counts) / max(1, len(sample.targets))
+    if len(counts) > 1 and rarest < RARE:
+        name = min(counts, key=counts.__getitem__)
+        decisions[1] = Decision(
+            "training.metric", "macro_f1", f"classes are uneven ({name} is rare): all count the same"
+        )
+    return decisions
+
+
+def _text(sample: Sample) -> Plan:
+    cut = texts.tokenizer(sample.inputs, sample.count)
+    lengths = texts.token_lengths(sample.inputs, cut)
+    dropout = 0.4 if sample.count < 20_000 else 0.2
+    common: dict[str, Any] = {
+        "kind": "recurrent", "cell": "lstm", "pooling": "attention", "score": "additive", "dropout": dropout,
+        "head_dropout": dropout, "word_dropout": 0.1 if sample.count < 20_000 else 0.0,
+    }  # fmt: skip
+    return Plan([*cut, texts.longest(lengths)], [
+        Size("small", {**common, "width": 128, "embedding": 96}, 6),
+        Size("middle", {**common, "width": 192, "embedding": 128}, 8, 1000),
+        Size("large", {**common, "width": 384, "embedding": 256}, 12, 20_000),
+    ])  # fmt: skip
+
+
+def _image(sample: Sample) -> Plan:
+    form, side, photos = pictures.form(sample.inputs)
+    return Plan(
+        [*form, *pictures.augmentation(side, photos, sample.count)], pictures.encoders(side, photos, sample.count)
+    )
+
+
+def _sound(sample: Sample) -> Plan:
+    usual = sounds.usual_seconds(sample.inputs)
+    common: dict[str, Any] = {
+        "kind": "sound_recurrent", "cell": "gru", "pyramid": 2 if usual > 0.5 else 1,
+        "dropout": 0.3 if sample.count < 5000 else 0.2,
+    }  # fmt: skip
+    return Plan([*sounds.hearing(sample.inputs), *sounds.augmentation(sample.count)], [
+        Size("small", {**common, "width": 64}, 10),
+        Size("middle", {**common, "width": 128}, 15, 1000),
+        Size("large", {**common, "width": 256}, 20, 10_000),
+    ])  # fmt: skip
+
+
+def _series(sample: Sample) -> Plan:
+    common: dict[str, Any] = {"kind": "series_recurrent", "dropout": 0.1 if sample.count < 2000 else 0.0}
+    return Plan([], [
+        Size("small", {**common, "width": 32}, 10),
+        Size("middle", {**common, "width": 64}, 15, 1000),
+        Size("large", {**common, "width": 128, "encoder_layers": 2}, 20, 10_000),
+    ])  # fmt: skip

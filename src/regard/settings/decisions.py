@@ -1,0 +1,63 @@
+"""What is decided for a user who only points at data: a value for a setting, and the reason that stands beside it.
+
+Every input and every output decides for its own settings, from a sample of the data and the time there is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Decision(NamedTuple):
+    key: str  # such as data.tokenizer.size
+    value: Any
+    why: str
+
+
+class Size(NamedTuple):
+    """A model that could be trained: its settings, from `model.` on, the passes over the data that it needs, and the
+    fewest examples with which it is better than a smaller one."""
+
+    name: str
+    settings: dict[str, Any]
+    passes: float
+    least: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is known of data before there is a recipe: some examples of it, spread over all of them.
+
+    `inputs`: texts, or facts of pictures, recordings and tables; `targets`: texts, empty where there are none.
+    """
+
+    count: int
+    inputs: Sequence[Any]
+    targets: Sequence[str]
+    seconds: float  # to train
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was decided. Of `sizes`, small to large, the largest is taken that can make its passes in time. Batches
+    of little data are small, but have at least `batch` tokens (regions, frames, steps)."""
+
+    decisions: list[Decision]
+    sizes: list[Size] = field(default_factory=list)
+    batch: int = 0
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The least value that so many per cent of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0
+
+
+def round_up(value: float, to: int) -> int:
+    return max(to, -(-int(value) // to) * to)
+
+
+def plain_time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:g} seconds"
+    return f"{seconds / 60:.3g} minutes" if seconds < 7200 else f"{seconds / 3600:.3g} hours"

@@ -1,0 +1,312 @@
+"""Data that nobody described: what it is, which recipe suits it, and that this recipe trains."""
+
+import json
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from regard import api, config
+from regard.auto import detect, plan
+from regard.auto.begin import RECIPE, begin, is_data
+from regard.auto.columns import are_tags, column_of
+from regard.auto.given import as_path
+from regard.auto.write import as_yaml
+from regard.errors import CallError
+from regard.jobs import FROM_DATA, JOBS
+
+
+# --------------------------------------------------------------------------------------------------- data of all kinds
+def _sound(path: Path, pitch: float, seconds: float = 0.25, rate: int = 11025) -> None:
+    time = np.arange(int(rate * seconds)) / rate
+    samples = (np.sin(2 * np.pi * pitch * time) * 9000).astype(np.int16)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((2, 2, rate, 0, "NONE", ""))  # stereo
+        file.writeframes(np.stack([samples, samples], 1).tobytes())
+
+
+def _picture(path: Path, color: tuple[int, int, int], rows: int = 20, columns: int = 28) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng(len(path.name)).integers(-40, 40, (rows, columns, 3))
+    Image.fromarray(np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)).save(path)
+
+
+def pairs_with_semicolons(folder: Path) -> Path:
+    rows = [
+        f"{n};the {c} cat number {n} sleeps;le chat {c} numéro {n} dort" for n in range(120) for c in ("old", "new")
+    ]
+    (folder / "verbs.csv").write_text("id;English;French\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return folder / "verbs.csv"
+
+
+def parallel_japanese(folder: Path) -> Path:
+    animals, acts = {"猫": "cat", "犬": "dog", "鳥": "bird"}, {"食べる": "eats", "走る": "runs", "寝る": "sleeps"}
+    both = [
+        (f"{a}が{n}匹{v}。", f"{n} {b} {w}.") for a, b in animals.items() for v, w in acts.items() for n in range(20)
+    ]
+    for ending, side in (("ja", 0), ("en", 1)):
+        (folder / f"train.{ending}").write_text("".join(pair[side] + "\n" for pair in both), encoding="utf-8")
+    return folder
+
+
+def labeled_without_header(folder: Path) -> Path:
+    lines = [f"I {'like' if n % 2 else 'hate'} what I saw on day {n}\t{'good' if n % 2 else 'bad'}" for n in range(200)]
+    (folder / "said.tsv").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "said.tsv"
+
+
+def words_with_tags(folder: Path) -> Path:
+    text = "".join(f"Ann B-PER\nlives O\nin O\nRome{number} B-LOC\n. O\n\n" for number in range(60))
+    (folder / "names.txt").write_text(text, encoding="utf-8")
+    return folder / "names.txt"
+
+
+def plain_text(folder: Path) -> Path:
+    (folder / "book.txt").write_text("\n".join(f"Once there were {n} sheep." for n in range(900)), encoding="utf-8")
+    return folder / "book.txt"
+
+
+def questions(folder: Path) -> Path:
+    asked = [
+        {"question": f"Who has {n} apples?", "id": str(n), "answers": [{"text": f"Bob{n}", "answer_start": 0}]}
+        for n in range(60)
+    ]
+    articles = [
+        {"title": q["id"], "paragraphs": [{"context": f"Bob{q['id']} has {q['id']} apples.", "qas": [q]}]}
+        for q in asked
+    ]
+    (folder / "asked.json").write_text(json.dumps({"version": "1.1", "data": articles}), encoding="utf-8")
+    return folder / "asked.json"
+
+
+def photos_by_class(folder: Path) -> Path:
+    for part, count in (("train", 24), ("test", 6)):
+        for name, color in (("red", (200, 40, 40)), ("blue", (40, 40, 200))):
+            for number in range(count):
+                _picture(folder / "photos" / part / name / f"{number}.png", color)
+    return folder / "photos"
+
+
+def captioned(folder: Path) -> Path:
+    lines = ["file,what is on it"]
+    for number in range(40):
+        name, color = (("red", (200, 40, 40)), ("blue", (40, 40, 200)))[number % 2]
+        _picture(folder / "all" / "pictures" / f"{number}.jpg", color)
+        lines.append(f"{number}.jpg,a wide field that is all {name} and counted {number}")
+    (folder / "all" / "list.csv").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "all"
+
+
+def sounds_by_class(folder: Path) -> Path:
+    for name, pitch in (("low", 200.0), ("high", 1500.0)):
+        for number in range(16):
+            _sound(folder / "sounds" / name / f"{number}.wav", pitch + number)
+    return folder / "sounds"
+
+
+def spoken(folder: Path) -> Path:
+    for number in range(24):
+        name, pitch = (("la la", 200.0), ("do re mi", 1500.0))[number % 2]
+        _sound(folder / "speech" / f"{number}.wav", pitch)
+        (folder / "speech" / f"{number}.txt").write_text(f"{name} {number}", encoding="utf-8")
+    return folder / "speech"
+
+
+def shops(folder: Path) -> Path:
+    noise = np.random.default_rng(1)
+    lines = [
+        f"shop{shop},2024-{1 + day // 28:02d}-{1 + day % 28:02d},{10 + 5 * np.sin(day / 7 * 6.28) + noise.normal():.2f}"
+        for shop in range(3)
+        for day in range(112)
+    ]
+    (folder / "shops.csv").write_text("shop,date,sold\n" + "\n".join(lines), encoding="utf-8")
+    return folder / "shops.csv"
+
+
+def series_with_labels(folder: Path) -> Path:
+    lines = ["run,step,x,label"]
+    for run in range(40):
+        lines += [
+            f"run{run},{step},{np.sin(step * (1 + run % 2)):.3f},{'fast' if run % 2 else 'slow'}" for step in range(12)
+        ]
+    (folder / "runs.csv").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "runs.csv"
+
+
+MADE: dict[Callable[[Path], Path], tuple[str, str]] = {
+    pairs_with_semicolons: ("text", "text"), parallel_japanese: ("text", "text"),
+    labeled_without_header: ("text", "label"), words_with_tags: ("text", "tags"), plain_text: ("nothing", "text"),
+    questions: ("question", "span"), photos_by_class: ("image", "label"), captioned: ("image", "text"),
+    sounds_by_class: ("sound", "label"), spoken: ("sound", "text"), shops: ("series", "values"),
+    series_with_labels: ("series", "label"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_data_is_known_for_what_it_is_and_its_recipe_trains(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    data = make(tmp_path)
+    found = detect(str(data))
+    assert found.kinds == MADE[make]
+    said: list[str] = []
+    small = {"training.max_steps": 3, "training.validate_every": 3, "training.looks": 0}
+    file = begin(data, tmp_path / "run", seconds=20, overrides=small, tell=said.append)
+    written = file.read_text(encoding="utf-8")
+    tree = yaml.safe_load(written)
+    assert tree["job"] == FROM_DATA[found.kinds][0]
+    assert tree["training"]["max_steps"] == 3
+    assert "extends" not in tree
+    assert sum("# " in line for line in written.splitlines()) > 10, "every value has its reason beside it"
+    assert any(str(found.shown[0][0]).split()[0] in line for line in said), "an example is shown"
+    run = api.train(file, output=tmp_path / "run")
+    assert run.summary()["step"] == 3
+
+
+def test_every_kind_of_data_is_tried_above() -> None:
+    assert {*MADE.values()} == {*FROM_DATA}
+    assert {job for job, _ in FROM_DATA.values()} <= {*JOBS}
+
+
+# ------------------------------------------------------------------------------------------------------------ decisions
+def test_names_of_columns_say_which_is_which_and_ids_are_not_translated(tmp_path: Path) -> None:
+    found = detect(str(pairs_with_semicolons(tmp_path)))
+    assert (found.data["source"], found.data["target"]) == ("English", "French")
+    assert "semicolons" in " ".join(found.beliefs)
+    assert found.count == 240
+
+
+def test_a_script_without_spaces_gets_sub_words_and_two_scripts_two_vocabularies(tmp_path: Path) -> None:
+    found = detect(str(parallel_japanese(tmp_path)))
+    assert found.data["train"].endswith("train.ja")
+    assert "train.ja" in found.doubt, "the direction is a guess, and said to be one"
+    tree = plan(found, 5).tree
+    assert tree["data"]["tokenizer"]["kind"] == "bpe"
+    assert tree["data"]["tokenizer"]["joint"] is False
+
+
+def test_pictures_keep_their_size_and_their_colors(tmp_path: Path) -> None:
+    tree = plan(detect(str(photos_by_class(tmp_path))), 5).tree
+    assert (tree["data"]["height"], tree["data"]["width"], tree["data"]["channels"]) == (20, 28, 3)
+    assert tree["data"]["test"].endswith("photos/test")
+
+
+def test_recordings_keep_their_rate_and_texts_are_not_cut(tmp_path: Path) -> None:
+    tree = plan(detect(str(spoken(tmp_path))), 5).tree
+    assert tree["data"]["sound"]["rate"] == 11025
+    assert tree["decoding"]["max_length"] > len("do re mi 23")
+
+
+def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None:
+    found = detect(str(shops(tmp_path)))
+    planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])
+    assert planned.tree["data"]["horizon"] == 3
+    assert planned.tree["model"]["width"] == 8
+    assert config.build(yaml.safe_load(as_yaml(planned))), "it can be read again"
+
+
+def test_a_longer_time_gives_a_larger_model(tmp_path: Path) -> None:
+    found = detect(str(labeled_without_header(tmp_path)))
+    many = type(found)(**{**vars(found), "count": 50_000})
+    short, long = (plan(many, seconds).tree["model"]["width"] for seconds in (0.01, 3600))
+    assert short < long
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "kind"),
+    [
+        ("id", ["1", "2", "3", "9"], "id"),
+        ("stars", ["1", "5", "3", "5"], "number"),
+        ("label", ["1", "0", "1", "0"], "label"),
+        ("photo", ["a.JPG", "b.png"], "picture"),
+        ("file", ["x/a.wav", "b.flac"], "recording"),
+        ("when", ["2024-01-01", "2024-01-02 10:00"], "time"),
+        ("part", ["train", "test", "train"], "split"),
+        ("code", ["a1", "b2", "c3", "d4"], "id"),
+        ("said", ["one two three four five six seven", "eight nine ten eleven twelve one two"], "text"),
+        ("mood", ["good", "bad", "good", "good", "bad", "bad"], "label"),
+        ("", ["", " "], "empty"),
+    ],
+)
+def test_what_a_column_holds(name: str, cells: list[str], kind: str) -> None:
+    assert column_of(name, cells).kind == kind
+
+
+def test_numbers_that_count_the_rows_are_no_values_where_they_stand_first() -> None:
+    counted = [str(number) for number in range(50)]
+    assert column_of("n", counted, first=True).kind == "id"
+    assert column_of("n", counted).kind == "number"
+
+
+def test_tags_are_as_many_as_words() -> None:
+    words = ["a b c d"] * 20
+    assert are_tags(words, ["X Y X X"] * 20)
+    assert not are_tags(words, ["X Y X"] * 20)
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda folder: folder / "nothing.csv", "there is no such"),
+        (lambda folder: folder, "nothing that is known as data"),
+        (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "nothing that"),
+        (lambda folder: _written(folder / "empty.txt", "\n\n"), "no text in it"),
+        (lambda folder: _written(folder / "a.json", '{"data": [{"title": "x", "paragraphs": 3}]}'), "cannot be read"),
+        (lambda folder: _written(folder / "broken.tar", "no tar"), "cannot be read as a tar"),
+    ],
+)  # fmt: skip
+def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], says: str, tmp_path: Path) -> None:
+    with pytest.raises(CallError, match=says):
+        detect(str(make(tmp_path)))
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_pictures_of_which_nothing_is_said(tmp_path: Path) -> None:
+    for number in range(4):
+        _picture(tmp_path / f"{number}.png", (1, 2, 3))
+    with pytest.raises(CallError, match="nothing is said of them"):
+        detect(str(tmp_path))
+
+
+def test_another_job_than_the_data_is_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CallError, match="which is for the job classify"):
+        plan(detect(str(labeled_without_header(tmp_path))), 5, job="translate")
+
+
+def test_a_doubt_stops_where_nobody_is_sure(tmp_path: Path) -> None:
+    with pytest.raises(CallError, match="the other way round"):
+        begin(parallel_japanese(tmp_path), tmp_path / "run", seconds=5, sure=lambda doubt: False)
+    assert not (tmp_path / "run" / RECIPE).exists()
+
+
+def test_recipes_and_runs_are_no_data(tmp_path: Path) -> None:
+    assert not is_data("translate-recurrent")
+    assert not is_data(_written(tmp_path / "own.yaml", "job: translate"))
+    assert not is_data("there-is-no-such-thing")
+    assert is_data(plain_text(tmp_path))
+    assert is_data([("a", "b")])
+
+
+# ----------------------------------------------------------------------------------------------------- data from Python
+def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
+    pairs = [(f"one more cat is number {n}", f"encore un chat et le numéro {n}") for n in range(60)]
+    assert detect(as_path(pairs, tmp_path / "a")).kinds == ("text", "text")
+    texts, labels = [f"a text about {n} things" for n in range(60)], [n % 2 for n in range(60)]
+    assert detect(as_path((texts, labels), tmp_path / "b")).kinds == ("text", "label")
+    pictures = np.random.default_rng(0).integers(0, 255, (12, 3, 10, 14), dtype=np.uint8)  # channels first
+    found = detect(as_path((pictures, ["x", "y"] * 6), tmp_path / "c"))
+    assert (found.kinds, found.inputs[0][:2]) == (("image", "label"), (10, 14))
+    table = {"date": [f"2024-01-{day:02d}" for day in range(1, 29)], "sold": list(range(28))}
+    assert detect(as_path(table, tmp_path / "d")).kinds == ("series", "values")
+    with pytest.raises(CallError, match="must be of one length"):
+        as_path({"a": [1], "b": [1, 2]}, tmp_path / "e")
+    with pytest.raises(CallError, match="give a path, a table"):
+        as_path(3.5, tmp_path / "f")
