@@ -213,7 +213,7 @@ def _gradients(case: Case) -> list[Table]:
 def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
     """H Q K for each attention: of a decoder's row, the gradient of its own step; of an encoder's, of all steps."""
     felt: dict[str, np.ndarray] = {table.name: np.zeros_like(table.weights, np.float64) for table in raw}
-    for steps in _some_steps(case):
+    for steps in some_steps(case):
         with Trace(case.model, gradients=True) as seen:
             total = at_steps(case, steps)
         for name, gradient in seen.gradients(total).items():
@@ -252,7 +252,7 @@ def _input_gradient(case: Case) -> np.ndarray:
     hook = case.vectors.register_forward_hook(note)
     rows = []
     try:
-        for steps in _some_steps(case):
+        for steps in some_steps(case):
             calls.clear()
             felt = torch.autograd.grad(at_steps(case, steps), calls)
             products = [_numbers(vectors * gradient) for vectors, gradient in zip(calls, felt, strict=True)]
@@ -301,7 +301,7 @@ def _asked_at(case: Case) -> Callable[[Sequence[Parts], Sequence[int]], np.ndarr
     return ask_at
 
 
-def _some_steps(case: Case) -> Sequence[Tensor]:
+def some_steps(case: Case) -> Sequence[Tensor]:
     """All steps, so many at once as one pass may have rows."""
     vectors = case.each * sum(map(len, case.axes.values()))
     return torch.arange(len(step_scores(case))).split(rows_at_once(vectors))

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.errors import CallError
-from regard.look.build import Labels
+from regard.look.from_arrays import Labels
 from regard.look.records import AttentionRecord, Kind
 
 CROSS = re.compile(r"cross|encoder_attn|enc_?dec", re.IGNORECASE)

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import CallError
 from regard.look.axis import Axis, axis
-from regard.look.build import Labels, axis_of
+from regard.look.from_arrays import Labels, axis_of
 from regard.look.records import KINDS, ORDER, Attention, AttentionRecord, Kind
 from regard.look.watched import Joined, Watched, family, listed, matches
 

@@ -19,8 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import CallError
-from regard.look.attribution import STEPS as ROWS
-from regard.look.attribution import at_steps, step_scores
+from regard.look.attribution import at_steps, some_steps
 from regard.look.case import WHOLE, Case
 
 STEPS = 32
@@ -38,7 +37,7 @@ def integrated_gradients(case: Case, pieces: int = STEPS) -> Integrated:
     if case.vectors is None or case.gather is None or not case.parts:
         raise CallError("explain='inputs' needs vectors that the model was given, and this input has none")
     parts, whole = [], []
-    for steps in torch.arange(len(step_scores(case))).split(ROWS):
+    for steps in some_steps(case):
         products: list[np.ndarray] = []
         for piece in range(pieces):
             with _scaled(case.vectors, (piece + 0.5) / pieces) as calls:
