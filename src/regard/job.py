@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from regard.data.check_report import CheckReport
+from regard.data.pairs import excerpt
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input
@@ -27,6 +28,7 @@ from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
 PICTURES = 6  # looks in the report
+SHOWN = 2  # examples of each split in the check
 
 
 class Job:
@@ -71,7 +73,17 @@ class Job:
         report = self.output.check(splits)
         with torch.device("meta"):
             model = self.output.build()
-        return replace(report, estimates={**self.output.estimates(model, splits), **report.estimates})
+        estimates = {**self.output.estimates(model, splits), **report.estimates}
+        return replace(report, estimates=estimates, tables={**report.tables, **self._as_read(splits)})
+
+    def _as_read(self, splits: dict[Role, Any]) -> dict[str, list[dict[str, str]]]:
+        """Two examples of each split, so that a wrong column is seen."""
+        some = [(role, one) for role, split in splits.items() if len(split) for one in self.output.some(split, SHOWN)]
+        rows = [
+            {"split": role, "input": excerpt(self.input.name(one.input)), "target": excerpt(" | ".join(one.texts))}
+            for role, one in some
+        ]
+        return {"as it is read": rows}
 
     def build(self) -> nn.Module:
         """The model, untrained; `forward(batch)` gives its loss."""

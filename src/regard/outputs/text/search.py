@@ -19,6 +19,7 @@ from regard.encoders.audio import memory_lengths
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.settings import DecodingSettings
+from regard.special_tokens import PAD, START, UNK
 
 Ids = Sequence[int]
 T = TypeVar("T")
@@ -56,7 +57,9 @@ def search(
     """
     rows, copies = len(memory.vectors), how.n_best if how.sample else 1
     prefixes = [list(prefix)] * rows * copies if prefix else None
-    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=prefixes)
+    says_unknown = how.unknown or how.replace_unknown or UNK in prefix
+    never = (PAD, START) if says_unknown else (PAD, START, UNK)
+    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=prefixes, forbidden=never)
     steps: Steps[Any] = model if tell is None else TellingSteps(model, tell)
     if how.sample:
         drawn = sample(

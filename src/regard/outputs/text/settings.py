@@ -24,6 +24,7 @@ class DecodingSettings(Settings):
     top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
     seed: int = Field(0, description="of the draws")
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
+    unknown: bool = Field(False, description="let the model write <unk>, where no word that it knows seems right")
     replace_unknown: bool = Field(False, description="put the source word most attended to where the model says <unk>")
 
     @property
