@@ -1,7 +1,7 @@
 """What inputs of pictures and of recordings have in common: files, a store of each split, and one's own files."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +42,7 @@ class MediaInput(Input):
     @abstractmethod
     def examples(
         self, stores: dict[Role, Any], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> dict[Role, MediaExamples]:
+    ) -> Mapping[Role, MediaExamples]:
         """Of every split; `cache` is None where they are only counted or measured on."""
 
     def sources(self) -> dict[Role, Any]:
@@ -57,7 +57,8 @@ class MediaInput(Input):
 
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)
-        stores = {role: self.stored(steps, role, split) for role, split in steps.splits(self.sources()).items()}
+        splits = steps.splits(self.sources())
+        stores: dict[Role, Any] = {role: self.stored(steps, role, split) for role, split in splits.items()}
         vocabulary = targets.learn(self.texts(stores["train"]))
         return {**self.examples(stores, vocabulary, steps.cache if strict else None)}
 
