@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from shutil import copyfile
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ import torch
 from regard import jobs
 from regard.corpora.tones import call, write
 from regard.data.pairs import Bad
+from regard.data.prepare import Steps
 from regard.data.special_ids import OURS
 from regard.errors import CallError, RegardError
-from regard.inputs.sound.files import Recording, speech_splits
-from regard.inputs.sound.joined import Joined
-from regard.inputs.sound.prepare import stored
+from regard.inputs.media_source import Entry
+from regard.inputs.sound.examples import SoundExamples
+from regard.inputs.sound.features import frame_count
+from regard.inputs.sound.recording import read_sound
 from regard.inputs.sound.settings import JoinSettings
 from regard.outputs.text.transcribe_settings import SpeechDataSettings, TranscribeRecipe
 from regard.special_tokens import END
@@ -54,14 +57,18 @@ def calls(tmp_path_factory):
     return folder
 
 
+def splits_of(data, cache):
+    return Steps(data, cache, strict=False).splits(job_of(data).input.sources())
+
+
 def read(data):
-    return list(speech_splits(data)["train"].read())
+    return list(job_of(data).input.sources()["train"].read())
 
 
 @pytest.mark.parametrize("name", ["list.tsv", "named.csv", "list.jsonl", "wavs", "calls.tar"])
 def test_every_way_to_give_recordings_gives_the_same(calls, name):
-    items = speech_splits(settings(calls / name, valid=str(calls / "wavs")))["train"].read()
-    found = [(item.text, item.load()) for item in items if isinstance(item, Recording)]
+    items = read(settings(calls / name, valid=str(calls / "wavs")))
+    found = [(item.texts[0], read_sound(item.place)) for item in items if isinstance(item, Entry)]
     assert [text for text, _ in found] == [call("train", number).text for number in range(12)]
     np.testing.assert_allclose(found[3][1].samples, call("train", 3).samples, atol=1e-4)
 
@@ -73,16 +80,16 @@ def test_texts_in_names_and_roles_by_names(tmp_path):
     data = settings(
         tmp_path, name_text=r"(?P<text>\d)_", spoken={"1": "one"}, test_names=r"_0\.wav", valid_names=r"_1\.wav"
     )
-    splits = {role: [item.name for item in split.read()] for role, split in speech_splits(data).items()}
+    splits = {role: [item.name for item in split.read()] for role, split in splits_of(data, tmp_path / "c").items()}
     assert splits["test"] == ["0_ann_0.wav", "1_ann_0.wav", "2_ann_0.wav"]
     assert splits["valid"] == ["0_ann_1.wav", "1_ann_1.wav", "2_ann_1.wav"]
     assert len(splits["train"]) == 6
     assert not set(splits["train"]) & {*splits["test"], *splits["valid"]}
-    assert {item.text for item in speech_splits(data)["train"].read()} == {"0", "one", "2"}
+    assert {item.texts for item in read(data)} == {("0",), ("one",), ("2",)}
 
 
-def test_what_is_held_out_is_not_trained_on(calls):
-    splits = speech_splits(settings(calls / "wavs", valid_share=0.4))
+def test_what_is_held_out_is_not_trained_on(calls, tmp_path):
+    splits = splits_of(settings(calls / "wavs", valid_share=0.4), tmp_path)
     train, valid = ({item.name for item in splits[role].read()} for role in ("train", "valid"))
     assert train
     assert valid
@@ -119,12 +126,13 @@ def test_bad_recordings_are_checked_and_skipped_if_that_is_allowed(tmp_path):
     data = settings(file, valid=str(file), max_bad=0.9)
     job = prepared_job(data, tmp_path / "cache")
     store = job.splits["train"].store
-    assert [store[row].text for row in range(len(store))] == [good.text, good.text]
+    assert [entry.texts for entry in store.entries] == [(good.text,), (good.text,)]
     assert store.lines.tolist() == [1, 3]
     report = job.check(tmp_path / "cache")
     told = "\n".join(f"{finding.what} {finding.lines}" for finding in report.findings if finding.split == "train")
-    assert "5 recordings cannot be used: none.wav has no samples (the first) [4, 5, 6, 7, 8]" in told
-    assert "2 recordings cannot be used: silent.wav is silent" in told
+    assert f"4 recordings cannot be used: none.wav has no samples: {good.text!r} (the first) [4, 5, 6, 7]" in told
+    assert "1 recording cannot be used: there is no recording 'missing.wav' in" in told
+    assert "2 recordings cannot be used: the text is empty: 'good.wav' (the first) [9, 2]" in told
     assert "1 recording clipped" in told
     assert any("that training has too" in finding.what for finding in report.findings)
     assert not report.errors
@@ -132,7 +140,8 @@ def test_bad_recordings_are_checked_and_skipped_if_that_is_allowed(tmp_path):
 
 def test_a_text_that_cannot_belong_to_its_sound_is_suspected(tmp_path, calls):
     rows = (calls / "list.tsv").read_text().replace("wavs/", f"{calls}/wavs/").splitlines()
-    rows.append(rows[0].partition("\t")[0] + "\t" + "5" * 300)
+    copyfile(rows[0].partition("\t")[0], tmp_path / "again.wav")
+    rows.append("again.wav\t" + "5" * 300)
     (tmp_path / "list.tsv").write_text("\n".join(rows))
     data = settings(tmp_path / "list.tsv", valid=str(calls / "wavs"))
     report = job_of(data).check(tmp_path / "cache")
@@ -160,12 +169,14 @@ def prepared(calls, tmp_path_factory):
 def test_the_store_gives_back_sound_text_and_gold(prepared, tmp_path):
     assert len(prepared.splits["train"].store) == 12
     data = settings("corpus:tones", sound={"rate": 8000})
-    made = stored(tmp_path, data, "valid", speech_splits(data)["valid"], prepared.output.vocabulary)
-    truth = call("valid", 5)
-    np.testing.assert_allclose(made[5].load(), truth.samples, atol=2e-5)
-    assert made[5].text == truth.text
-    assert [(s.text, s.start, s.end) for s in made[5].segments] == [(s.text, s.start, s.end) for s in truth.segments]
-    assert made.ids(5).tolist() == [*prepared.output.vocabulary.encode(truth.text), END]
+    input, truth = job_of(data).input, call("valid", 5)
+    store = input.stored(Steps(data, tmp_path), "valid", splits_of(data, tmp_path)["valid"])
+    made = input.examples({"valid": store}, prepared.output.vocabulary, None)["valid"]
+    example = made.examples(6)[5]
+    np.testing.assert_allclose(example.input.load(), truth.samples, atol=2e-5)
+    assert example.texts == (truth.text,)
+    assert example.gold == truth.segments
+    assert made.target(5).tolist() == [*prepared.output.vocabulary.encode(truth.text), END]
 
 
 def as_lists(batches):
@@ -198,17 +209,18 @@ def test_batches_follow_from_seed_and_epoch(calls, tmp_path, join):
 
 def test_joined_recordings_stand_one_after_the_other(prepared):
     store, vocabulary = prepared.splits["train"].store, prepared.output.vocabulary
-    joined = Joined(store, vocabulary, JoinSettings(fewest=3, most=3, gap=(0.1, 0.1)), 5, seed=4, epoch=0)
-    one, rate = joined[2], SOUND["rate"]
-    assert one.text == " ".join(segment.text for segment in one.segments)
-    assert len(one.segments) == 3
-    assert joined.ids(2).tolist() == [*vocabulary.encode(one.text), END]
-    originals, samples = {store[row].text: store[row].load() for row in range(12)}, one.load()
-    for segment in one.segments:
+    how, rate = JoinSettings(fewest=3, most=3, gap=(0.1, 0.1)), SOUND["rate"]
+    joined = SoundExamples(store, prepared.recipe.data.sound, vocabulary, join=how, sequences=5, seed=4)
+    one, (text,), segments = joined.examples(5)[2]
+    assert text == " ".join(segment.text for segment in segments)
+    assert len(segments) == 3
+    assert joined.target(2).tolist() == [*vocabulary.encode(text), END]
+    originals, samples = {store.entries[row].texts[0]: store.samples(row) for row in range(12)}, one.load()
+    for segment in segments:
         piece = samples[round(segment.start * rate) : round(segment.end * rate)]
         np.testing.assert_array_equal(piece, originals[segment.text])
-    assert joined.lengths()[0][2] == len(samples)
-    assert one.segments[1].start == pytest.approx(one.segments[0].end + 0.1)
+    assert joined.lengths()[0][2] == frame_count(len(samples), prepared.recipe.data.sound)
+    assert segments[1].start == pytest.approx(segments[0].end + 0.1)
 
 
 def test_nothing_is_changed_where_it_is_measured(calls, tmp_path):

@@ -12,9 +12,10 @@ import torch
 from regard.corpora.tones import FREQUENCIES, RATE, SIZES, call, tones, write
 from regard.errors import CallError
 from regard.inputs.sound.features import frame_count, log_mel, mel_filters, spec_augment
-from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent, read_sound, sound_files
+from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent, read_sound
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, SoundSettings
+from regard.inputs.sound.source import SoundSource
 from regard.inputs.sound.windows import windows
 
 
@@ -120,7 +121,7 @@ def test_formats(tmp_path, ending):
     assert sound.rate == 16000
     strength = np.sqrt(2 * np.mean(sound.samples[2000:6000] ** 2))
     assert strength == pytest.approx(0.75, abs=0.02)  # the mean of the channels
-    assert list(sound_files(tmp_path)) == [tmp_path / f"x.{ending}"]
+    assert SoundSource.is_one(f"x.{ending}")
 
 
 def wav(samples, rate=8000, **how):
@@ -229,3 +230,36 @@ def test_calls_as_files(tmp_path):
     assert [file.name for file in files] == ["test-000.wav", "test-001.wav"]
     assert files[0].with_suffix(".txt").read_text().strip() == call("test", 0).text
     np.testing.assert_allclose(read_sound(files[0]).samples, call("test", 0).samples, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.stack([np.full(900, 0.5), np.full(900, 0.25)], 1),  # samples × channels, as soundfile has them
+        np.stack([np.full(900, 0.5), np.full(900, 0.25)]),  # channels × samples, as torchaudio has them
+        np.full(900, 0.375),
+        np.full(900, round(0.375 * 32767), np.int16),
+        torch.full((1, 900), 0.375),
+        [0.375] * 900,
+    ],
+    ids=["stereo", "channels first", "float64", "int16", "tensor", "list"],
+)
+def test_samples_of_any_usual_shape_are_one_channel(given):
+    sound = Sound(given, 8000)
+    assert sound.samples.shape == (900,)
+    assert sound.samples.dtype == np.float32
+    np.testing.assert_allclose(sound.samples, 0.375, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("samples", "rate", "problem"),
+    [
+        (np.zeros((3, 4, 5)), 8000, r"shape \(3, 4, 5\) is no sound"),
+        (np.array(["a"]), 8000, "is no sound"),
+        (np.array([0.0, np.nan]), 8000, "no numbers"),
+        (np.zeros(9), 0.5, r"rate=0\.5"),
+    ],
+)
+def test_what_is_no_sound_is_refused(samples, rate, problem):
+    with pytest.raises(CallError, match=problem):
+        Sound(samples, rate)

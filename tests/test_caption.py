@@ -17,9 +17,7 @@ from regard.corpora.shapes import SHAPES, paint, shapes, stream
 from regard.data.examples import ExampleBatches
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.image.batches import Pixels
-from regard.inputs.image.examples import PictureExamples
-from regard.inputs.image.store import PictureStore
+from regard.inputs.image.store import PictureExamples, PictureStore, Pixels
 from regard.outputs.text.captions import Captions
 
 
@@ -227,7 +225,7 @@ def test_doubly_stochastic_attention_is_the_papers_penalty(listed):
 
 def test_batches_follow_from_seed_and_epoch_alone(run, listed):
     settings = config.build(config.override(tree(listed), {"data.augment": {"flip": True, "shift": 2}}), "")
-    store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
+    store = PictureStore(next((run.folder / "cache").glob("train-*")))
 
     def batches(augment=settings.data.augment):
         sight = Pixels(store, augment, seed=3)

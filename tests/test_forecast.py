@@ -308,6 +308,21 @@ def test_wrong_combinations_are_named():
     assert read("data.targets=a,b", "data.split=[70,10,20]").data.targets == ["a", "b"]
 
 
+def test_dataframes_columns_and_files_give_the_same(run, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table, moved = waves(), pandas.DataFrame(waves())
+    expected = run.predict([write_table(tmp_path / "table.csv", table)])[0]
+    by_time = moved.set_index(pandas.to_datetime(moved.pop("date")))
+    for one in (table, pandas.DataFrame(table), by_time):
+        found = run.predict(one)
+        np.testing.assert_allclose(found.series[0].values, expected.series[0].values, rtol=1e-6)
+        assert found.series[0].times == expected.series[0].times
+    with pytest.raises(CallError, match=r"there is no column data\.time='date'"):
+        run.predict(np.stack([table["north"], table["south"]], 1))
+    nothing = CliRunner().invoke(cli, ["predict", str(run.folder), "nothing.csv"])
+    assert str(nothing.exception) == "nothing.csv: there is no such file"
+
+
 def test_too_short_a_table_is_refused_in_words(run):
     short = {name: column[:9] for name, column in waves().items()}
     with pytest.raises(RegardError, match=r"9 steps without a gap at its end, and the model reads data\.look_back=13"):

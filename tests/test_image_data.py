@@ -6,6 +6,7 @@ import signal
 import struct
 import sys
 import tarfile
+import threading
 import zlib
 
 import numpy as np
@@ -15,17 +16,20 @@ from PIL import Image
 
 from regard.data.batches import made_ahead
 from regard.data.pairs import Bad, Columns
+from regard.data.splits import find_splits
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker
 from regard.inputs.image.augment import OPERATIONS, augmented, chance_of
-from regard.inputs.image.decode import BadPictureError, Form, decode, from_array
-from regard.inputs.image.prepare import sources_of
-from regard.inputs.image.settings import PictureAugmentSettings, PictureSettings
-from regard.inputs.image.sources import PictureSource, find_input, open_tar
+from regard.inputs.image.decode import BadPictureError, Form, at_once, decode, from_array
+from regard.inputs.image.settings import PictureAugmentSettings
+from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import PictureStore, write_pictures
-from regard.inputs.image.worker import Bytes, decode_all
+from regard.inputs.image.worker import decode_all
+from regard.inputs.media_files import Bytes, find_file, members
 
 FORM = Form(6, 10)
+LABELED = Columns(sides=("image", "label"), folders=True)
+CAPTIONED = Columns(sides=("image", "caption"))
 
 
 def saved(image, format="PNG", **options):
@@ -64,14 +68,14 @@ def test_every_mode_becomes_what_one_sees(image, color):
 def test_odd_files_are_used_and_noted():
     cmyk = decode(saved(plain().convert("CMYK"), "JPEG"), FORM, "a.jpg")
     assert abs(int(cmyk.pixels[0].mean()) - 200) < 12
-    assert cmyk.notes == ("CMYK: converted to RGB without a color profile", "fewer than 8 pixels a side")
+    assert cmyk.notes == ("in CMYK: converted to RGB without a color profile", "of fewer than 8 pixels a side")
     large = Image.new("RGB", (20, 12), "red")
     animated = decode(saved(large, "GIF", save_all=True, append_images=[Image.new("RGB", (20, 12), "blue")]), FORM)
     assert "animated" in animated.notes[0]
     assert animated.pixels[0].mean() > 250  # the first frame
-    assert decode(saved(large), FORM, "b.jpg").notes == ("the ending says jpg, the content is PNG",)
+    assert decode(saved(large), FORM, "b.jpg").notes == ("whose ending says jpg, but the content is PNG",)
     wide = decode(saved(Image.fromarray(np.full((12, 20), 500, np.uint16))), FORM)
-    assert "more than 8 bits" in wide.notes[0]
+    assert "of more than 8 bits" in wide.notes[0]
 
 
 def test_a_picture_stands_as_the_camera_was_held():
@@ -130,9 +134,22 @@ def test_fit(fit):
 
 def test_arrays_must_be_pixels():
     assert from_array(np.zeros((4, 5), np.uint8), Form(6, 10, 1)).pixels.shape == (1, 6, 10)
-    for wrong in (np.zeros((4, 5)), np.zeros((4, 5, 2), np.uint8), np.zeros(5, np.uint8)):
-        with pytest.raises(BadPictureError, match="a picture is uint8"):
+    for wrong in (np.full((4, 5), 7.0), np.zeros((4, 5, 2), np.uint8), np.zeros(5, np.uint8)):
+        with pytest.raises(BadPictureError, match="a picture is uint8, or float from 0 to 1"):
             from_array(wrong, FORM)
+
+
+def test_large_pictures_are_decoded_one_after_the_other():
+    """Whoever decodes waits while the pixels of others fill the budget."""
+    data, done = saved(plain(size=(40, 30))), threading.Event()
+    with at_once.taken((10**6, 10**6)):  # more than there is: all of it
+        thread = threading.Thread(target=lambda: (decode(data, FORM), done.set()))
+        thread.start()
+        assert not done.wait(0.2)
+    assert done.wait(10)
+    thread.join()
+    with at_once.taken((100, 100)), at_once.taken((100, 100)):  # small ones stand beside each other
+        assert decode(data, FORM).seen == "40×30 color"
 
 
 def write_files(folder, count):
@@ -175,12 +192,12 @@ def test_class_folders(tmp_path):
         plain().save(tmp_path / label / "1.png")
         plain().save(tmp_path / label / "more" / "2.jpg")
     (tmp_path / "cat" / ".hidden").write_text("x")
-    found = list(PictureSource(str(tmp_path), "train").read())
+    found = list(PictureSource(str(tmp_path), "train", LABELED).read())
     assert [(one.name, one.texts) for one in found] == [
         ("cat/1.png", ("cat",)), ("cat/more/2.jpg", ("cat",)), ("dog/1.png", ("dog",)), ("dog/more/2.jpg", ("dog",)),
     ]  # fmt: skip
-    with pytest.raises(CallError, match="has no sub-folders"):
-        list(PictureSource(str(tmp_path / "cat" / "more"), "train").read())
+    with pytest.raises(CallError, match="needs a sub-folder for each class"):
+        list(PictureSource(str(tmp_path / "cat" / "more"), "train", LABELED).read())
 
 
 def test_members_of_a_tar_are_read_in_place(tmp_path):
@@ -190,18 +207,18 @@ def test_members_of_a_tar_are_read_in_place(tmp_path):
         archive.add(tmp_path / "a.png", "images/a.png")
         archive.add(tmp_path / "b.png", "images/b.png")
     (tmp_path / "list.csv").write_text('image,caption\nimages/a.png,"one, two"\nb.png,three\nb.png,four\nc.png,five\n')
-    source = PictureSource(str(tmp_path / "list.csv"), "train", images=str(tmp_path / "all.tar"))
+    source = PictureSource(str(tmp_path / "list.csv"), "train", CAPTIONED, files=str(tmp_path / "all.tar"))
     first, second, missing = source.read()
     assert (first.texts, second.texts) == (("one, two",), ("three", "four"))
     assert decode(second.place.read(), FORM).pixels[:, 0, 0].tolist() == [80, 90, 100]
     assert isinstance(missing, Bad)
     assert missing.line == 5
     assert "there is no picture 'c.png'" in missing.reason
-    member = find_input(str(tmp_path / "all.tar" / "images" / "a.png"))
+    member = find_file(str(tmp_path / "all.tar" / "images" / "a.png"), "picture")
     assert decode(member.read(), FORM).pixels.max() == 9
     (tmp_path / "bad.tar").write_bytes(b"x" * 2000)
-    with pytest.raises(CallError, match=r"cannot be read as a plain \.tar"):
-        open_tar(tmp_path / "bad.tar").find("a")
+    with pytest.raises(CallError, match=r"cannot be read as a \.tar"):
+        members(tmp_path / "bad.tar")
 
 
 def test_arrays_of_an_npz(tmp_path):
@@ -214,24 +231,24 @@ def test_arrays_of_an_npz(tmp_path):
         y_test=[1],
         classes=["no", "yes"],
     )
-    found = list(PictureSource(str(tmp_path / "a.npz"), "train").read())
+    found = list(PictureSource(str(tmp_path / "a.npz"), "train", LABELED).read())
     assert [one.texts[0] for one in found if not isinstance(one, Bad)] == ["no", "yes", "yes", "no"]
     assert "label 7 is not one of the 2 classes" in found[3].reason
-    assert len(list(PictureSource(str(tmp_path / "a.npz"), "test").read())) == 1
+    assert len(list(PictureSource(str(tmp_path / "a.npz"), "test", LABELED).read())) == 1
     with pytest.raises(CallError, match="it has no array x_valid"):
-        list(PictureSource(str(tmp_path / "a.npz"), "valid").read())
+        list(PictureSource(str(tmp_path / "a.npz"), "valid", LABELED).read())
     (tmp_path / "b.npz").write_bytes(b"no zip")
     with pytest.raises(RegardError, match=r"not a complete \.npz"):
-        list(PictureSource(str(tmp_path / "b.npz"), "train").read())
+        list(PictureSource(str(tmp_path / "b.npz"), "train", LABELED).read())
 
 
 def test_what_is_held_out_is_not_trained_on(tmp_path):
     for label in "ab":
         (tmp_path / label).mkdir()
         write_files(tmp_path / label, 60)
-    places = {"train": str(tmp_path), "valid": None, "test": None}
-    sources = sources_of(PictureSettings(), places, Columns(), "auto", valid_share=0.2, valid_most=1000)
-    names = {role: {one.name for one in source.read()} for role, source in sources.items()}
+    source = PictureSource(str(tmp_path), "train", LABELED)
+    splits = find_splits({"train": source}, lambda _: 120, valid_share=0.2, valid_most=1000)
+    names = {role: {one.name for one in split.read()} for role, split in splits.items()}
     assert not names["train"] & names["valid"]
     assert len(names["train"] | names["valid"]) == 120
     assert 10 < len(names["valid"]) < 40
@@ -244,15 +261,15 @@ def test_a_store_keeps_good_pictures_and_counts_bad_ones(tmp_path):
     (tmp_path / "in" / "b" / "x.png").write_bytes(b"no picture")
     folder = tmp_path / "store"
     folder.mkdir()
-    write_pictures(folder, PictureSource(str(tmp_path / "in"), "train").read(), FORM, name="mine")
+    write_pictures(folder, PictureSource(str(tmp_path / "in"), "train", LABELED).read(), FORM, name="mine")
     store = PictureStore(folder)
     assert [entry.name for entry in store.entries] == ["a/000.png", "a/001.png", "a/002.png"]
     assert store.pixels[2, :, 0, 0].tolist() == [2, 4, 7]
     np.testing.assert_allclose(store.mean, [1 / 255, 2 / 255, 7 / 255])
-    assert store.read.bad == 1
-    assert "x.png: b/x.png: not a picture" in str(store.read.first["unreadable"][0])
-    (folder / "pixels").write_bytes(b"short")
-    with pytest.raises(RegardError, match="not of this version, or not complete"):
+    assert store.counts.read.bad == 1
+    assert "x.png: b/x.png: not a picture" in str(store.counts.read.first["unreadable"][0])
+    (folder / "values").write_bytes(b"short")
+    with pytest.raises(RegardError, match="it is not complete"):
         PictureStore(folder)
 
 
@@ -270,11 +287,11 @@ def test_changes_follow_from_seed_epoch_and_row():
     assert all(other.shape == pixels.shape and other.dtype == np.uint8 for other in others)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 def test_every_operation_keeps_size_and_mode(operation, mode):
     image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (9, 14, 3), dtype=np.uint8)).convert(mode)
-    changed = operation(image, 0.8, -1)
+    changed = OPERATIONS[operation](image, 0.8, -1)
     assert (changed.size, changed.mode) == (image.size, mode)
 
 

@@ -1,6 +1,7 @@
 """Encoders of pictures against references, and classification of pictures from files to looks."""
 
 import io
+import json
 import shutil
 
 import numpy as np
@@ -8,24 +9,28 @@ import pytest
 import torch
 import torch.nn.functional as F
 import yaml
+from click.testing import CliRunner
 from PIL import Image
 from rich.console import Console
 
 import regard
 from regard import config
+from regard.cli import cli
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
+from regard.data.prepare import Steps
+from regard.data.splits import Split
 from regard.encoders.cnn import ConvNet, PositionAttention
 from regard.encoders.cnn_pretrained import EfficientNetLite0
 from regard.encoders.cnn_weights_file import weights_file
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
-from regard.inputs.image.batches import Features, Pixels
+from regard.inputs.image.build import frozen_features
 from regard.inputs.image.input import ImageInput
-from regard.inputs.image.pictures import frozen_features
-from regard.inputs.image.prepare import form_of, store_of
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
+from regard.inputs.image.store import Features, Pixels
+from regard.jobs import make
 from regard.layers.pooling import Pooling
 from regard.look.methods import METHODS
 from regard.metrics.captions import caption_bleu, cider
@@ -126,7 +131,8 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
 
 def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     recipe = config.build(tree(folder, CNN), "recipe")
-    store = store_of(ImageInput(recipe)._sources()["train"], form_of(recipe.data), tmp_path)
+    input = ImageInput(recipe)
+    store = input.stored(Steps(recipe.data, tmp_path), "train", Split(input.sources()["train"]))
     encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
     table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
@@ -198,6 +204,50 @@ def test_a_classifier_learns_its_folder(run, folder):
     found = run.predict([str(folder / "above" / "3.png"), str(folder / "below" / "3.png")])
     assert [one.text for one in found] == ["above", "below"]
     assert regard.load(run.folder).predict(str(folder / "above" / "3.png")).score == pytest.approx(found[0].score)
+
+
+def test_pictures_of_any_usual_kind_are_one_input(run, folder):
+    image = Image.open(folder / "below" / "3.png")
+    pixels = np.asarray(image)
+    expected = run.predict(str(folder / "below" / "3.png"))
+    tensor = torch.from_numpy(pixels[None] / 255).float()
+    for one in (image, pixels, pixels[..., None], np.stack([pixels] * 3, 2), tensor, (folder / "below" / "3.png")):
+        found = run.predict(one)
+        assert found.text == "below"
+        assert found.score == pytest.approx(expected.score, abs=1e-5)
+    assert [one.text for one in run.predict(np.stack([pixels, pixels])[..., None])] == ["below", "below"]
+    with pytest.raises(CallError, match=r"shape \(7,\): a picture is uint8"):
+        run.predict(np.zeros(7, np.uint8))
+
+
+def test_a_folder_is_predicted_and_a_bad_file_of_it_named(run, folder, tmp_path):
+    for name in ("above/1.png", "below/2.png"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    done = CliRunner().invoke(cli, ["predict", str(run.folder), str(tmp_path)])
+    lines = [f"{tmp_path}/above/1.png\tabove", f"{tmp_path}/below/2.png\tbelow"]
+    assert (done.exit_code, done.stdout.splitlines()) == (0, lines)
+    (tmp_path / "above" / "broken.jpg").write_bytes(b"no picture")
+    done = CliRunner().invoke(cli, ["predict", str(run.folder), str(tmp_path)])
+    assert done.stdout.splitlines() == lines
+    assert f"{tmp_path}/above/broken.jpg: not a picture of any known format" in done.stderr
+    assert "1 of 3 files could not be read" in str(done.exception)
+    found = CliRunner().invoke(cli, ["predict", str(run.folder), str(tmp_path), "--json"]).stdout
+    assert [one["input"] for one in json.loads(found)] == [line.partition("\t")[0] for line in lines]
+
+
+def test_check_says_what_a_recipe_makes_of_pictures(folder, tmp_path):
+    def found(**data):
+        job = make(config.build(tree(folder, CNN, **data), "recipe"))
+        return [one.what for one in job.check(tmp_path).findings]
+
+    assert "pictures are 12×16 gray, the recipe makes them 12×8 gray" in found()
+    assert not any("pictures are" in what for what in found(height=16))
+    parts = tmp_path / "parts"
+    for part in ("train", "test"):
+        write_folder(parts / part)
+    with pytest.raises(CallError, match=f"are called test and train: give data.train={parts}/train data.test={parts}/"):
+        found(train=str(parts))
 
 
 def test_where_a_classifier_looks(run, folder):

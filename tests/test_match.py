@@ -18,9 +18,7 @@ from regard.cli import cli
 from regard.corpora.one_shape import one_shape
 from regard.encoders.cnn import PositionAttention
 from regard.errors import CallError, RegardError
-from regard.inputs.image.batches import Pixels
-from regard.inputs.image.examples import PictureExamples
-from regard.inputs.image.store import PictureStore
+from regard.inputs.image.store import PictureExamples, PictureStore, Pixels
 from regard.inputs.text.frame import Frame
 from regard.jobs import make
 from regard.look.methods import METHODS
@@ -67,7 +65,7 @@ def run(listed):
 
 # ---------------------------------------------------------------------------------------------------------- batches
 def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
-    store = PictureStore(next((run.folder / "cache").glob("pictures-train-*")))
+    store = PictureStore(next((run.folder / "cache").glob("train-*")))
     tokenizer = run.job.output.text.tokenizer
     examples = PictureExamples(store, Pixels(store), tokenizer, 15, 8)
     frame = Frame.of(tokenizer.specials, first=False)
@@ -190,7 +188,7 @@ def test_gradients_are_of_the_cosine(run, listed):
 def untrained(run, listed, change):
     """A job with other towers, which knows the words of the run."""
     job = make(config.build(config.override(tree(listed), change), ""))
-    job.output.text.keep(run.job.output.text.tokenizer)
+    job.output.text.restore(run.folder)
     return job.bound(job.build().eval())
 
 

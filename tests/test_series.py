@@ -9,10 +9,11 @@ import torch
 from regard import api
 from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
-from regard.inputs.series.build import build_encoder
-from regard.inputs.series.files import find_roles
-from regard.inputs.series.prepare import Fitted, load_panel, prepare_windows
+from regard.inputs.series.input import build_encoder
+from regard.inputs.series.panel import load_panel
+from regard.inputs.series.prepare import Fitted, prepare_windows
 from regard.inputs.series.settings import WindowSettings
+from regard.inputs.series.table import Roles, find_roles
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
 from regard.inputs.series.windows import Layout, Scaler, WindowBatches, cut_times
 from regard.metrics.series import Errors
@@ -288,6 +289,37 @@ def test_what_makes_a_table_unusable_is_said(tmp_path):
     far = write(tmp_path / "far.csv", ["date,a", "2024-01-01 00:00:00,1", "2024-01-01 00:00:01,2", "2034-01-01,3"])
     with pytest.raises(RegardError, match="filling the gaps of a step of 1 second would make"):
         prepare_windows(settings(far, gaps="fill"))
+
+
+def test_tables_without_a_header_or_a_clock_are_understood(tmp_path):
+    file, numbers = table(tmp_path)
+    lines = file.read_text().splitlines()[1:]
+    expected = prepare_windows(settings(file)).windows["train"].rows
+    bare = prepare_windows(settings(write(tmp_path / "bare.csv", lines)))
+    assert bare.fitted.roles == Roles("column 1", None, ("column 2", "column 3"), (), ())
+    assert torch.equal(bare.windows["train"].rows, expected)
+    untimed = write(tmp_path / "untimed.csv", ["a,b", *(line.partition(",")[2] for line in lines)])
+    found = prepare_windows(settings(untimed))
+    assert (found.fitted.roles.time, found.fitted.roles.targets) == (None, ("a", "b"))
+    assert torch.equal(found.windows["train"].rows, expected)
+    rising = write(tmp_path / "rising.csv", ["t,a", *(f"{0.5 * n},{a}" for n, (a, _) in enumerate(numbers))])
+    assert find_roles(rising, settings(rising)).time == "t"
+
+
+def test_columns_of_texts_help_and_are_never_predicted(tmp_path):
+    lines = [f"{day},{n},{('sun', 'rain', 'snow')[n % 3]}" for n, day in enumerate(days(40))]
+    file = write(tmp_path / "sky.csv", ["date,a,sky", *lines])
+    with pytest.raises(CallError, match=r"column data\.targets='sky' holds texts; only numbers can be predicted"):
+        prepare_windows(settings(file, targets="sky"))
+    with pytest.raises(CallError, match="no column of numbers beside 'date'; sky holds texts"):
+        prepare_windows(settings(write(tmp_path / "none.csv", ["date,sky", "2024-01-01,sun"])))
+    prepared = prepare_windows(settings(file, targets="a", past="sky", scale="none"))
+    assert prepared.fitted.roles.past == ("sky=rain", "sky=snow", "sky=sun")
+    past = prepared.windows["train"].batch(np.array([1])).past[0]
+    assert past[:3, 1:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    many = write(tmp_path / "many.csv", ["date,a,b", *(f"{day},1,x{n}" for n, day in enumerate(days(60)))])
+    with pytest.raises(CallError, match=r"data\.past='b' holds 60 texts, and 50 at most"):
+        prepare_windows(settings(many, targets="a", past="b"))
 
 
 def test_check_shows_parts_columns_and_findings(tmp_path):

@@ -121,6 +121,9 @@ def test_without_a_clock_a_line_is_a_step(tmp_path):
     one = input.prepare(tmp_path, Classes())["train"].examples(1)[0].input
     assert one.times.tolist() == list(range(1, len(one.numbers) + 1))
     assert input.axis(one).unit == "lines"
+    for array in (np.array([[1.0, 500.0], [2.0, 501.0]]), torch.tensor([[1.0, 500.0], [2.0, 501.0]])):
+        assert input.is_one(array)
+        torch.testing.assert_close(input.read(array).numbers, input.read({"up": [1, 2], "level": [500, 501]}).numbers)
 
 
 def test_what_is_wrong_is_said(table, tmp_path):
@@ -163,6 +166,8 @@ def test_ones_own_series_are_scaled_as_training_was(table, tmp_path):
         again.read("table.csv")
     one = {"when": ["2024-03-01 00:00", "2024-03-01 01:00"], "up": [1.0, 2.0], "level": [500.0, 501.0]}
     assert again.read(one).numbers.shape == (2, 2)
+    with pytest.raises(CallError, match=r"an array of 3 columns: the model reads 2, up, level"):
+        again.read(np.zeros((9, 3)))
     examples, note = again.test()
     assert (len(examples), note) == (12, "")
     assert examples[0].texts == ("up",)

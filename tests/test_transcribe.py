@@ -16,8 +16,8 @@ import regard.config
 from regard.cli import cli
 from regard.corpora.tones import call, write
 from regard.errors import CallError
-from regard.inputs.sound.clock import Clock
-from regard.inputs.sound.examples import collate
+from regard.inputs.padded import Padded
+from regard.inputs.sound.features import MemoryTimes
 from regard.inputs.sound.recording import Sound, read_sound
 from regard.inputs.sound.settings import SoundSettings
 from regard.inputs.sound.windows import windows
@@ -96,7 +96,7 @@ def test_what_was_learned_is_evaluated(trained):
 def test_files_folders_and_samples_give_the_same_text(trained):
     run, folder = trained
     files = sorted((folder / "calls").glob("*.wav"))
-    assert run.job.input.parse([str(folder / "calls")]) == files
+    assert run.job.input.parse([str(folder / "calls")]) == [str(file) for file in files]
     by_file = [found.text for found in run.predict([str(file) for file in files])]
     assert sum(said == text for said, text in zip(by_file, texts(), strict=True)) >= 9
     made = call("train", 0)
@@ -186,7 +186,7 @@ def test_a_part_that_is_left_out_is_silence(heard):
 
     def score(features):
         with torch.no_grad():
-            return run.model.score(collate([features]), target)[0]
+            return run.model.score(Padded.of([features]), target)[0]
 
     lost = []
     for start in range(0, len(features), reduction):
@@ -203,7 +203,7 @@ def test_input_gradients_are_those_of_the_features(heard):
     rows = []
     for step in range(target.shape[1]):
         values = features.clone().requires_grad_()
-        run.model.score(collate([values]), target)[0, step].backward()
+        run.model.score(Padded.of([values]), target)[0, step].backward()
         product = (values * values.grad).sum(1).detach()
         rows.append(torch.stack([group.sum().abs() for group in product.split(reduction)]))
     wanted = torch.stack(rows)
@@ -278,9 +278,9 @@ def test_recordings_that_cannot_be_used(trained, tmp_path):
     with pytest.raises(CallError, match=r"text\.wav: is not sound"):
         run.predict(str(tmp_path / "text.wav"))
     with pytest.raises(CallError, match="no such recording"):
-        run.job.input.parse([str(tmp_path / "none.wav")])
+        run.predict(str(tmp_path / "none.wav"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CallError, match="no recording in this folder"):
+    with pytest.raises(CallError, match="there is no recording in it"):
         run.job.input.parse([str(tmp_path / "empty")])
 
 
@@ -374,7 +374,7 @@ def test_times_by_hand():
 
 
 def test_vectors_of_the_memory_have_their_times():
-    clock = Clock(SoundSettings(window=0.04, hop=0.02), reduction=4)
+    clock = MemoryTimes(SoundSettings(window=0.04, hop=0.02), reduction=4)
     # The first vector stands for the windows that begin at 0, 20, 40, 60 ms and last 40 ms: their middle is at 50 ms.
     np.testing.assert_allclose(clock.middles(2), [0.05, 0.13])
     np.testing.assert_allclose(clock.edges(1), [0.01, 0.09])

@@ -211,13 +211,14 @@ class Run:
         without: Sequence[str] = (),
         **decoding: Any,
     ) -> Prediction | list[Prediction]:
-        """One text gives one prediction, several give a list. `beam=1`, `n_best=3`, ... change how it is decoded.
+        """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
+        decoded.
 
         `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         """
-        single = isinstance(inputs, str | Path | Mapping)  # a text, a file, a table
-        given = [inputs] if single else list(inputs)
         job = self._with(overrides, {"decoding": decoding})
+        single = job.input.is_one(inputs)
+        given = [inputs] if single else list(inputs)
         with self._head_mask(job, given, without):
             found = job.predict(given, prefix=prefix, attention=attention)
         return found[0] if single else found

@@ -38,6 +38,7 @@ PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
 SERIES = "regard.inputs.series.input:SeriesInput"
+WINDOWS = "regard.inputs.series.window_input:WindowInput"
 QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
@@ -59,7 +60,7 @@ JOBS: dict[str, Row] = {
     ),
     "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
-    "forecast": Row(ForecastRecipe, "regard.inputs.series.past:PastInput", "regard.outputs.values.output:ValuesOutput"),
+    "forecast": Row(ForecastRecipe, WINDOWS, "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
     "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
     "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),

@@ -24,11 +24,11 @@ from torch import Tensor
 from regard.api import WEIGHTS, Run, load
 from regard.errors import CallError, RegardError
 from regard.files import atomic
-from regard.inputs.image.decode import BadPictureError, pillow
-from regard.inputs.image.input import PictureItem
-from regard.inputs.image.prepare import form_of
-from regard.inputs.image.sources import open_tar
-from regard.inputs.image.worker import Bytes, decode_all
+from regard.inputs.image.decode import BadPictureError
+from regard.inputs.image.input import PictureItem, form_of
+from regard.inputs.image.source import PictureSource
+from regard.inputs.image.worker import decode_all
+from regard.inputs.media_files import Bytes, is_tar, members
 from regard.outputs.vector.match import Match
 
 VERSION = 1
@@ -195,20 +195,12 @@ def _encoded(maker: Maker, files: dict[str, Bytes], bad: dict[str, str]) -> dict
 
 def _pictures(folder: Path) -> Iterator[tuple[str, tuple[Bytes, Stamp]]]:
     """By name, those with the ending of a picture; hidden files are left alone."""
-    endings = set(pillow().registered_extensions())
-    if folder.suffix == ".tar" and folder.is_file():
-        changed = folder.stat().st_mtime_ns
-        for name, place in sorted(open_tar(folder).members.items()):
-            if Path(name).suffix.lower() in endings:
-                yield name, (place, (place.size or 0, changed))
-        return
-    if not folder.is_dir():
+    if not folder.is_dir() and not is_tar(folder):
         raise CallError(f"{folder}: {'is no folder or .tar' if folder.exists() else 'there is no such folder'}")
-    for file in sorted(folder.rglob("*")):
-        inside = file.relative_to(folder)
-        if file.suffix.lower() in endings and file.is_file() and not any(p.startswith(".") for p in inside.parts):
-            stat = file.stat()
-            yield str(inside), (Bytes(str(file), name=str(inside)), (stat.st_size, stat.st_mtime_ns))
+    for name, place in members(folder).items():
+        if PictureSource.is_one(name):
+            stat = Path(place.path).stat()
+            yield name, (place, (stat.st_size if place.size is None else place.size, stat.st_mtime_ns))
 
 
 def _first(bad: dict[str, str], most: int = 3) -> str:

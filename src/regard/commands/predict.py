@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from regard import api, config
 from regard.commands.asked import inputs_of, outputs_of
 from regard.commands.timed import tell, write_timed
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.outputs.result import SupportsSave, SupportsSaveTogether
 
@@ -33,6 +33,8 @@ def predict(
 ) -> None:
     """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
 
+    Of several files, each line begins with the name of the file. Those that cannot be read are named, and left out.
+
     With `document` (a file, or - for standard input), the inputs are questions about it.
 
     With `form` (vtt, textgrid), what was heard when is written instead.
@@ -49,6 +51,13 @@ def predict(
     if document == "-" and not texts and input_file is None:
         raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
     lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
+    bad: list[str] = []
+    if loaded.job.input.takes_files and len(lines) > 1 and targets is None:
+        lines, bad = loaded.job.input.readable(lines)
+        for problem in bad:
+            print(f"regard: {problem}", file=sys.stderr)
+        if not lines:
+            raise RegardError(f"not one of {len(bad)} files can be read")
     one = targets is None and not (as_json or output_file or without or _several(loaded, overrides))
     if loaded.job.output.takes_prompt and one:
         return _stream(loaded, lines, overrides, prefix)
@@ -58,16 +67,25 @@ def predict(
         begin = time.perf_counter()
         predictions = loaded.predict(lines, overrides, prefix=prefix, without=without, attention=form is not None)
         tell(predictions, time.perf_counter() - begin)
+    named = loaded.job.input.takes_files and len(lines) + len(bad) > 1
+    _give(predictions, output_file, form=form, as_json=as_json, scores=scores, named=named)
+    if bad:
+        raise RegardError(f"{len(bad)} of {len(lines) + len(bad)} files could not be read, and are left out")
+
+
+def _give(
+    predictions: list[Any], file: Path | None, *, form: str | None, as_json: bool, scores: bool, named: bool
+) -> None:
     if form is not None:
-        return write_timed(predictions, form, output_file)
-    if output_file is not None and not as_json and (output_file.suffix in PICTURES or _together(predictions)):
-        return _draw(output_file, predictions)
-    if output_file is not None and output_file.is_dir():
-        raise CallError(f"{output_file} is a folder: these outputs are written to a file")
+        return write_timed(predictions, form, file)
+    if file is not None and not as_json and (file.suffix in PICTURES or _together(predictions)):
+        return _draw(file, predictions)
+    if file is not None and file.is_dir():
+        raise CallError(f"{file} is a folder: these outputs are written to a file")
     if as_json:
         document = json.dumps([prediction.as_dict() for prediction in predictions], ensure_ascii=False, indent=2)
-        return _write(output_file, [document])
-    _write(output_file, _plain(predictions, scores))
+        return _write(file, [document])
+    _write(file, _plain(predictions, scores, named))
 
 
 def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,10 +146,11 @@ def _lines(file: Path | None) -> Iterator[str]:
         raise CallError(f"{file} is not UTF-8 text (byte {error.start})") from None
 
 
-def _plain(predictions: Iterable[Any], scores: bool) -> Iterator[str]:
+def _plain(predictions: Iterable[Any], scores: bool, named: bool) -> Iterator[str]:
     for prediction in predictions:
         for hypothesis in prediction.n_best:
-            yield f"{hypothesis.score:.4f}\t{hypothesis.text}" if scores else hypothesis.text
+            name, score = [prediction.input] * named, [f"{hypothesis.score:.4f}"] * scores
+            yield "\t".join([*name, *score, hypothesis.text])
 
 
 def _write(file: Path | None, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ class ListedExamples(Examples):
         name: str,
         examples: Sequence[Example],
         items: Sequence[Any],
-        targets: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int] | NDArray[Any]],
         length: Callable[[Any], int],
         collate: Callable[[Sequence[Any]], Any],
     ) -> None:

@@ -12,6 +12,23 @@ FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "conll", "text", 
 Column = Annotated[int, Field(ge=0)] | str
 
 
+class FilesSettings(Settings):
+    """Where the examples of training, validation and testing are; how many may be bad, and how many are held out."""
+
+    train: str = Field(description="training data: FILE, a folder or corpus:NAME")
+    valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
+    test: str | None = Field(None, description="test data, for `regard evaluate`")
+    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
+    max_bad: float = Field(
+        0.01, ge=0, le=1, description="the share of unreadable or incomplete ones that is tolerated (and skipped)"
+    )
+    valid_share: float = Field(
+        0.1, gt=0, lt=1, description="the share of the training data held out for validation if valid is not given"
+    )
+    valid_most: int = Field(2000, ge=1, description="most of the training data, about, to hold out for validation")
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+
 class TokenizerSettings(Settings):
     """How text is cut into tokens; the vocabulary is learned from the training data."""
 

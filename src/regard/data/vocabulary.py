@@ -3,7 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.data.special_ids import SpecialIds
+from regard.special_tokens import END
 
 
 @runtime_checkable
@@ -36,3 +40,9 @@ class Targets(Protocol):
     def load(self, written: str) -> Vocabulary:
         """The vocabulary as its `to_json` wrote it."""
         ...
+
+
+def target_ids(vocabulary: Vocabulary, texts: list[str]) -> list[NDArray[np.int32]]:
+    """What stands for each text, with the end token."""
+    end = END if vocabulary.specials.end is None else vocabulary.specials.end
+    return [np.array([*ids, end], np.int32) for ids in vocabulary.encode_batch(texts)]

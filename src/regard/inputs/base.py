@@ -8,7 +8,7 @@ An *item* is one input in the form that a model of this kind is given it (token 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,15 +27,29 @@ from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
 from regard.settings.recipe import Recipe
 
+CHECKED = 30.0  # seconds of a long input that are looked at together
+
 
 class Input(ABC):
     """`data` and `model` are the sections of a recipe. `prepare` (training) or `restore` (prediction) comes first."""
 
     kind: ClassVar[str]  # what the service offers a field or an upload for: text, image, sound, table
     ahead: ClassVar[bool] = False  # whether making a batch is worth a thread of its own
+    array_dims: ClassVar[int] = 0  # most dimensions of an array, or a tensor, that is one input
+    takes_files: ClassVar[bool] = False  # whether a word on a command line names a file, or a folder of them
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
+        """`section`: the part of a recipe that has the settings of the encoder."""
+        self.recipe, self._section = recipe, section
+
+    @property
+    def data(self) -> Any:
+        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
+
+    @property
+    def settings(self) -> Any:
+        """Of the encoder, as the recipe has them."""
+        return self._section(self.recipe)
 
     def with_recipe(self, recipe: Recipe) -> Any:
         """The same with what was prepared or restored, under a changed recipe."""
@@ -84,6 +98,25 @@ class Input(ABC):
     def about(self, words: Sequence[str], document: str) -> list[Any]:
         """Inputs: each of the words with one document that they are about."""
         raise CallError("--document is for questions, and this model takes none")
+
+    def is_one(self, given: Any) -> bool:
+        """Whether what somebody gives in Python is one input, and not several: a list, or what else can be gone
+        through. A text and a table are one, and so is an array of up to `array_dims` dimensions."""
+        if isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "_fields"):  # a named tuple
+            return True
+        return not isinstance(given, Iterable) or 0 < getattr(given, "ndim", 0) <= self.array_dims
+
+    def readable(self, inputs: Sequence[Any]) -> tuple[list[Any], list[str]]:
+        """Those of the inputs that can be read, and a sentence on each of the others."""
+        good, problems = [], []
+        for one in inputs:
+            try:
+                for _ in self.pieces(one, CHECKED):
+                    pass
+                good.append(one)
+            except CallError as problem:
+                problems.append(str(problem))
+        return good, problems
 
     @abstractmethod
     def read(self, one: Any) -> Any:

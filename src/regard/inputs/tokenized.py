@@ -23,21 +23,10 @@ from regard.settings.recipe import Recipe
 
 class TokenizedInput(Input):
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
-        """`section`: the part of a recipe that has the sizes of the encoder."""
-        super().__init__(recipe)
-        self._section = section
+        super().__init__(recipe, section)
         self._tokenizer: Tokenizer | None = None
         self._sizes: EncoderSettings | None = None  # of a pretrained encoder
         self._weights: dict[str, Tensor] | None = None  # that training begins with
-
-    @property
-    def data(self) -> Any:
-        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
-
-    @property
-    def settings(self) -> Any:
-        """Of the encoder, as the recipe has them."""
-        return self._section(self.recipe)
 
     @property
     def sizes(self) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from regard.errors import CallError
+from regard.inputs.image.decode import at_once
 
 KEPT, MOST = 600.0, 64  # seconds, and files
 PIXELS, SECONDS = 50_000_000, 300.0  # of a picture, of a recording
@@ -87,7 +88,8 @@ def check_picture(content: bytes) -> str:
             with Image.open(io.BytesIO(content), formats=list(PICTURES)) as image:
                 if image.width * image.height > PIXELS:
                     raise CallError(f"{image.width} × {image.height} pixels are too many: {PIXELS:,} at most")
-                image.load()
+                with at_once.taken(image.size):
+                    image.load()
                 return PICTURES[image.format or "PNG"]
         except CallError:
             raise

@@ -19,6 +19,7 @@ from regard.inputs.image.settings import PictureAugmentSettings
 
 Chance = np.random.Generator
 Pixels = UInt8[np.ndarray, "C H W"]
+Operation = Callable[[Any, float, int], Any]  # a picture, how strong, and in which of two directions
 
 
 def chance_of(seed: int, epoch: int, row: int, use: int = 0) -> Chance:
@@ -77,20 +78,13 @@ def _as_image(pixels: Pixels, change: Callable[[Any], Any]) -> Pixels:
 
 def _recolored(pixels: Pixels, operations: int, strength: float, chance: Chance) -> Pixels:
     def change(image: Any) -> Any:
-        for operation in chance.integers(0, len(OPERATIONS), operations):
+        known = list(OPERATIONS.values())
+        for operation in chance.integers(0, len(known), operations):
             sign = 1 if chance.random() < 0.5 else -1
-            image = OPERATIONS[operation](image, strength, sign)
+            image = known[operation](image, strength, sign)
         return image
 
     return _as_image(pixels, change)
-
-
-def _moved(image: Any, matrix: tuple[float, ...]) -> Any:
-    from PIL import Image
-
-    return image.transform(
-        image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=_gray(image)
-    )
 
 
 def _gray(image: Any) -> Any:
@@ -101,76 +95,64 @@ def _rotate(image: Any, strength: float, sign: int) -> Any:
     return image.rotate(30 * strength * sign, fillcolor=_gray(image))
 
 
-def _shear_across(image: Any, strength: float, sign: int) -> Any:
+def _affine(image: Any, matrix: tuple[float, ...]) -> Any:
+    from PIL.Image import Resampling, Transform
+
+    return image.transform(image.size, Transform.AFFINE, matrix, Resampling.BILINEAR, fillcolor=_gray(image))
+
+
+def _shear_x(image: Any, strength: float, sign: int) -> Any:
     slope = 0.3 * strength * sign
-    return _moved(image, (1.0, slope, -slope * image.height / 2, 0.0, 1.0, 0.0))
+    return _affine(image, (1.0, slope, -slope * image.height / 2, 0.0, 1.0, 0.0))
 
 
-def _shear_down(image: Any, strength: float, sign: int) -> Any:
+def _shear_y(image: Any, strength: float, sign: int) -> Any:
     slope = 0.3 * strength * sign
-    return _moved(image, (1.0, 0.0, 0.0, slope, 1.0, -slope * image.width / 2))
+    return _affine(image, (1.0, 0.0, 0.0, slope, 1.0, -slope * image.width / 2))
 
 
-def _move_across(image: Any, strength: float, sign: int) -> Any:
-    return _moved(image, (1.0, 0.0, 0.45 * strength * sign * image.width, 0.0, 1.0, 0.0))
+def _translate_x(image: Any, strength: float, sign: int) -> Any:
+    return _affine(image, (1.0, 0.0, 0.45 * strength * sign * image.width, 0.0, 1.0, 0.0))
 
 
-def _move_down(image: Any, strength: float, sign: int) -> Any:
-    return _moved(image, (1.0, 0.0, 0.0, 0.0, 1.0, 0.45 * strength * sign * image.height))
+def _translate_y(image: Any, strength: float, sign: int) -> Any:
+    return _affine(image, (1.0, 0.0, 0.0, 0.0, 1.0, 0.45 * strength * sign * image.height))
 
 
-def _enhance(kind: str, image: Any, strength: float, sign: int) -> Any:
-    from PIL import ImageEnhance
+def _enhance(kind: str) -> Operation:
+    def enhance(image: Any, strength: float, sign: int) -> Any:
+        from PIL import ImageEnhance
 
-    return getattr(ImageEnhance, kind)(image).enhance(1 + 0.9 * strength * sign)
+        return getattr(ImageEnhance, kind)(image).enhance(1 + 0.9 * strength * sign)
 
-
-def _brighter(image: Any, strength: float, sign: int) -> Any:
-    return _enhance("Brightness", image, strength, sign)
-
-
-def _contrast(image: Any, strength: float, sign: int) -> Any:
-    return _enhance("Contrast", image, strength, sign)
+    return enhance
 
 
-def _color(image: Any, strength: float, sign: int) -> Any:
-    return _enhance("Color", image, strength, sign)
+def _retone(kind: str, *how: Callable[[float], int]) -> Operation:
+    """An operation of Pillow's ImageOps, whose arguments follow from the strength."""
 
+    def retone(image: Any, strength: float, sign: int) -> Any:
+        from PIL import ImageOps
 
-def _sharper(image: Any, strength: float, sign: int) -> Any:
-    return _enhance("Sharpness", image, strength, sign)
+        return getattr(ImageOps, kind)(image, *(one(strength) for one in how))
 
-
-def _fewer_shades(image: Any, strength: float, sign: int) -> Any:
-    from PIL import ImageOps
-
-    return ImageOps.posterize(image, 8 - round(4 * strength))
-
-
-def _solarise(image: Any, strength: float, sign: int) -> Any:
-    from PIL import ImageOps
-
-    return ImageOps.solarize(image, round(256 * (1 - strength)))
-
-
-def _stretch_shades(image: Any, strength: float, sign: int) -> Any:
-    from PIL import ImageOps
-
-    return ImageOps.autocontrast(image)
-
-
-def _equalise(image: Any, strength: float, sign: int) -> Any:
-    from PIL import ImageOps
-
-    return ImageOps.equalize(image)
-
-
-def _as_it_is(image: Any, strength: float, sign: int) -> Any:
-    return image
+    return retone
 
 
 #: The list of the paper.
-OPERATIONS: tuple[Callable[[Any, float, int], Any], ...] = (
-    _as_it_is, _stretch_shades, _equalise, _rotate, _solarise, _color, _fewer_shades, _contrast, _brighter, _sharper,
-    _shear_across, _shear_down, _move_across, _move_down,
-)  # fmt: skip
+OPERATIONS: dict[str, Operation] = {
+    "identity": lambda image, strength, sign: image,
+    "autocontrast": _retone("autocontrast"),
+    "equalize": _retone("equalize"),
+    "rotate": _rotate,
+    "solarize": _retone("solarize", lambda strength: round(256 * (1 - strength))),
+    "color": _enhance("Color"),
+    "posterize": _retone("posterize", lambda strength: 8 - round(4 * strength)),
+    "contrast": _enhance("Contrast"),
+    "brightness": _enhance("Brightness"),
+    "sharpness": _enhance("Sharpness"),
+    "shear x": _shear_x,
+    "shear y": _shear_y,
+    "translate x": _translate_x,
+    "translate y": _translate_y,
+}

@@ -5,13 +5,16 @@ palettes as colors, transparency on white, the first frame of an animation. Noth
 was done to a file beyond resizing is noted, and counted by the data check.
 
 Pillow is asked for the size before it decodes, so that a small file which would unpack to gigabytes (a decompression
-bomb) costs nothing.
+bomb) costs nothing; and large pictures of many threads are decoded one after the other.
 """
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
+from threading import Condition, Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -39,16 +42,47 @@ class Form:
     max_pixels: int = 50_000_000
 
     @property
+    def seen(self) -> str:
+        return f"{self.width}×{self.height} {'color' if self.channels == 3 else 'gray'}"
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         return self.channels, self.height, self.width
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Channels × rows × columns, and what was done to get there that the owner of the data may want to know."""
+    """Channels × rows × columns; what was done to get there that the owner of the data may want to know; and what the
+    picture was before: 640×480 color."""
 
     pixels: UInt8[np.ndarray, "C H W"]
     notes: tuple[str, ...] = ()
+    seen: str = ""
+
+
+class _Budget:
+    """A semaphore that counts pixels: whoever decodes waits, in turn, until there is room for its picture."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._free = most, most
+        self._turn, self._changed = Lock(), Condition()
+
+    @contextmanager
+    def taken(self, size: tuple[int, int]) -> Iterator[None]:
+        pixels = min(size[0] * size[1], self._most)  # one that is larger than the budget is decoded alone
+        with self._turn, self._changed:
+            self._changed.wait_for(lambda: self._free >= pixels)
+            self._free -= pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += pixels
+                self._changed.notify_all()
+
+
+#: Pixels that a process decodes at a time, in all its threads together: about 0.5 GB where each takes 8 bytes.
+at_once = _Budget(60_000_000)
 
 
 def pillow() -> Any:
@@ -69,9 +103,7 @@ def decode(data: bytes, form: Form, name: str = "") -> Decoded:
         warnings.simplefilter("ignore")  # of damaged EXIF data, and of sizes that we judge ourselves
         try:
             with Image.open(io.BytesIO(data)) as image:
-                _require_size(image.size, form.max_pixels)
-                notes = list(_oddities(image, name))
-                return Decoded(_to_array(_upright(image), form), tuple(notes))
+                return _formed(image, form, tuple(_oddities(image, name)))
         except BadPictureError:
             raise
         except Image.UnidentifiedImageError:
@@ -82,23 +114,41 @@ def decode(data: bytes, form: Form, name: str = "") -> Decoded:
             raise BadPictureError(f"damaged or cut short ({type(problem).__name__}: {problem})") from None
 
 
+def from_python(one: Any, form: Form) -> Decoded:
+    """A picture as Pillow has read it, or as numbers: an array or a tensor."""
+    return _formed(one, form) if hasattr(one, "convert") else from_array(one, form)
+
+
 def from_array(array: Any, form: Form) -> Decoded:
-    """A picture from numbers: rows × columns, with 1, 3 or 4 channels last. Only 8-bit numbers are pixels for sure."""
-    pixels = np.asarray(array)
-    if pixels.ndim == 3 and pixels.shape[2] == 1:
-        pixels = pixels[..., 0]
-    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)):
-        raise BadPictureError(
-            f"an array of {pixels.dtype} and shape {np.shape(array)}: a picture is uint8, rows × columns (× 3 or 4)"
-        )
-    _require_size((pixels.shape[1], pixels.shape[0]), form.max_pixels)
-    return Decoded(_to_array(pillow().fromarray(pixels), form))
+    """A picture from numbers: rows × columns, with 1, 3 or 4 channels last or, as torch has them, first.
+
+    Whole numbers are of 8 bits, 0 to 255; others lie between 0 and 1.
+    """
+    numbers = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+    wrong = BadPictureError(
+        f"an array of {numbers.dtype} and shape {numbers.shape}: a picture is uint8, or float from 0 to 1, of "
+        "rows × columns (× 1, 3 or 4), or (1, 3 or 4 ×) rows × columns"
+    )
+    if numbers.ndim == 3 and numbers.shape[0] in (1, 3, 4) and min(numbers.shape[1:]) > 4:
+        numbers = numbers.transpose(1, 2, 0)
+    if numbers.ndim not in (2, 3) or (numbers.ndim == 3 and numbers.shape[2] not in (1, 3, 4)):
+        raise wrong
+    if numbers.ndim == 3 and numbers.shape[2] == 1:
+        numbers = numbers[..., 0]
+    if numbers.dtype.kind == "f" and numbers.size and numbers.min() >= 0 and numbers.max() <= 1:
+        numbers = (numbers * 255).round().astype(np.uint8)
+    if numbers.dtype != np.uint8:
+        raise wrong
+    _require_size((numbers.shape[1], numbers.shape[0]), form.max_pixels)
+    return _formed(pillow().fromarray(np.ascontiguousarray(numbers)), form)
 
 
-def from_picture(image: Any, form: Form) -> Decoded:
-    """A picture that Pillow has read already."""
+def _formed(image: Any, form: Form, notes: tuple[str, ...] = ()) -> Decoded:
     _require_size(image.size, form.max_pixels)
-    return Decoded(_to_array(_upright(image), form))
+    color = image.mode not in ("1", "L", "LA", "La") and not image.mode.startswith(("I", "F"))
+    seen = f"{image.width}×{image.height} {'color' if color else 'gray'}"
+    with at_once.taken(image.size):
+        return Decoded(_to_array(_upright(image), form), notes, seen)
 
 
 def _require_size(size: tuple[int, int], most: int) -> None:
@@ -114,13 +164,13 @@ def _oddities(image: Any, name: str) -> Any:
         yield "animated or of several pages: the first is used"
     ending = PurePath(name).suffix.lstrip(".").lower()
     if ending in _ENDINGS and image.format not in (_ENDINGS[ending], "MPO"):  # MPO: JPEG with a second picture
-        yield f"the ending says {ending}, the content is {image.format}"
+        yield f"whose ending says {ending}, but the content is {image.format}"
     if image.mode == "CMYK":
-        yield "CMYK: converted to RGB without a color profile"
+        yield "in CMYK: converted to RGB without a color profile"
     if image.mode.startswith(("I", "F")):
-        yield "more than 8 bits a pixel: scaled down to 8"
+        yield "of more than 8 bits a pixel: scaled down to 8"
     if min(image.size) < 8:
-        yield "fewer than 8 pixels a side"
+        yield "of fewer than 8 pixels a side"
 
 
 def _upright(image: Any) -> Any:

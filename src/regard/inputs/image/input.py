@@ -1,8 +1,7 @@
 """Pictures come in: pixels of one size, an encoder of regions, and a grid to look at."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,30 +9,29 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from regard.data.check_report import PERCENTILES, CheckReport, Finding, SideFigures, SplitFigures
-from regard.data.examples import Example, Examples
+from regard.data.check import DataCheck
+from regard.data.pairs import Bad
 from regard.data.tables import Role
+from regard.data.vocabulary import Vocabulary
 from regard.encoders.cnn import ConvNet
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
-from regard.inputs.base import Input, Targets, Vocabulary
-from regard.inputs.image.batches import Pixels, Sight
-from regard.inputs.image.check import picture_findings, text_findings
-from regard.inputs.image.examples import PictureExamples, StoredPicture
-from regard.inputs.image.pictures import build_body, colors, frozen_sights, name_of, read_inputs
-from regard.inputs.image.prepare import form_of, prepare_pictures, sources_of
+from regard.errors import CallError
+from regard.inputs.image.build import build_body, build_encoder, frozen_splits
+from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
-    ImageTowerSettings,
+    PictureSettings,
     VisionTransformerSettings,
 )
-from regard.inputs.image.sources import PictureSource
-from regard.inputs.image.store import PictureStore
-from regard.layers.transformer import Block
+from regard.inputs.image.source import PictureSource
+from regard.inputs.image.store import Load, PictureExamples, PictureStore, Pixels, StoredPicture, write_pictures
+from regard.inputs.media_files import Bytes
+from regard.inputs.media_input import MediaInput
+from regard.inputs.media_source import Entry, MediaSource
+from regard.inputs.media_store import MediaStore
 from regard.look.axis import Axis, axis
-from regard.parts import transformer_blocks
-from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
@@ -47,6 +45,11 @@ class PictureItem(NamedTuple):
     features: Float[Tensor, "K D"] | None = None  # in their place, where a frozen network has read them before
     grid: tuple[int, int] | None = None
     class_token: bool = False
+    name: str = "a picture"
+
+
+def form_of(settings: PictureSettings) -> Form:
+    return Form(settings.height, settings.width, settings.channels, settings.fit, settings.max_pixels)
 
 
 def _encoder_settings(recipe: Any) -> Any:
@@ -54,94 +57,85 @@ def _encoder_settings(recipe: Any) -> Any:
     return recipe.model if isinstance(recipe.model, PictureEncoderSettings) else recipe.model.encoder
 
 
-class ImageInput(Input):
+class ImageInput(MediaInput):
     kind: ClassVar[str] = "image"
     ahead: ClassVar[bool] = True
+    array_dims: ClassVar[int] = 3
+    source: ClassVar[type[MediaSource]] = PictureSource
+    opened: ClassVar[type[MediaStore]] = PictureStore
 
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
-        """`section`: the part of a recipe that says which network reads the pictures."""
-        super().__init__(recipe)
-        self._section = section
+        super().__init__(recipe, section)
         self._train: PictureStore | None = None  # the pictures whose mean and deviation are taken
 
     # ------------------------------------------------------------------------------------------------------- the files
-    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
-        data = self.data
-        cache = Path(data.cache).expanduser() if data.cache else cache
-        sources = self._sources()
-        if strict:  # test pictures are read when they are asked for
-            sources.pop("test", None)
-        stores = prepare_pictures(data, sources, cache, max_bad=data.max_bad, strict=strict)
-        self._train = stores["train"]
-        vocabulary = targets.learn(text for entry in self._train.entries for text in entry.texts)
-        sights = self._sights(stores, cache) if strict else {}
+    @property
+    def form(self) -> list[Any]:
+        return [form_of(self.data).__dict__]
+
+    def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
+        write_pictures(folder, items, form_of(self.data), name=name, workers=self.data.workers)
+
+    def examples(
+        self, stores: dict[Role, PictureStore], vocabulary: Vocabulary | None, cache: Path | None
+    ) -> Mapping[Role, PictureExamples]:
+        self._train = stores.get("train", self._train)
+        load = {} if cache is None else self._load(stores, cache)
         return {
-            role: PictureExamples(store, sights.get(role), vocabulary, self.regions, self.max_length)
+            role: PictureExamples(store, load.get(role), vocabulary, self.regions, self.max_length)
             for role, store in stores.items()
         }
 
-    def _sources(self) -> dict[Role, PictureSource]:
-        data = self.data
-        places: dict[Role, str | None] = {"train": data.train, "valid": data.valid, "test": data.test}
-        return sources_of(
-            data, places, data.columns, data.format, valid_share=data.valid_share, valid_most=data.valid_most
-        )
-
-    def _sights(self, stores: dict[Role, PictureStore], cache: Path) -> dict[Role, Sight]:
-        """How batches see the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
+    def _load(self, stores: dict[Role, PictureStore], cache: Path) -> dict[Role, Load]:
+        """How batches get the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
         seed, reads = self.recipe.training.seed, self.settings
+        changed = Pixels(stores["train"], self.data.augment, seed)
         if isinstance(reads, EfficientNetSettings) and reads.frozen:
-            return frozen_sights(stores, self.data, reads, self._picture_encoder(pretrained=True), cache, seed)
-        augment = self.data.augment
-        return {role: Pixels(store, augment if role == "train" else None, seed) for role, store in stores.items()}
+            encoder = build_encoder(reads, self.data, self._train, pretrained=True)
+            return {**frozen_splits(stores, encoder, cache, seed, [changed] * (reads.views - 1))}
+        return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        found: dict[Role, PictureExamples] = {
-            role: one for role, one in splits.items() if isinstance(one, PictureExamples)
-        }
-        sides = self.data.columns.sides
-        stores: dict[Role, PictureStore] = {role: one.store for role, one in found.items()}
-        findings: list[Finding] = picture_findings(stores, self.data.max_bad)
-        figures: dict[Role, SplitFigures] = {}
-        for role, one in found.items():
-            image = SideFigures(self.regions * len(one.store), 0.0, dict.fromkeys(PERCENTILES, self.regions))
-            total, lengths = int(one.text_lengths.sum()), one.text_lengths
-            spread = {p: int(np.percentile(lengths, p)) if len(lengths) else 0 for p in PERCENTILES}
-            text = SideFigures(total, one.unknown / max(1, total), spread)
-            figures[role] = SplitFigures(one.name, len(one.store), one.counts.bad, image, text, sides)
-            findings += text_findings(role, one, self.max_length, sides[1])
-        return CheckReport(figures, {sides[1]: vocabulary.size}, findings, {"regions of a picture": f"{self.regions}"})
-
-    def test(self) -> tuple[list[Example], str]:
-        source = self._sources().get("test")
-        if source is None:
-            raise self.no_test_data()
-        with TemporaryDirectory(prefix="regard-pictures-") as folder:
-            cache = Path(self.data.cache).expanduser() if self.data.cache else Path(folder)
-            store = prepare_pictures(self.data, {"test": source}, cache, max_bad=self.data.max_bad)["test"]
-            examples = [
-                Example(
-                    StoredPicture(entry.name, np.array(pixels.transpose(1, 2, 0))), entry.texts, entry.nouns or None
-                )
-                for entry, pixels in zip(store.entries, store.pixels, strict=True)
-            ]
-        return examples, f"{store.read.bad} of {source.where} that could not be used" if store.read.bad else ""
+    def look_over(self, check: DataCheck, splits: dict[Role, PictureExamples]) -> dict[str, str]:
+        wanted = form_of(self.data).seen
+        for role, one in splits.items():
+            numbers = np.array([len(entry.texts) for entry in one.store.entries])
+            usual = int(np.bincount(numbers).argmax())
+            what = f"with more or fewer {check.sides[1]}s than the usual {usual}"
+            check.at("note", role, np.flatnonzero(numbers != usual), what, "nothing has to be done")
+            first, *others = one.store.seen or {wanted: 0}
+            if role == "train" and (first != wanted or others):
+                more = f" (most of them; {len(others) + 1} kinds)" if others else ""
+                what = f"pictures are {first}{more}, the recipe makes them {wanted}"
+                advice = "set data.width, data.height and data.channels if that loses what matters"
+                check.add("note", role, what, advice, count=len(one.store))
+        return {"regions of a picture": f"{self.regions}"}
 
     # ------------------------------------------------------------------------------------------------------- one's own
-    def parse(self, words: Sequence[str]) -> list[str]:
-        """Paths of pictures, members of a tar (images.tar/a.jpg), or rows of a corpus (corpus:shapes#7)."""
-        return [word for word in words if word.strip()]
-
     def read(self, one: Any) -> PictureItem:
-        """A path, bytes, an array, or what Pillow has opened."""
+        """A path, bytes, an array, a tensor, or what Pillow has opened."""
         if isinstance(one, PictureItem):
             return one
-        features = one.features if isinstance(one, StoredPicture) else None
-        pixels = one.pixels if isinstance(one, StoredPicture) else one
-        return PictureItem(read_inputs([pixels], form_of(self.data))[0], features)
+        if isinstance(one, StoredPicture):
+            return self.read(one.pixels)._replace(features=one.features, name=one.name)
+        try:
+            return PictureItem(torch.tensor(self._decoded(one).pixels), name=self.name(one))
+        except BadPictureError as problem:
+            raise CallError(f"{self.name(one)}: {problem}") from None
+
+    def _decoded(self, one: Any) -> Decoded:
+        form = form_of(self.data)
+        place = self.find(str(one)) if isinstance(one, str | Path) else one
+        if isinstance(place, Bytes):
+            try:
+                return decode(place.read(), form, place.name)
+            except OSError as problem:
+                raise BadPictureError(f"cannot be read: {problem.strerror or problem}") from None
+        return decode(place, form) if isinstance(place, bytes) else from_python(place, form)
 
     def name(self, one: Any) -> str:
-        return one.name if isinstance(one, StoredPicture) else name_of(one)
+        if isinstance(one, StoredPicture | PictureItem):
+            return one.name
+        return str(one) if isinstance(one, str | Path) else f"a picture ({type(one).__name__})"
 
     def length(self, item: PictureItem) -> int:
         return self.regions
@@ -152,29 +146,18 @@ class ImageInput(Input):
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
-        return self._picture_encoder(decoder, pretrained=self._train is not None)
+        return build_encoder(self.settings, self.data, self._train, decoder, pretrained=self._train is not None)
 
-    def _picture_encoder(self, decoder: Any = None, *, pretrained: bool) -> PictureEncoder:
-        """For a decoder, regions are brought to its width and told where they are; blocks may look at all of them."""
-        s = self.settings
-        body = build_body(s, self.data, pretrained=pretrained)  # before the blocks: first weights are drawn in order
-        how: dict[str, Any] = {}
-        if isinstance(decoder, RecurrentSettings | TransformerSettings):
-            recurrent = isinstance(decoder, RecurrentSettings)
-            how = {
-                "width": decoder.width,
-                "positions": decoder.positions if recurrent else True,  # pyright: ignore[reportAttributeAccessIssue]
-                "layers": [] if recurrent else transformer_blocks(decoder, decoder.encoder_layers, decoder=False),
-                "dropout": decoder.dropout,
-            }
-        elif isinstance(decoder, ImageTowerSettings) and decoder.width is not None:
-            wide, inside = decoder.width, 4 * decoder.width
-            blocks = [Block(wide, decoder.heads, inside, dropout=decoder.dropout) for _ in range(decoder.layers)]
-            how = {"width": wide, "positions": True, "layers": blocks, "dropout": decoder.dropout}
-        return PictureEncoder(
-            body, colors=colors(s, self.data, self._train),
-            frozen=isinstance(s, EfficientNetSettings) and s.frozen, **how,
-        )  # fmt: skip
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows × columns of the regions that a picture becomes."""
+        with torch.device("meta"):
+            return build_body(self.settings, self.data).grid
+
+    @property
+    def regions(self) -> int:
+        rows, columns = self.grid
+        return rows * columns
 
     # --------------------------------------------------------------------------------------------------------- looking
     def inside(self, item: PictureItem) -> PictureItem:
@@ -211,28 +194,3 @@ class ImageInput(Input):
         """Which region each pixel is of: H W."""
         rows, columns = item.grid or self.grid
         return (np.arange(height) * rows // height)[:, None] * columns + (np.arange(width) * columns // width)[None]
-
-    # ----------------------------------------------------------------------------------------------------------- parts
-    @property
-    def data(self) -> Any:
-        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
-
-    @property
-    def settings(self) -> Any:
-        return self._section(self.recipe)
-
-    @property
-    def max_length(self) -> int | None:
-        """Most tokens of what is said of a picture."""
-        return self.data.max_length if "max_length" in type(self.data).model_fields else None
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows × columns of the regions that a picture becomes."""
-        with torch.device("meta"):
-            return build_body(self.settings, self.data).grid
-
-    @property
-    def regions(self) -> int:
-        rows, columns = self.grid
-        return rows * columns

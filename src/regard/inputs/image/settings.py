@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from regard.data.settings import Column
+from regard.inputs.media_settings import MediaSettings
 from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 
@@ -30,17 +31,11 @@ class PictureAugmentSettings(Settings):
         return bool(self.crop or self.shift or self.flip or self.operations or self.erase or self.mixup)
 
 
-class PictureSettings(Settings):
+class PictureSettings(MediaSettings):
     """Where pictures are, and the form in which a model sees them. Data sections of picture jobs extend it."""
 
     image: Column | None = Field(
         None, description="lists: column of the file name, a name or a number from 0; by default 'image', or the first"
-    )
-    images: str | None = Field(
-        None, description="lists: folder, .tar or .zip that the names are in; by default the folder of the list"
-    )
-    split: str | None = Field(
-        None, description="lists: column that says train, valid or test, where one file has all of them"
     )
     height: int = Field(64, ge=1, description="rows of pixels that a model sees")
     width: int = Field(64, ge=1, description="columns of pixels that a model sees")

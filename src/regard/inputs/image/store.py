@@ -1,127 +1,90 @@
-"""Pictures of one form on disk, mapped into memory when they are read: decoded once, by all cores, and never again.
+"""Pictures of one form on disk, decoded by all cores; and how batches get them, as pixels or as features."""
 
-    pixels        all pictures one after the other, C × H × W bytes each
-    hashes        64 bits of each picture's pixels, for finding those that occur twice; uint64
-    entries.json  names, texts, lines and boxes
-    store.json    the form, and what was counted on the way; written last
-
-A broken file is found here, before training, and is skipped: batches are made of pictures that are known to be good.
-"""
-
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import UInt8
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.corpora.pictures import Noun
+from regard.data.check import Listing
+from regard.data.examples import Example
 from regard.data.pairs import Bad
-from regard.data.read_report import FIRST, ReadReport
-from regard.errors import RegardError
+from regard.data.store import Array
+from regard.data.vocabulary import Vocabulary
+from regard.inputs.image.augment import augmented, chance_of
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, from_array
-from regard.inputs.image.sources import Entry
-from regard.inputs.image.worker import Bytes, decode_all
+from regard.inputs.image.settings import PictureAugmentSettings
+from regard.inputs.image.worker import decode_all
+from regard.inputs.media_files import Bytes
+from regard.inputs.media_source import Entry
+from regard.inputs.media_store import Loaded, MediaExamples, MediaStore, write_media
 
-VERSION = 1
 _AT_ONCE = 4096  # pictures between two looks at the workers; what is held in memory is far less
 
-
-@dataclass(frozen=True)
-class Kept:
-    """A picture of the store, without its pixels."""
-
-    name: str
-    texts: tuple[str, ...]
-    file: str
-    line: int
-    nouns: tuple[tuple[Noun, ...], ...] = ()
+#: (pictures, rows, epoch) → what an encoder reads: rows say apart what is changed differently, as a picture may be in
+#: an epoch several times.
+Load = Callable[[NDArray[np.int64], NDArray[np.int64], int], Tensor]
 
 
-@dataclass
-class Notes:
-    """What was done to pictures that their owner may want to know: how often, and the first few names."""
+class PictureStore(MediaStore):
+    def gold(self, written: list[Any]) -> tuple[tuple[Noun, ...], ...]:
+        return tuple(tuple(Noun(word, tuple(box)) for word, box in one) for one in written)
 
-    counts: dict[str, int] = field(default_factory=dict)
-    first: dict[str, list[str]] = field(default_factory=dict)
+    @property
+    def pixels(self) -> UInt8[np.ndarray, "N C H W"]:
+        return self["values"]
 
-    def add(self, name: str, notes: Iterable[str]) -> None:
-        for note in notes:
-            self.counts[note] = self.counts.get(note, 0) + 1
-            if len(names := self.first.setdefault(note, [])) < FIRST:
-                names.append(name)
+    @property
+    def mean(self) -> list[float]:
+        """Of each channel, between 0 and 1."""
+        return self.about["mean"]
+
+    @property
+    def deviation(self) -> list[float]:
+        return self.about["deviation"]
+
+    @property
+    def seen(self) -> dict[str, int]:
+        """How many pictures were of each size, in color or gray, before they were brought into the form."""
+        return self.about["seen"]
 
 
-class PictureStore:
-    """The pictures of a folder that `write_pictures` made. No pixel is read before it is asked for."""
+class _Statistics:
+    """What is summed up while pictures pass."""
 
-    def __init__(self, folder: Path) -> None:
-        try:
-            about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-            entries = json.loads((folder / "entries.json").read_text(encoding="utf-8"))
-            self.form = Form(**about["form"])
-            self._shape = (len(entries), *self.form.shape)
-            if about["version"] != VERSION or (folder / "pixels").stat().st_size != int(np.prod(self._shape)):
-                raise ValueError("not of this version, or not complete")
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise RegardError(f"{folder}: is no usable store of pictures ({problem})") from None
-        self.folder, self.name = folder, str(about["name"])
-        self.read, self.notes = ReadReport.from_dict(about["read"]), Notes(**about["notes"])
-        self.mean: list[float] = about["mean"]
-        self.deviation: list[float] = about["deviation"]
-        self.entries = [_kept(*entry) for entry in entries]
-        self.hashes: NDArray[np.uint64] = np.fromfile(folder / "hashes", np.uint64)
-        empty = np.empty(self._shape, np.uint8)
-        self.pixels: NDArray[np.uint8] = (
-            np.memmap(folder / "pixels", np.uint8, mode="r", shape=self._shape) if entries else empty
-        )
+    def __init__(self, channels: int) -> None:
+        self.count, self.sums, self.squares = 0, np.zeros(channels), np.zeros(channels)
+        self.seen: Counter[str] = Counter()
 
-    def __len__(self) -> int:
-        return len(self.entries)
+    def add(self, one: Decoded) -> None:
+        values = one.pixels.reshape(len(self.sums), -1) / 255
+        self.count += 1
+        self.sums += values.mean(1)
+        self.squares += (values**2).mean(1)
+        self.seen[one.seen] += 1
 
-    def __getitem__(self, row: int) -> UInt8[np.ndarray, "C H W"]:
-        return self.pixels[row]
-
-    def digest(self) -> str:
-        """Tells whether two stores hold the same pictures and texts, whatever their files are called."""
-        texts = json.dumps([entry.texts for entry in self.entries]).encode()
-        return blake2b(self.hashes.tobytes() + texts, digest_size=10).hexdigest()
+    def about(self) -> dict[str, Any]:
+        mean = self.sums / max(1, self.count)
+        deviation = np.sqrt(np.maximum(self.squares / max(1, self.count) - mean**2, 1e-6))
+        return {"mean": mean.tolist(), "deviation": deviation.tolist(), "seen": dict(self.seen.most_common())}
 
 
 def write_pictures(folder: Path, items: Iterable[Entry | Bad], form: Form, *, name: str, workers: int = 0) -> None:
     """Decode all pictures into `folder`, which must exist. Memory does not grow with their number."""
-    read, notes, entries = ReadReport(), Notes(), []
-    hashes: list[int] = []
-    sums, squares = np.zeros(form.channels), np.zeros(form.channels)
-    with (folder / "pixels").open("wb") as file:
-        for item in read.only_pairs(_decoded(items, form, workers)):
-            entry, found = item
-            file.write(found.pixels.tobytes())
-            hashes.append(int.from_bytes(blake2b(found.pixels.tobytes(), digest_size=8).digest(), "little"))
-            values = found.pixels.reshape(form.channels, -1) / 255
-            sums += values.mean(1)
-            squares += (values**2).mean(1)
-            notes.add(entry.name, found.notes)
-            nouns = [[[noun.word, noun.box] for noun in one] for one in entry.nouns]
-            entries.append([entry.name, entry.texts, entry.file, entry.line, nouns])
-    np.array(hashes, np.uint64).tofile(folder / "hashes")
-    count = max(1, len(entries))
-    mean = sums / count
-    deviation = np.sqrt(np.maximum(squares / count - mean**2, 1e-6))
-    (folder / "entries.json").write_text(json.dumps(entries), encoding="utf-8")
-    about = {
-        "version": VERSION, "name": name, "form": asdict(form), "read": read.as_dict(), "notes": asdict(notes),
-        "mean": mean.tolist(), "deviation": deviation.tolist(),
-    }  # fmt: skip
-    (folder / "store.json").write_text(json.dumps(about), encoding="utf-8")
+    statistics = _Statistics(form.channels)
+    loaded = _loaded(items, form, workers, statistics)
+    write_media(folder, name, loaded, Array("uint8", form.shape), statistics.about)
 
 
-def _decoded(items: Iterable[Entry | Bad], form: Form, workers: int) -> Iterator[tuple[Entry, Decoded] | Bad]:
+def _loaded(items: Iterable[Entry | Bad], form: Form, workers: int, statistics: _Statistics) -> Iterator[Loaded | Bad]:
     rest = iter(items)
     while some := list(islice(rest, _AT_ONCE)):
         entries = [item for item in some if not isinstance(item, Bad)]
@@ -136,9 +99,80 @@ def _decoded(items: Iterable[Entry | Bad], form: Form, workers: int) -> Iterator
             if isinstance(found, BadPictureError):
                 yield Bad(entry.file, entry.line, "unreadable", f"{entry.name}: {found}", lines=len(entry.texts))
             else:
-                yield entry, found
+                statistics.add(found)
+                yield Loaded(entry, found.pixels, found.notes)
 
 
-def _kept(name: str, texts: list[str], file: str, line: int, nouns: list[list[list[Any]]]) -> Kept:
-    named = tuple(tuple(Noun(word, (box[0], box[1], box[2], box[3])) for word, box in one) for one in nouns)
-    return Kept(name, tuple(texts), file, line, named)
+# ------------------------------------------------------------------------------------------------------------- batches
+@dataclass(frozen=True)
+class Pixels:
+    """The pictures of a store as they are, or changed for training where that is asked for."""
+
+    store: PictureStore
+    augment: PictureAugmentSettings | None = None
+    seed: int = 0
+
+    def __call__(self, pictures: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> UInt8[Tensor, "B C H W"]:
+        pixels = self.store.pixels[pictures]
+        if self.augment is not None and self.augment.any:
+            pixels = np.stack(
+                [
+                    augmented(one, self.augment, chance_of(self.seed, epoch, int(row)))
+                    for one, row in zip(pixels, rows, strict=True)
+                ]
+            )
+        return torch.from_numpy(np.ascontiguousarray(pixels))
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features that a frozen network computed once: views × pictures × regions × width, on disk.
+
+    Where there are several views of a picture, each epoch draws one of them.
+    """
+
+    table: NDArray[Any]
+    seed: int = 0
+
+    def __call__(self, pictures: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Tensor:
+        views = len(self.table)
+        drawn = [int(chance_of(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
+        return torch.from_numpy(np.ascontiguousarray(self.table[drawn, pictures]))
+
+
+class StoredPicture(NamedTuple):
+    """A picture of one's own data: its name, its pixels, and what a frozen network made of it, if that was kept."""
+
+    name: str
+    pixels: UInt8[np.ndarray, "H W C"]
+    features: Tensor | None = None
+
+
+class PictureExamples(MediaExamples):
+    def __init__(
+        self,
+        store: PictureStore,
+        load: Load | None,
+        vocabulary: Vocabulary | None,
+        regions: int,
+        max_length: int | None = None,
+    ) -> None:
+        """`load`: how batches get the pictures; None for those that are only counted or measured on."""
+        super().__init__(store, vocabulary, max_length=max_length)
+        self.store, self._load, self._regions = store, load, regions
+
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return np.full(len(self), self._regions, np.int32), self.target_lengths
+
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Tensor:
+        assert self._load is not None, "planning reads no picture"
+        return self._load(self.entry_of[rows], rows, epoch)
+
+    def example(self, number: int) -> Example:
+        entry, at = self.store.entries[number], np.array([number])
+        pixels = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0))
+        features = self._load(at, at, 0)[0] if isinstance(self._load, Features) else None
+        return Example(StoredPicture(entry.name, pixels, features), entry.texts, entry.gold or None)
+
+    def listing(self) -> Listing:
+        return self.listed([self._regions] * len(self.store))

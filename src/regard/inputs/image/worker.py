@@ -5,7 +5,7 @@ file, a line of JSON and the pixels. (Not `multiprocessing`: its processes would
 must then be written for it; and a process that dies would hang the pool.)
 
     → {"form": {...}, "files": [["photo.jpg", 0, null], ["images.tar", 1536, 20480]]}     name, first byte, how many
-    ← {"notes": ["..."]} and C·H·W bytes      or      {"error": "..."}
+    ← {"notes": ["..."], "seen": "640×480 color"} and C·H·W bytes      or      {"error": "..."}
 """
 
 import json
@@ -17,31 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from threading import local
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode
+from regard.inputs.media_files import Bytes
 
 GROUP = 16  # files that are asked for together
 AHEAD = 3  # groups for each worker that are on their way
-
-
-class Bytes(NamedTuple):
-    """Where the bytes of a picture are: a whole file, or a part of an archive; `name` is what the user calls it."""
-
-    path: str
-    start: int = 0
-    size: int | None = None
-    name: str = ""
-
-    def read(self) -> bytes:
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self.start)
-                return file.read() if self.size is None else file.read(self.size)
-        except OSError as problem:
-            raise BadPictureError(f"cannot be read: {problem.strerror or problem}") from None
 
 
 def decode_all(files: Sequence[Bytes], form: Form, workers: int = 0) -> Iterator[Decoded | BadPictureError]:
@@ -80,6 +64,8 @@ def _decoded(file: Bytes, form: Form) -> Decoded | BadPictureError:
         return decode(file.read(), form, file.name or file.path)
     except BadPictureError as problem:
         return problem
+    except OSError as problem:
+        return BadPictureError(f"cannot be read: {problem.strerror or problem}")
 
 
 class _Worker:
@@ -120,7 +106,9 @@ class _Worker:
             pixels = answers.read(size)
             if len(pixels) < size:
                 raise EOFError
-            yield Decoded(np.frombuffer(pixels, np.uint8).reshape(self._form.shape), tuple(answer["notes"]))
+            yield Decoded(
+                np.frombuffer(pixels, np.uint8).reshape(self._form.shape), tuple(answer["notes"]), answer["seen"]
+            )
 
     def stop(self) -> None:
         if self._process is not None:
@@ -140,7 +128,7 @@ def serve(wanted: BinaryIO, answers: BinaryIO) -> None:
             if isinstance(found, BadPictureError):
                 answers.write(json.dumps({"error": str(found)}).encode() + b"\n")
             else:
-                answers.write(json.dumps({"notes": found.notes}).encode() + b"\n")
+                answers.write(json.dumps({"notes": found.notes, "seen": found.seen}).encode() + b"\n")
                 answers.write(found.pixels.tobytes())
         answers.flush()
 

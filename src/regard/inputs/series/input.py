@@ -1,100 +1,90 @@
 """Series come in: numbers that belong to times, an encoder of steps, and a clock to look along."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
+from regard.corpora import PREFIX
+from regard.data.check import DataCheck, Listing
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
+from regard.data.splits import places
 from regard.data.tables import Role
+from regard.data.vocabulary import Targets, Vocabulary
+from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder
 from regard.errors import CallError
-from regard.inputs.base import Input, Targets, Vocabulary
-from regard.inputs.series.build import build_encoder
-from regard.inputs.series.examples import SeriesExamples, labeled_report
-from regard.inputs.series.files import open_table
-from regard.inputs.series.labeled import (
-    LabeledSeries,
-    LabeledTable,
-    location,
-    one_of_corpus,
-    read_labeled,
-    with_held_out,
-)
-from regard.inputs.series.prepare import Fitted, load_panel
-from regard.inputs.series.settings import LabeledSeriesSettings
+from regard.inputs.base import Input
+from regard.inputs.padded import Padded
+from regard.inputs.series.labeled import LabeledSplit, SeriesExamples, held_out, one_of_corpus, read_labeled
+from regard.inputs.series.panel import load_panel, refuse_errors
+from regard.inputs.series.prepare import Fitted
+from regard.inputs.series.settings import PatchSettings, RecurrentSeriesSettings, TransformerSeriesSettings
+from regard.inputs.series.table import open_table
 from regard.inputs.series.times import labels
 from regard.inputs.series.windows import Scaler, SeriesItem
+from regard.layers.transformer import Block
 from regard.look.axis import Axis, axis
-from regard.parts import build_pooling
+from regard.parts import build_pooling, build_score
 from regard.settings.recipe import Recipe
 
-
-@dataclass(frozen=True)
-class PaddedSeries:
-    """B series of unequal length: what `encoders.series.Steps` asks for."""
-
-    values: Float[Tensor, "B S C"]
-    lengths: Int[Tensor, " B"]
-
-    @classmethod
-    def of(cls, series: Sequence[Float[Tensor, "_ C"]]) -> "PaddedSeries":
-        return cls(
-            nn.utils.rnn.pad_sequence(list(series), batch_first=True), torch.tensor([len(one) for one in series])
-        )
-
-    def to(self, device: torch.device | str) -> "PaddedSeries":
-        return PaddedSeries(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+EncoderSettings = RecurrentSeriesSettings | TransformerSeriesSettings | PatchSettings
+SeriesEncoder = RecurrentSeriesEncoder | TransformerSeriesEncoder | PatchEncoder
 
 
 class SeriesInput(Input):
-    """Whole series of any length, one example each. `PastInput` cuts windows from long ones."""
+    """Whole series of any length, one example each. `WindowInput` cuts windows from long ones."""
 
     kind: ClassVar[str] = "table"
+    array_dims: ClassVar[int] = 2
 
-    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
-        """`section`: the part of a recipe that has the sizes of the encoder."""
+    def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
-        self._section = section
         self._fitted: Fitted | None = None
 
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
-        data: LabeledSeriesSettings = self.data
-        train = read_labeled(data.train, "train", data)
-        found: dict[Role, LabeledTable] = {"train": train}
-        roles: tuple[Role, ...] = ("valid", "test")
-        for role in roles:
-            where = location(data, role)
-            if where is not None and (role == "valid" or not strict):
-                found[role] = read_labeled(where, role, data, train.roles)
+        data, found = self.data, dict[Role, LabeledSplit]()
+        for role, where in places(data).items():
+            if role != "test" or not strict:
+                found[role] = read_labeled(where, role, data, found["train"].roles if found else None)
+        train = found["train"]
         if "valid" not in found:
-            found["train"], found["valid"] = with_held_out(train, data)
+            found |= held_out(train, data)
         if strict:
-            CheckReport({}, {}, [one for some in found.values() for one in some.findings]).refuse_if_errors()
-        scaler = Scaler.fit(np.concatenate([one.values for one in found["train"].series]), data.scale)
-        self._fitted = Fitted(train.roles, scaler, train.step, train.dates)
-        vocabulary = targets.learn(one.label for one in found["train"].series)
-        return {role: SeriesExamples(some, scaler, vocabulary, PaddedSeries.of) for role, some in found.items()}
+            refuse_errors(one for some in found.values() for one in some.panel.findings)
+        scaler = Scaler.fit(np.concatenate([one.values for one in found["train"].panel.series]), data.scale)
+        self._fitted = Fitted(train.roles, scaler, train.panel.step, train.panel.dates)
+        vocabulary = targets.learn(one.label for one in found["train"].panel.series)
+        return {role: SeriesExamples(some, scaler, vocabulary, self) for role, some in found.items()}
 
     def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        return labeled_report(
-            {role: one for role, one in splits.items() if isinstance(one, SeriesExamples)}, vocabulary
-        )
+        found: dict[Role, SeriesExamples] = {
+            role: one for role, one in splits.items() if isinstance(one, SeriesExamples)
+        }
+        listings: dict[Role, Listing] = {role: one.listing() for role, one in found.items()}
+        check = DataCheck(listings, noun="series", sides=("series", "label"), max_bad=self.data.max_bad)
+        for role, one in found.items():
+            check.findings += one.split.panel.findings
+            if len(one.unknown):
+                first = one.split.panel.series[one.unknown[0]].label
+                what = f"with a label that training does not have, such as {first!r}"
+                check.at("warning", role, one.unknown, what, "they count as wrong")
+        return check.report({"label": vocabulary.size})
 
     def test(self) -> tuple[list[Example], str]:
-        where = location(self.data, "test")
-        if where is None:
+        if (where := places(self.data).get("test")) is None:
             raise self.no_test_data()
         found = read_labeled(where, "test", self.data, self.fitted.roles)
-        CheckReport({}, {}, list(found.findings)).refuse_if_errors()
+        refuse_errors(found.panel.findings)
         note = f"{found.counts.bad} series of {where} without a label" if found.counts.bad else ""
-        return [Example(self._item(one), (one.label,), one.place) for one in found.series], note
+        scaler = self.fitted.scaler
+        return [Example(SeriesItem.of(one, scaler), (one.label,), one.place) for one in found.panel.series], note
 
     def save(self, folder: Path) -> None:
         self.fitted.save(folder)
@@ -102,13 +92,19 @@ class SeriesInput(Input):
     def restore(self, folder: Path) -> None:
         self._fitted = Fitted.load(folder)
 
+    @property
+    def fitted(self) -> Fitted:
+        if self._fitted is None:
+            raise RuntimeError("there are no scales yet: prepare or restore comes first")
+        return self._fitted
+
     # ------------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[Any]:
         """Tables by path, with one series or several in each; or a row of a corpus, corpus:shapes-of-series#7."""
-        return [item for word in words for item in self._items(word if word.startswith("corpus:") else Path(word))]
+        return [item for word in words for item in self._items(word if word.startswith(PREFIX) else Path(word))]
 
     def read(self, one: Any) -> SeriesItem:
-        """A table with one series in it: a pathlib.Path, the text of a CSV, or columns by name."""
+        """A table with one series in it: a pathlib.Path, the text of a CSV, columns by name, a DataFrame, an array."""
         if isinstance(one, SeriesItem):
             return one
         found = self._items(one)
@@ -118,34 +114,41 @@ class SeriesInput(Input):
         return found[0]
 
     def _items(self, table: Any) -> list[SeriesItem]:
-        if isinstance(table, str) and table.startswith("corpus:"):
-            return [self._item(one_of_corpus(table))]
-        if isinstance(table, str) and "\n" not in table:
-            raise CallError(f"{table!r}: give a series as a pathlib.Path, as the text of a CSV, or as columns by name")
-        names = open_table(table, "test")[1]
+        if isinstance(table, str) and table.startswith(PREFIX):
+            return [SeriesItem.of(one_of_corpus(table), self.fitted.scaler)]
+        self.refuse_words(table)
         roles = self.fitted.roles
+        names = open_table(table, roles=roles)[1]
         roles = replace(roles, label=None, id=roles.id if roles.id in names else None)
-        panel = load_panel(table, roles, self.data, "test")
-        CheckReport({}, {}, list(panel.findings)).refuse_if_errors()
+        panel = load_panel(table, self.timed(roles, names), self.data, "test", field="")
+        refuse_errors(panel.findings)
         whose = str(table) if isinstance(table, Path) else ""
-        return [
-            self._item(LabeledSeries("#".join(filter(None, (whose, one.name))), one.times, one.values, ""))
-            for one in panel.series
-        ]
+        named = (replace(one, name="#".join(filter(None, (whose, one.name)))) for one in panel.series)
+        return [SeriesItem.of(one, self.fitted.scaler) for one in named]
 
-    def _item(self, one: LabeledSeries) -> SeriesItem:
-        return one.item(self.fitted.scaler)
+    def refuse_words(self, table: Any) -> None:
+        """A word is not taken for the name of a file: who asks a service must not read the files of its machine."""
+        if isinstance(table, str) and "\n" not in table and not table.startswith(PREFIX):
+            raise CallError(f"{table!r}: give a table as a pathlib.Path, as the text of a CSV, or as columns by name")
+
+    def timed(self, roles: Any, names: Sequence[str]) -> Any:
+        """The same roles; a table without times is taken line by line, if no date is asked for."""
+        if roles.time is None or roles.time in names or self.fitted.dates:
+            return roles
+        return replace(roles, time=None)
 
     def name(self, one: Any) -> str:
         if isinstance(one, SeriesItem):
             return one.name or "the given series"
-        return "the given columns" if isinstance(one, Mapping) else "the given text" if "\n" in str(one) else str(one)
+        if isinstance(one, str | Path):
+            return "the given text" if "\n" in str(one) else str(one)
+        return f"the given {type(one).__name__}"
 
     def length(self, item: SeriesItem) -> int:
         return len(item.numbers)
 
     def collate(self, items: Sequence[SeriesItem]) -> Any:
-        return PaddedSeries.of([item.numbers for item in items])
+        return Padded.of([item.numbers for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
@@ -196,17 +199,27 @@ class SeriesInput(Input):
         """Which vector each step belongs to: steps between the first of one and of the next."""
         return np.searchsorted(self.firsts(steps), np.arange(steps), side="right") - 1
 
-    # ----------------------------------------------------------------------------------------------------------- parts
-    @property
-    def data(self) -> Any:
-        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
 
-    @property
-    def settings(self) -> Any:
-        return self._section(self.recipe)
+def build_encoder(s: EncoderSettings, columns: int, look_back: int | None = None) -> SeriesEncoder:
+    """For series of so many columns. `look_back`: all windows have this length, which patches have to know."""
+    if isinstance(s, RecurrentSeriesSettings):
+        return RecurrentSeriesEncoder(
+            columns, s.width, cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout
+        )
+    if isinstance(s, TransformerSeriesSettings):
+        blocks = [series_block(s, cross=False) for _ in range(s.encoder_layers)]
+        return TransformerSeriesEncoder(columns, s.width, blocks, dropout=s.dropout)
+    if look_back is None:
+        raise ValueError("patches need windows of one length: look_back")
+    blocks = [
+        Block(s.width, s.heads, s.feed_forward, activation="gelu", dropout=s.dropout, hidden_dropout=s.dropout)
+        for _ in range(s.layers)
+    ]
+    return PatchEncoder(look_back, s.patch, s.stride, s.width, blocks, dropout=s.dropout)
 
-    @property
-    def fitted(self) -> Fitted:
-        if self._fitted is None:
-            raise RuntimeError("there are no scales yet: prepare or restore comes first")
-        return self._fitted
+
+def series_block(s: TransformerSeriesSettings, *, cross: bool) -> Block:
+    return Block(
+        s.width, s.heads, s.feed_forward, cross=cross, activation="gelu", dropout=s.dropout,
+        score=lambda width: build_score(s.score, width, width, width),
+    )  # fmt: skip

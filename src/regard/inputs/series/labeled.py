@@ -1,4 +1,4 @@
-"""Series with a label each, as files have them.
+"""Series with a label each, as files have them, and as examples.
 
 data.train=table.csv     lines of all series: a column says whose a line is, another one what it is called
 data.train=folder/       folder/walking/1.csv, folder/running/2.csv, ...: a table is a series, its folder the label
@@ -6,120 +6,134 @@ data.train=corpus:NAME   one of ours, which also knows where in a series its lab
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
+from regard.corpora import PREFIX
 from regard.corpora.series import load_labeled_series
-from regard.data.check_report import Finding
+from regard.data.check import Listing
+from regard.data.counts import Counts, SideCounts
+from regard.data.examples import Example
+from regard.data.listed import ListedExamples
 from regard.data.pairs import Bad
 from regard.data.read_report import ReadReport
+from regard.data.splits import is_held_out
 from regard.data.tables import Role
-from regard.data.text_hash import text_hash
+from regard.data.vocabulary import Vocabulary, target_ids
 from regard.errors import CallError, RegardError
-from regard.inputs.series.files import Roles, find_labeled_roles
-from regard.inputs.series.prepare import load_panel
+from regard.inputs.media_files import members
+from regard.inputs.series.panel import Panel, Series, load_panel
 from regard.inputs.series.settings import LabeledSeriesSettings
+from regard.inputs.series.table import Roles, find_roles
 from regard.inputs.series.times import Step
 from regard.inputs.series.windows import Scaler, SeriesItem
 
-ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".parquet")
+ENDINGS = {".csv", ".tsv", ".tab", ".txt", ".parquet"}
 
 
-class LabeledSeries(NamedTuple):
-    name: str
-    times: NDArray[np.float64]
-    values: NDArray[np.float64]  # steps × columns
-    label: str
-    place: range | None = None  # the steps in which the label can be seen, where a corpus knows them
-
-    def item(self, scaler: Scaler) -> SeriesItem:
-        return SeriesItem(self.name, self.times, torch.from_numpy(scaler.scaled(self.values).astype(np.float32)))
-
-
-@dataclass(frozen=True)
-class LabeledTable:
+class LabeledSplit(NamedTuple):
     """All series of one part of the data."""
 
-    where: str
     roles: Roles
-    step: Step
-    dates: bool
-    series: tuple[LabeledSeries, ...]
-    findings: tuple[Finding, ...] = ()
-    counts: ReadReport = field(default_factory=ReadReport)
+    panel: Panel
+    counts: ReadReport
 
 
-def location(settings: LabeledSeriesSettings, role: Role) -> str | None:
-    """Where the settings say that series come from. A corpus of ours brings its own parts."""
-    where = {"train": settings.train, "valid": settings.valid, "test": settings.test}[role]
-    return settings.train if where is None and settings.train.startswith("corpus:") else where
-
-
-def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles: Roles | None = None) -> LabeledTable:
+def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles: Roles | None = None) -> LabeledSplit:
     """`roles`: the parts that columns played in training."""
-    if where.startswith("corpus:"):
-        series = tuple(
-            LabeledSeries(
-                f"{where}#{number}", np.arange(len(one.values), dtype=np.float64), one.values, one.label, one.place
-            )
-            for number, one in enumerate(load_labeled_series(where, role))
-        )
+    if where.startswith(PREFIX):
+        series = tuple(_of_corpus(where, role))
         columns = tuple(f"column {number + 1}" for number in range(series[0].values.shape[1]))
-        roles = Roles(None, None, (), columns, ())
-        return LabeledTable(where, roles, Step("number", 1.0), False, series, (), ReadReport(len(series)))
+        panel = Panel(where, False, Step("number", 1.0), series)
+        return LabeledSplit(Roles(None, None, (), columns, ()), panel, ReadReport(len(series)))
     folder = Path(where).expanduser()
     files = _class_files(folder, role) if folder.is_dir() else [folder]
-    roles = roles or find_labeled_roles(files[0], settings, alone=folder.is_dir(), role=role)
+    roles = roles or find_roles(files[0], settings, f"data.{role}=", alone=folder.is_dir())
     panels = [load_panel(file, roles, settings, role) for file in files]
-    found = [
-        LabeledSeries(str(file.relative_to(folder)), one.times, one.values, file.relative_to(folder).parts[0])
-        if folder.is_dir()
-        else LabeledSeries(one.name, one.times, one.values, one.label)
-        for file, panel in zip(files, panels, strict=True) for one in panel.series
-    ]  # fmt: skip
+    found = [one for panel in panels for one in panel.series]
+    if folder.is_dir():
+        inside = (file.relative_to(folder) for file, panel in zip(files, panels, strict=True) for _ in panel.series)
+        found = [replace(one, name=str(at), label=at.parts[0]) for one, at in zip(found, inside, strict=True)]
     counts = ReadReport()
     items = (one if one.label else Bad(where, 0, "empty", f"series {one.name!r} has no label") for one in found)
     labeled = tuple(counts.only_pairs(items))
     counts.refuse_if(where, settings.max_bad)
     step = Counter(panel.step for panel in panels).most_common(1)[0][0]
     findings = tuple(chain.from_iterable(panel.findings for panel in panels))
-    return LabeledTable(where, roles, step, panels[0].dates, labeled, findings, counts)
+    return LabeledSplit(roles, Panel(where, panels[0].dates, step, labeled, findings), counts)
 
 
 def _class_files(folder: Path, role: Role) -> list[Path]:
     """All tables of the sub-folders, class by class, in the order of their names."""
-    files = (path for path in sorted(folder.glob("*/**/*")) if path.is_file() and not path.name.startswith("."))
-    found = [path for path in files if set(path.suffixes) & set(ENDINGS)]
+    found = [folder / name for name in members(folder) if "/" in name and set(Path(name).suffixes) & ENDINGS]
     if not found:
         raise CallError(f"data.{role}={folder}: a folder needs a sub-folder for each class, with tables in it")
     return found
 
 
-def with_held_out(train: LabeledTable, settings: LabeledSeriesSettings) -> tuple[LabeledTable, LabeledTable]:
-    """(what is trained on, what is held out), by a hash of the series' names: its stretches stay together."""
-    share = min(settings.valid_share, settings.valid_most / max(1, len(train.series)))
-    held = [text_hash(one.name, b"held out") < share * 2**64 for one in train.series]
-    if all(held) or not any(held):
-        raise RegardError(
-            f"{train.where}: data.valid_share={share:g} of {len(held)} series divides none; give data.valid"
-        )
-    kept, out = (
-        tuple(one for one, is_out in zip(train.series, held, strict=True) if is_out == of) for of in (False, True)
-    )
-    return replace(train, series=kept), replace(train, series=out, findings=(), counts=ReadReport(len(out)))
+def _of_corpus(where: str, role: Role) -> list[Series]:
+    return [
+        Series(f"{where}#{number}", np.arange(len(one.values), dtype=np.float64), one.values, one.label, one.place)
+        for number, one in enumerate(load_labeled_series(where, role))
+    ]
 
 
-def one_of_corpus(word: str) -> LabeledSeries:
+def one_of_corpus(word: str) -> Series:
     """corpus:NAME#7 is the seventh series, from 0, of the test part."""
     name, _, number = word.partition("#")
-    series = load_labeled_series(name, "test")
+    series = _of_corpus(name, "test")
     if not number.isdecimal() or int(number) >= len(series):
         raise CallError(f"{word}: say which one, {name}#0 to {name}#{len(series) - 1}")
-    one = series[int(number)]
-    return LabeledSeries(word, np.arange(len(one.values), dtype=np.float64), one.values, one.label, one.place)
+    return series[int(number)]
+
+
+def held_out(train: LabeledSplit, settings: LabeledSeriesSettings) -> dict[Role, LabeledSplit]:
+    """What is trained on, and what is held out by the series' names: the stretches of one stay together."""
+    series = train.panel.series
+    share = min(settings.valid_share, settings.valid_most / max(1, len(series)))
+    out = [one for one in series if is_held_out(one.name, share)]
+    kept = [one for one in series if not is_held_out(one.name, share)]
+    if not out or not kept:
+        where = train.panel.where
+        raise RegardError(f"{where}: data.valid_share={share:g} of {len(series)} series divides none; give data.valid")
+    return {
+        "train": train._replace(panel=replace(train.panel, series=tuple(kept))),
+        "valid": LabeledSplit(train.roles, replace(train.panel, series=tuple(out), findings=()), ReadReport(len(out))),
+    }
+
+
+class SeriesExamples(ListedExamples):
+    """In memory, scaled: series are small beside what else a model reads."""
+
+    def __init__(self, split: LabeledSplit, scaler: Scaler, vocabulary: Vocabulary, input: Any) -> None:
+        series = split.panel.series
+        examples = [Example(SeriesItem.of(one, scaler), (one.label,), one.place) for one in series]
+        ids = target_ids(vocabulary, [one.label for one in series])
+        super().__init__(split.panel.where, examples, [one.input for one in examples], ids, input.length, input.collate)
+        self.split, self.counts = split, split.counts
+        self.unknown = np.array([row for row, one in enumerate(ids) if vocabulary.specials.unk in one], np.int64)
+
+    def digest(self) -> str:
+        seen = blake2b(digest_size=10)
+        for item, ids in zip(self._items, self._targets, strict=True):
+            seen.update(b"%d " % len(item.numbers) + item.numbers.numpy().tobytes() + ids.tobytes())
+        return seen.hexdigest()
+
+    def examples(self, most: int) -> list[Example]:
+        """Evenly spread: files have one class after the other."""
+        rows = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(int))
+        return [self._examples[row] for row in rows]
+
+    def listing(self) -> Listing:
+        """What the data check looks at."""
+        sides = SideCounts(), SideCounts()
+        for side, lengths in zip(sides, self.lengths(), strict=True):
+            for length in lengths.tolist():
+                side.add(length)
+        lines, names = np.zeros(len(self), np.int64), [one.name for one in self.split.panel.series]
+        return Listing(self.name, Counts(self.counts, sides), lines, names=names)

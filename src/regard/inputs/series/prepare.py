@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.check_report import CheckReport, Finding
+from regard.data.check_report import CheckReport, Finding, by_severity
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.files import atomic
-from regard.inputs.series.files import Roles, Table, find_roles, read_table
-from regard.inputs.series.series import Panel, order
-from regard.inputs.series.settings import TableSettings, WindowSettings
+from regard.inputs.series.panel import load_panel, refuse_errors
+from regard.inputs.series.settings import WindowSettings
+from regard.inputs.series.table import Roles, find_roles
 from regard.inputs.series.times import Step
-from regard.inputs.series.windows import Layout, Scaler, Windows, cut_times, training_rows, windows_of
+from regard.inputs.series.windows import Layout, Scaler, Windows, cut_times, windows_of
 
 FITTED = "series.json"  # in the folder of a run
 EVER = (-np.inf, np.inf)
@@ -35,7 +35,8 @@ class Fitted:
     dates: bool
 
     def save(self, folder: Path) -> None:
-        parts = {"roles": vars(self.roles), "scaler": self.scaler.as_dict(), "step": vars(self.step)}
+        scaler = {name: numbers.tolist() for name, numbers in vars(self.scaler).items()}
+        parts = {"roles": vars(self.roles), "scaler": scaler, "step": vars(self.step)}
         atomic.write_text(folder / FITTED, json.dumps({**parts, "dates": self.dates}, ensure_ascii=False, indent=1))
 
     @classmethod
@@ -44,7 +45,8 @@ class Fitted:
             read = json.loads((folder / FITTED).read_text(encoding="utf-8"))
             columns = {part: tuple(read["roles"][part]) for part in ("targets", "past", "future")}
             roles = Roles(**{**read["roles"], **columns})
-            return cls(roles, Scaler.from_dict(read["scaler"]), Step(**read["step"]), read["dates"])
+            scaler = Scaler(**{name: np.array(numbers) for name, numbers in read["scaler"].items()})
+            return cls(roles, scaler, Step(**read["step"]), read["dates"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RegardError(f"{folder}: the run has lost its scales ({error})") from None
 
@@ -59,48 +61,34 @@ class PreparedWindows(NamedTuple):
         panels = {id(some.panel): some.panel for some in self.windows.values()}.values()
         found = [finding for panel in panels for finding in panel.findings]
         found += [_too_short(role, some) for role, some in self.windows.items() if not len(some)]
-        return sorted(found, key=lambda one: ("error", "warning", "note").index(one.severity))
+        return by_severity(found)
 
 
 def prepare_windows(settings: WindowSettings, *, strict: bool = True) -> PreparedWindows:
     """All parts. `strict` refuses what cannot be trained on; without it, the findings say so."""
-    roles = find_roles(at(settings.train), settings)
-    panel = load_panel(at(settings.train), roles, settings)
+    roles = find_roles(settings.train, settings, "data.train=")
+    panel = load_panel(settings.train, roles, settings)
     train_end, valid_end, test_end = cut_times(panel, settings)
-    rows = training_rows(panel, train_end)
+    rows = np.concatenate([one.values[one.times < train_end] for one in panel.series])
     if not len(rows):
         raise RegardError(f"{panel.where}: data.split={settings.split} leaves no line for training")
     fitted = Fitted(roles, Scaler.fit(rows, settings.scale), panel.step, panel.dates)
     spans = [(-np.inf, train_end), (train_end, valid_end), (valid_end, test_end)]
-    layout = Layout.of(settings, len(roles.targets))
-    train, valid, test = windows_of(panel, fitted.scaler, layout, settings, spans)
+    train, valid, test = windows_of(panel, fitted.scaler, Layout.of(settings, roles), settings, spans)
     if settings.valid is not None:
-        valid = other_windows(at(settings.valid), fitted, settings, "valid")
+        valid = other_windows(settings.valid, fitted, settings, "valid")
     if settings.test is not None:
-        test = other_windows(at(settings.test), fitted, settings, "test")
+        test = other_windows(settings.test, fitted, settings, "test")
     prepared = PreparedWindows(fitted, {"train": train, "valid": valid, "test": test})
     if strict:
-        CheckReport({}, {}, prepared.findings).refuse_if_errors()
+        refuse_errors(prepared.findings)
     return prepared
 
 
-def load_panel(
-    table: Table, roles: Roles, settings: TableSettings, role: Role = "train", *, without_targets: bool = False
-) -> Panel:
-    raw = read_table(table, roles, settings.time_format, role=role, without_targets=without_targets)
-    return order(raw, roles, settings, role)
-
-
-def other_windows(table: Table, fitted: Fitted, settings: WindowSettings, role: Role) -> Windows:
+def other_windows(where: str, fitted: Fitted, settings: WindowSettings, role: Role) -> Windows:
     """A table of its own for a part: all of its windows, scaled as the training part was."""
-    panel = load_panel(table, fitted.roles, settings, role)
-    layout = Layout.of(settings, len(fitted.roles.targets))
-    return windows_of(panel, fitted.scaler, layout, settings, [EVER])[0]
-
-
-def at(where: str) -> Table:
-    """What a recipe says is a corpus or a file, never the text of a table."""
-    return where if where.startswith("corpus:") else Path(where)
+    panel = load_panel(where, fitted.roles, settings, role)
+    return windows_of(panel, fitted.scaler, Layout.of(settings, fitted.roles), settings, [EVER])[0]
 
 
 def _too_short(role: Role, some: Windows) -> Finding:

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.inputs.series.series import Panel
+from regard.inputs.series.panel import Panel, Series
 from regard.inputs.series.settings import WindowSettings
+from regard.inputs.series.table import Roles
 from regard.inputs.series.times import calendar
 
 
@@ -51,13 +52,6 @@ class Scaler:
         """One column as the table has it; the calendar's, which come last, are not scaled."""
         return numbers * self.deviation[place] + self.mean[place] if place < len(self.mean) else numbers
 
-    def as_dict(self) -> dict[str, list[float]]:
-        return {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
-
-    @classmethod
-    def from_dict(cls, read: dict[str, list[float]]) -> "Scaler":
-        return cls(np.array(read["mean"]), np.array(read["deviation"]))
-
 
 class SeriesItem(NamedTuple):
     """Steps of one series as a model is given them; of a window, also what is known of the steps that it says."""
@@ -65,9 +59,14 @@ class SeriesItem(NamedTuple):
     name: str
     times: Float[np.ndarray, " S"]
     numbers: Float[Tensor, "S C"]  # scaled
-    ahead: Float[np.ndarray, " T"] = np.empty(0)
+    ahead: Float[np.ndarray, " T"] = np.empty(0)  # the times of these
     known: Float[Tensor, "T F"] = torch.empty(0, 0)
     later: Float[Tensor, "T M"] = torch.empty(0, 0)  # the targets as far as the table has them: NaN beyond
+
+    @classmethod
+    def of(cls, series: Series, scaler: Scaler) -> "SeriesItem":
+        """All of a series."""
+        return cls(series.name, series.times, torch.from_numpy(scaler.scaled(series.values).astype(np.float32)))
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,10 @@ class Layout:
     ahead: int  # future and calendar
 
     @classmethod
-    def of(cls, settings: WindowSettings, targets: int) -> "Layout":
+    def of(cls, settings: WindowSettings, roles: Roles) -> "Layout":
         return cls(
-            settings.look_back, settings.horizon, settings.mode == "convert", targets, len(settings.past),
-            len(settings.future) + 2 * len(settings.calendar),
+            settings.look_back, settings.horizon, settings.mode == "convert", len(roles.targets), len(roles.past),
+            len(roles.future) + 2 * len(settings.calendar),
         )  # fmt: skip
 
     @property
@@ -200,10 +199,6 @@ def with_calendar(panel: Panel, values: NDArray[np.float64], times: NDArray[np.f
     if what and not panel.dates:
         raise RegardError(f"{panel.where}: data.calendar={','.join(what)} needs dates, but its times are numbers")
     return np.concatenate([values, calendar(times, what)], axis=1)
-
-
-def training_rows(panel: Panel, end: float) -> Float[np.ndarray, "T C"]:
-    return np.concatenate([one.values[one.times < end] for one in panel.series])
 
 
 def windows_of(

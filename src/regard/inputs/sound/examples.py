@@ -5,60 +5,68 @@
 What is drawn for a row comes from (seed, epoch, row) alone, so a stopped run goes on with the very same batches.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
-from regard.data.examples import Example, Examples
-from regard.inputs.base import Vocabulary
+from regard.corpora.tones import Segment
+from regard.data.check import Listing
+from regard.data.examples import Example
+from regard.data.vocabulary import Vocabulary, target_ids
+from regard.inputs.media_store import MediaExamples
+from regard.inputs.padded import Padded
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
-from regard.inputs.sound.joined import Joined
 from regard.inputs.sound.resample import resample
-from regard.inputs.sound.settings import AugmentSettings, JoinSettings
-from regard.inputs.sound.store import SpeechStore, Utterance
+from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings
+from regard.inputs.sound.source import SoundStore
 
-CHANGE = 2  # what random numbers are for; see JOIN
+JOIN, CHANGE = 1, 2  # what random numbers are for: two purposes never share them
+
+
+class Utterance(NamedTuple):
+    """A recording of a store, or several joined; `load` reads its samples, at the model's rate."""
+
+    name: str
+    load: Callable[[], Float[np.ndarray, " N"]]
 
 
 @dataclass(frozen=True)
-class Frames:
-    """Features of B recordings, padded with zeros at the end, and how many frames each has."""
+class Sequences:
+    """Longer recordings of short ones: a few, drawn at random, one after the other with pauses between.
 
-    values: Float[Tensor, "B S F"]
-    lengths: Int[Tensor, " B"]
+    Which ones and with what pauses follows from `seed` and `epoch` alone.
+    """
 
-    def to(self, device: torch.device | str) -> "Frames":
-        return Frames(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+    rows: list[NDArray[np.int64]]
+    gaps: list[NDArray[np.int64]]  # in samples
 
-
-def collate(features: Sequence[Float[Tensor, "..."]]) -> Frames:
-    return Frames(pad_sequence(list(features), batch_first=True), torch.tensor([len(one) for one in features]))
-
-
-@runtime_checkable
-class Utterances(Protocol):
-    """Rows of sound and text; a store is one, and so are sequences joined of the recordings in a store."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, row: int) -> Utterance: ...
-    def ids(self, row: int) -> NDArray[Any]: ...
-    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+    @classmethod
+    def drawn(
+        cls, entries: NDArray[np.int64], how: JoinSettings, count: int, rate: int, seed: int, epoch: int
+    ) -> "Sequences":
+        chance = _chance(seed, epoch, JOIN)
+        sizes = chance.integers(how.fewest, how.most + 1, size=count)
+        rows = [entries[chance.integers(0, len(entries), size=size)] for size in sizes]
+        gaps = [np.round(chance.uniform(*how.gap, size=size) * rate).astype(np.int64) for size in sizes]
+        return cls(rows, gaps)
 
 
-class SpeechExamples(Examples):
+class SoundExamples(MediaExamples):
     def __init__(
         self,
-        store: SpeechStore,
+        store: SoundStore,
+        sound: SoundSettings,
         vocabulary: Vocabulary | None,
         *,
+        max_length: int | None = None,
+        max_seconds: float = float("inf"),
         augment: AugmentSettings | None = None,
         join: JoinSettings | None = None,
         sequences: int = 0,
@@ -66,54 +74,96 @@ class SpeechExamples(Examples):
         epoch: int = 0,
     ) -> None:
         """
-        vocabulary   of the targets; None for what is only measured on
+        max_length   longer targets are left out, and recordings longer than `max_seconds`
         augment      changes for training, others in every epoch; None: every epoch is as the first
         join         make so many `sequences` of the recordings
         """
-        self.store, self.name, self.counts = store, store.name, store.counted.counts.read
-        self._vocabulary, self._augment, self._join, self._sequences = vocabulary, augment, join, sequences
-        self._seed, self._epoch = seed, epoch
-        self._other: SpeechExamples | None = None  # the last epoch that was asked for, beside this one
-        self._rows: Utterances = store
-        if join is not None:
-            self._rows = Joined(store, vocabulary, join, sequences, seed, epoch)
+        self._samples = store.row_lengths("values")
+        wanted = np.flatnonzero(self._samples <= max_seconds * sound.rate).tolist()
+        super().__init__(store, vocabulary, max_length=max_length, wanted=wanted)
+        self.store, self.sound, self._augment, self._seed, self._epoch = store, sound, augment, seed, epoch
+        self._join, self._sequences = join, sequences
+        self._other: SoundExamples | None = None  # the last epoch that was asked for, beside this one
 
-    def in_epoch(self, number: int) -> "SpeechExamples":
+    def in_epoch(self, number: int) -> "SoundExamples":
         if self._augment is None or number == self._epoch:
             return self
         if self._other is None or self._other._epoch != number:
-            self._other = SpeechExamples(
-                self.store, self._vocabulary,
-                augment=self._augment, join=self._join, sequences=self._sequences, seed=self._seed, epoch=number,
-            )  # fmt: skip
+            self._other = copy(self)
+            self._other._epoch, self._other._other = number, None
+            for drawn in ("_joined", "_speeds"):
+                vars(self._other).pop(drawn, None)
         return self._other
 
+    @cached_property
+    def _joined(self) -> Sequences | None:
+        if self._join is None:
+            return None
+        entries = np.arange(len(self.store)) if self._vocabulary is None else np.unique(self.entry_of)
+        return Sequences.drawn(entries, self._join, self._sequences, self.sound.rate, self._seed, self._epoch)
+
     def __len__(self) -> int:
-        return len(self._rows)
+        return super().__len__() if self._joined is None else len(self._joined.rows)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Frames, at the speed that was drawn, and tokens."""
-        samples, tokens = self._rows.lengths()
-        frames = [frame_count(int(count), self.store.sound) for count in np.ceil(samples / self._speeds)]
-        return np.array(frames, np.int32), tokens.astype(np.int32)
+        if self._joined is None:
+            samples, tokens = self._samples[self.entry_of], self.target_lengths
+        else:
+            drawn = zip(self._joined.rows, self._joined.gaps, strict=True)
+            samples = np.array([self._samples[rows].sum() + gaps.sum() for rows, gaps in drawn])
+            # As if a space were a token, which it is for characters; other kinds have a few fewer.
+            first = np.zeros(len(self.store), np.int32)
+            first[self.entry_of[::-1]] = self.target_lengths[::-1]
+            tokens = np.array([first[rows].sum() for rows in self._joined.rows], np.int32)
+        frames = [frame_count(int(count), self.sound) for count in np.ceil(samples / self._speeds)]
+        return np.array(frames, np.int32), tokens
 
-    def source(self, rows: NDArray[np.int64], epoch: int) -> Frames:
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Padded:
         here = self.in_epoch(epoch)
-        return collate([here._features(int(row)) for row in rows])
+        return Padded.of([here._features(int(row)) for row in rows])
 
     def target(self, row: int) -> NDArray[Any]:
-        return self._rows.ids(row)
-
-    def digest(self) -> str:
-        return self.store.digest()
-
-    def targets_read(self) -> Iterator[tuple[str, int]]:
-        for row in range(len(self.store)):
-            yield self.store[row].text, int(self.store.lines[row])
+        if self._joined is None or self._vocabulary is None:
+            return super().target(row)
+        return target_ids(self._vocabulary, [self.joined(row).texts[0]])[0]
 
     def examples(self, most: int) -> list[Example]:
-        some = (self._rows[row] for row in range(min(most, len(self))))
-        return [Example(one, (one.text,), one.segments or None) for one in some]
+        """The first ones."""
+        if self._joined is None:
+            return [self.example(number) for number in range(min(most, len(self.store)))]
+        return [self.joined(row) for row in range(min(most, len(self)))]
+
+    def every(self) -> list[Example]:
+        return self.examples(max(len(self.store), len(self)))
+
+    def example(self, number: int) -> Example:
+        entry, name = self.store.entries[number], f"recording {number + 1} of {self.store.name}"
+        return Example(Utterance(name, lambda: self.store.samples(number)), entry.texts, entry.gold or None)
+
+    def joined(self, row: int) -> Example:
+        """A sequence: its texts with spaces between, and when each of them is heard."""
+        assert self._joined is not None
+        rows, gaps = self._joined.rows[row].tolist(), self._joined.gaps[row].tolist()
+        rate, segments, place = self.sound.rate, [], 0
+        for number, gap in zip(rows, gaps, strict=True):
+            end = place + int(self._samples[number])
+            segments.append(Segment(self.store.entries[number].texts[0], place / rate, end / rate))
+            place = end + gap
+
+        def load() -> Float[np.ndarray, " N"]:
+            parts = ((self.store.samples(n), np.zeros(gap, np.float32)) for n, gap in zip(rows, gaps, strict=True))
+            return np.concatenate([one for part in parts for one in part])
+
+        text = " ".join(segment.text for segment in segments)
+        return Example(Utterance(f"sequence {row + 1} of {self.store.name}", load), (text,), tuple(segments))
+
+    def recorded(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Samples and tokens of single recordings, as they were read."""
+        return self._samples[self.entry_of], self.target_lengths
+
+    def listing(self) -> Listing:
+        return self.listed(frame_count(int(count), self.sound) for count in self._samples)
 
     # --------------------------------------------------------------------------------------------------- augmentation
     @cached_property
@@ -123,7 +173,8 @@ class SpeechExamples(Examples):
         return np.array([self._chance(row).choice(how.speeds) for row in range(len(self))])
 
     def _features(self, row: int) -> Float[Tensor, "S F"]:
-        samples, how, sound = self._rows[row].load(), self._augment, self.store.sound
+        samples = self.store.samples(int(self.entry_of[row])) if self._joined is None else self.joined(row).input.load()
+        how, sound = self._augment, self.sound
         if how is None:
             return log_mel(samples, sound)
         chance = self._chance(row)
@@ -136,4 +187,8 @@ class SpeechExamples(Examples):
         return spec_augment(log_mel(samples, sound), how, sound.hop, chance)
 
     def _chance(self, row: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, self._epoch, row, CHANGE])))
+        return _chance(self._seed, self._epoch, row, CHANGE)
+
+
+def _chance(*of: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(list(of))))

@@ -40,6 +40,25 @@ def frame_samples(sound: SoundSettings) -> tuple[int, int]:
     return round(sound.window * sound.rate), round(sound.hop * sound.rate)
 
 
+class MemoryTimes:
+    """When the vectors of a memory are, in seconds: each stands for `reduction` frames of sound."""
+
+    def __init__(self, sound: SoundSettings, reduction: int) -> None:
+        self.reduction, self.step = reduction, reduction * sound.hop
+        # The middle of the first group of frames, less half a step.
+        self.first = ((reduction - 1) * sound.hop + sound.window - self.step) / 2
+
+    def vectors(self, frames: int) -> int:
+        return -(-frames // self.reduction)
+
+    def edges(self, vectors: int) -> Float[np.ndarray, " K1"]:
+        """When each vector begins, and when the last one ends."""
+        return self.first + self.step * np.arange(vectors + 1)
+
+    def middles(self, vectors: int) -> Float[np.ndarray, " K"]:
+        return self.edges(vectors)[:-1] + self.step / 2
+
+
 def log_mel(samples: Float[np.ndarray, " N"], sound: SoundSettings) -> Float[Tensor, "S F"]:
     """Features of samples that are at `sound.rate`."""
     window, hop = frame_samples(sound)

@@ -1,8 +1,7 @@
 """Sound comes in: features of short windows, an encoder that listens to them, and seconds to look at."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,30 +10,30 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Sinusoidal
-from regard.data.check_report import CheckReport
-from regard.data.examples import Example, Examples
+from regard.data.check import DataCheck
+from regard.data.pairs import Bad
 from regard.data.tables import Role
+from regard.data.vocabulary import Vocabulary
 from regard.encoders.audio_convolution import ConvolutionEncoder
 from regard.encoders.audio_pyramid import PyramidEncoder
 from regard.errors import CallError
-from regard.inputs.base import Input, Targets, Vocabulary
-from regard.inputs.sound.check import check_speech
-from regard.inputs.sound.clock import Clock
-from regard.inputs.sound.examples import Frames, SpeechExamples, collate
-from regard.inputs.sound.features import log_mel
-from regard.inputs.sound.files import speech_split, speech_splits
-from regard.inputs.sound.prepare import learned, stored
-from regard.inputs.sound.reader_settings import SoundTransformerSettings
-from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent, sound_files
+from regard.inputs.media_input import MediaInput
+from regard.inputs.media_source import Entry, MediaSource
+from regard.inputs.media_store import MediaStore
+from regard.inputs.padded import Padded
+from regard.inputs.sound.examples import SoundExamples, Utterance
+from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
+from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound
 from regard.inputs.sound.resample import resample
-from regard.inputs.sound.settings import ConvolutionSettings
-from regard.inputs.sound.store import SpeechStore, Utterance
+from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
+from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
 from regard.inputs.sound.windows import Window, windows
 from regard.layers.transformer import Block
 from regard.look.axis import Axis, axis
 from regard.parts import added_positions, build_pooling, final_norm, transformer_blocks
-from regard.settings.recipe import Recipe
 
+ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
+ODD_TOKENS = 8  # ... and is not very short
 SEEDS: dict[Role, int] = {"valid": 1, "test": 2}  # of sequences that are joined for measuring
 
 
@@ -49,70 +48,65 @@ class SoundItem(NamedTuple):
     clipped: bool
 
 
-class SoundInput(Input):
+class SoundInput(MediaInput):
     kind: ClassVar[str] = "sound"
-
-    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
-        """`section`: the part of a recipe that has the sizes of the encoder."""
-        super().__init__(recipe)
-        self._section = section
+    array_dims: ClassVar[int] = 2
+    source: ClassVar[type[MediaSource]] = SoundSource
+    opened: ClassVar[type[MediaStore]] = SoundStore
 
     # ------------------------------------------------------------------------------------------------------- the files
-    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
-        data = self.data
-        cache = Path(data.cache).expanduser() if data.cache else cache
-        splits = speech_splits(data)
-        if strict:  # test recordings are read when they are asked for
-            splits.pop("test", None)
-        vocabulary = learned(cache, data, splits["train"], targets)
+    @property
+    def form(self) -> list[Any]:
+        return [self.data.sound.rate]
+
+    def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
+        write_sounds(folder, items, self.data.sound.rate, name=name)
+
+    def texts(self, train: MediaStore) -> Iterable[str]:
+        """Joined recordings have spaces between them, which a vocabulary of characters has to know."""
+        texts = super().texts(train)
+        return texts if self.data.joined is None else (f"{text} {text}" for text in texts)
+
+    def examples(
+        self, stores: dict[Role, SoundStore], vocabulary: Vocabulary | None, cache: Path | None
+    ) -> Mapping[Role, SoundExamples]:
+        """What is measured on is never left out for its length: a score is of all the data."""
+        data, join = self.data, self.data.joined
+        how: dict[str, dict[str, Any]] = {role: {"seed": seed} for role, seed in SEEDS.items()}
+        how["train"] = {
+            "max_length": self.max_length, "max_seconds": data.max_seconds, "augment": data.augment,
+            "seed": self.recipe.training.seed,
+        }  # fmt: skip
+        sequences = {role: 0 if join is None else getattr(join, role) for role in stores}
         return {
-            role: self._examples(role, stored(cache, data, role, split, vocabulary, strict=strict), vocabulary)
-            for role, split in splits.items()
+            role: SoundExamples(store, data.sound, vocabulary, join=join, sequences=sequences[role], **how[role])
+            for role, store in stores.items()
         }
 
-    def _examples(self, role: Role, store: SpeechStore, vocabulary: Vocabulary | None) -> SpeechExamples:
-        join, train = self.data.joined, role == "train"
-        sequences = {} if join is None else {"train": join.train, "valid": join.valid, "test": join.test}
-        return SpeechExamples(
-            store, vocabulary,
-            augment=self.data.augment if train else None,
-            join=join, sequences=sequences.get(role, 0),
-            seed=self.recipe.training.seed if train else SEEDS[role],
-        )  # fmt: skip
+    def look_over(self, check: DataCheck, splits: dict[Role, SoundExamples]) -> dict[str, str]:
+        advice, durations = "look whether the text belongs to the sound", {}
+        for role, one in splits.items():
+            samples, tokens = one.recorded()
+            vectors = np.array([frame_count(int(count), self.data.sound) for count in samples])
+            crowded = tokens - 1 > np.maximum(vectors // self.times.reduction, 1)
+            what = "with more tokens of text than the model has vectors of sound"
+            more = f"{advice}; or lower model.pyramid, or use sub-words"
+            check.at("warning", role, np.unique(one.entry_of[crowded]), what, more)
+            pace, usual = tokens / np.maximum(samples, 1), np.median(tokens / np.maximum(samples, 1))
+            odd = (np.abs(np.log(pace / usual)) > np.log(ODD_RATE)) & (tokens >= ODD_TOKENS) & ~crowded
+            what = f"with {ODD_RATE:g} times more or less text a second than usual"
+            check.at("warning", role, np.unique(one.entry_of[odd]), what, advice)
+            seconds = samples.sum() / self.data.sound.rate
+            told = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.1f} minutes"
+            durations[f"sound in {role}"] = told
+        return durations
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        stores: dict[Role, SpeechStore] = {
-            role: one.store for role, one in splits.items() if isinstance(one, SpeechExamples)
-        }
-        return check_speech(self.data, stores, vocabulary.size, self.clock.reduction)
-
-    def test(self) -> tuple[list[Example], str]:
-        """Their sound is read when it is asked for: what is mapped into memory outlives the folder it was in."""
-        split = speech_split(self.data, "test")
-        if split is None:
-            raise CallError("the recipe has no test data: give data.test=LIST, a folder or a tar")
-        with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
-            cache = Path(self.data.cache).expanduser() if self.data.cache else Path(folder)
-            store = stored(cache, self.data, "test", split, None, strict=False)
-        examples = self._examples("test", store, None)
-        bad = store.counted.counts.read.bad
-        note = f"{bad} recordings of {split} that cannot be used: regard check names them" if bad else ""
-        return examples.examples(len(examples)), note
+    @property
+    def limits(self) -> str:
+        seconds = f"data.max_seconds={self.data.max_seconds:g}"
+        return seconds if self.max_length is None else f"{seconds} or {super().limits}"
 
     # ------------------------------------------------------------------------------------------------------- one's own
-    def parse(self, words: Sequence[str]) -> list[Path]:
-        """Recordings, and all recordings in folders."""
-        found: list[Path] = []
-        for word in words:
-            path = Path(word).expanduser()
-            if not path.exists():
-                raise CallError(f"{word}: there is no such recording")
-            inside = list(sound_files(path)) if path.is_dir() else [path]
-            if not inside:
-                raise CallError(f"{word}: there is no recording in this folder")
-            found += inside
-        return found
-
     def read(self, one: Any) -> SoundItem:
         """A path, `Sound(samples, rate)`, or one of the examples; as a whole."""
         (item,) = self.pieces(one, float("inf"))
@@ -123,19 +117,28 @@ class SoundInput(Input):
         if isinstance(one, SoundItem):
             yield one
             return
-        if isinstance(one, Utterance):
-            one = Sound(one.load(), self.data.sound.rate, one.name)
-        if not isinstance(one, Sound | str | Path):
-            raise CallError(f"an input is the path of a recording, or Sound(samples, rate), not {type(one).__name__}")
         name = self.name(one)
         try:
-            if isinstance(one, Sound):
-                yield from (self._item(name, window) for window in windows(one, longest))
+            place = self._place(one)
+            if isinstance(place, Sound):
+                yield from (self._item(name, window) for window in windows(place, longest))
                 return
-            with SoundFile(Path(one).expanduser()) as file:
+            with open_sound(place) as file:
                 yield from (self._item(name, window) for window in windows(file, longest))
         except SoundError as problem:
             raise CallError(f"{name}: {problem}") from None
+
+    def _place(self, one: Any) -> Any:
+        if isinstance(one, Utterance):
+            return Sound(one.load(), self.data.sound.rate)
+        if isinstance(one, Mapping) and {"array", "sampling_rate"} <= one.keys():  # as the `datasets` library has them
+            return Sound(one["array"], one["sampling_rate"])
+        if not isinstance(one, Sound | str | Path | bytes):
+            raise CallError(
+                f"an input is the path or the bytes of a recording, or regard.Sound(samples, rate), not "
+                f"{type(one).__name__}: without its rate, nobody knows how fast an array is to be played"
+            )
+        return self.find(str(one)) if isinstance(one, str | Path) else one
 
     def _item(self, name: str, window: Window) -> SoundItem:
         sound, how = window.sound, self.data.sound
@@ -144,14 +147,16 @@ class SoundInput(Input):
         return SoundItem(name, heard, window.start, sound.seconds, silent, is_clipped(sound.samples))
 
     def name(self, one: Any) -> str:
-        return one.name if isinstance(one, Sound | SoundItem | Utterance) else str(one)
+        if isinstance(one, Sound | SoundItem | Utterance):
+            return one.name
+        return str(one) if isinstance(one, str | Path) else f"a recording ({type(one).__name__})"
 
     def length(self, item: SoundItem) -> int:
         """In frames: it is they that cost."""
         return 0 if item.silent else len(item.features)
 
-    def collate(self, items: Sequence[SoundItem]) -> Frames:
-        return collate([item.features for item in items])
+    def collate(self, items: Sequence[SoundItem]) -> Padded:
+        return Padded.of([item.features for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
@@ -176,7 +181,7 @@ class SoundInput(Input):
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: SoundItem) -> Axis:
         """Seconds of this recording or window; the signal is the spectrogram."""
-        clock, sound, frames = self.clock, self.data.sound, len(item.features)
+        clock, sound, frames = self.times, self.data.sound, len(item.features)
         vectors, until = clock.vectors(frames), (frames - 1) * sound.hop + sound.window
         labels = [f"{time:.2f}" for time in clock.middles(vectors)]
         times = np.clip(clock.edges(vectors)[:-1], 0.0, until).tolist()
@@ -184,7 +189,7 @@ class SoundInput(Input):
 
     def without(self, item: SoundItem, parts: Collection[int]) -> SoundItem:
         """These frames are made silent: every band as low as it ever is in the recording."""
-        owner = torch.arange(len(item.features)) // self.clock.reduction
+        owner = torch.arange(len(item.features)) // self.times.reduction
         quiet = torch.isin(owner, torch.tensor(sorted(parts)))
         return item._replace(features=torch.where(quiet[:, None], item.features.amin(0), item.features))
 
@@ -194,17 +199,8 @@ class SoundInput(Input):
 
     def gather(self, item: SoundItem, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
         table = products[0].sum(-1)  # N S
-        return np.add.reduceat(table, np.arange(0, table.shape[1], self.clock.reduction), axis=1)
-
-    # ----------------------------------------------------------------------------------------------------------- parts
-    @property
-    def data(self) -> Any:
-        return self.recipe.data  # pyright: ignore[reportAttributeAccessIssue] (every recipe of a job has it)
+        return np.add.reduceat(table, np.arange(0, table.shape[1], self.times.reduction), axis=1)
 
     @property
-    def settings(self) -> Any:
-        return self._section(self.recipe)
-
-    @property
-    def clock(self) -> Clock:
-        return Clock(self.data.sound, self.settings.reduction)
+    def times(self) -> MemoryTimes:
+        return MemoryTimes(self.data.sound, self.settings.reduction)

@@ -8,7 +8,6 @@ useless raises `SoundError` with the reason; what makes it suspicious is told by
 
 import io
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import CallError, RegardError
+from regard.inputs.media_files import Bytes
 
 ENDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"))
 SILENT = 10 ** (-70 / 20)  # a peak below −70 dB of full scale: nothing to hear in 16 bits but their rounding
@@ -30,17 +30,44 @@ class SoundError(RegardError):
     """A recording that cannot be used. The message says why, without its name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Sound:
-    """A recording, or a piece of one, as samples."""
+    """A recording, or a piece of one, as samples: an array or a tensor; channels become their mean.
+
+    Of two dimensions, the longer one is time. Whole numbers are taken for shares of the largest that their type has.
+    """
 
     samples: Samples
     rate: int
-    name: str = ""
+    name: str
+
+    def __init__(self, samples: Any, rate: Any, name: str = "") -> None:
+        if not isinstance(rate, int | np.integer) or rate < 1:
+            raise CallError(f"Sound(samples, rate={rate!r}): the rate is the number of samples a second, as 16000")
+        for field, value in {"samples": _mono(samples), "rate": int(rate), "name": name}.items():
+            object.__setattr__(self, field, value)
 
     @property
     def seconds(self) -> float:
         return len(self.samples) / self.rate
+
+
+def _mono(given: Any) -> Samples:
+    samples = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
+    if samples.dtype.kind not in "fiu" or samples.ndim not in (1, 2):
+        raise CallError(
+            f"Sound(samples, ...): an array of {samples.dtype} and shape {samples.shape} is no sound; give numbers of "
+            "one dimension, or two (samples × channels)"
+        )
+    whole = samples.dtype.kind in "iu"
+    if samples.dtype != np.float32:
+        size = float(np.iinfo(samples.dtype).max) if whole else 1.0
+        samples = (samples / size).astype(np.float32)
+    if samples.ndim == 2:
+        samples = samples.mean(axis=int(samples.shape[0] >= samples.shape[1]))
+    if not np.isfinite(samples).all():
+        raise CallError("Sound(samples, ...): some samples are no numbers (NaN or infinite)")
+    return samples
 
 
 class SoundFile:
@@ -101,9 +128,19 @@ class SoundFile:
         self.close()
 
 
-def read_sound(source: Path | bytes) -> Sound:
+def open_sound(place: Bytes | Path | bytes) -> SoundFile:
+    """A file of its own is read in pieces, a member of an archive is held in memory."""
+    if not isinstance(place, Bytes):
+        return SoundFile(place)
+    try:
+        return SoundFile(Path(place.path) if place.size is None else place.read())
+    except OSError as problem:
+        raise SoundError(f"cannot be read ({problem.strerror or problem})") from None
+
+
+def read_sound(place: Bytes | Path | bytes) -> Sound:
     """A whole recording."""
-    with SoundFile(source) as file:
+    with open_sound(place) as file:
         return Sound(file.read(), file.rate)
 
 
@@ -116,11 +153,6 @@ def is_clipped(samples: Samples) -> bool:
     size = np.abs(samples)
     peak = size.max(initial=0.0)
     return bool(peak > 0.5 and (size >= 0.999 * peak).mean() > CLIPPED_SHARE)
-
-
-def sound_files(folder: Path) -> Iterator[Path]:
-    """The recordings in a folder and the folders in it, in order of their names."""
-    return (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ENDINGS and path.is_file())
 
 
 def _missing_bytes(head: bytes, size: int) -> int:

@@ -1,6 +1,5 @@
 """Settings of recordings, of what is done to sound, and of what listens to it."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -8,9 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FileFormat
+from regard.data.settings import Column
+from regard.inputs.media_settings import MediaSettings
 from regard.settings.base import Settings
 from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.settings.pooling import PoolingSettings
 
 
 class SoundSettings(Settings):
@@ -73,74 +74,20 @@ class Spoken:
         return dict(self.texts).get(value, value) if isinstance(value, str) else value
 
 
-class RecordingSettings(Settings):
+class RecordingSettings(MediaSettings):
     """Recordings, and what is written beside each: what is said in it, or what it is."""
 
-    train: str = Field(description="training data: a list, a folder, FILE.tar or corpus:NAME")
-    valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
-    test: str | None = Field(None, description="test data, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of lists; auto goes by the ending of the name")
     path: Column | None = Field(
         None, description="column of the path: a name, or a number from 0; by default 'path', or the first column"
-    )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
-    name_text: str | None = Field(
-        None,
-        description="folders and tars: a regular expression that finds the text in a file's name, as (?P<text>...)",
-    )
-    valid_names: str | None = Field(
-        None, description="a regular expression: files whose name it finds are for validation, not for training"
-    )
-    test_names: str | None = Field(
-        None, description="a regular expression: files whose name it finds are for testing, not for training"
     )
     sound: SoundSettings = Field(SoundSettings.model_validate({}), description="how sound becomes features")
     augment: AugmentSettings = Field(AugmentSettings.model_validate({}), description="changes for training")
     max_seconds: float = Field(30.0, gt=0, description="longer recordings are left out of training")
-    max_bad: float = Field(
-        0.01,
-        ge=0,
-        le=1,
-        description="the share of recordings without sound or text that is tolerated (and skipped)",
-    )
-    valid_share: float = Field(
-        0.05, gt=0, lt=1, description="the share of training recordings held out for validation if valid is not given"
-    )
-    valid_most: int = Field(500, ge=1, description="most training recordings, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
-
-    @property
-    def columns(self) -> Columns:
-        """Those of lists. `folders`: in folders and tars, the sub-folders name the classes."""
-        raise NotImplementedError
 
     @property
     def joined(self) -> JoinSettings | None:
         """How longer recordings are made of short ones; None: not at all."""
         return None
-
-    @property
-    def most_tokens(self) -> int:
-        """Of what is written beside a recording of training."""
-        return 1 << 30
-
-    @property
-    def limits(self) -> str:
-        """What training leaves out is longer than this."""
-        return f"data.max_seconds={self.max_seconds:g}"
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        patterns = {"name_text": self.name_text, "valid_names": self.valid_names, "test_names": self.test_names}
-        for name, pattern in patterns.items():
-            try:
-                groups = re.compile(pattern or "").groupindex
-            except re.error as problem:
-                yield name, f"is no regular expression: {problem}"
-            else:
-                if name == "name_text" and pattern is not None and "text" not in groups:
-                    yield name, "must have a group (?P<text>...): that is the text"
 
 
 class SoundDataSettings(RecordingSettings):
@@ -165,23 +112,35 @@ class SoundDataSettings(RecordingSettings):
     def joined(self) -> JoinSettings | None:
         return self.join
 
-    @property
-    def most_tokens(self) -> int:
-        return self.max_length
 
-    @property
-    def limits(self) -> str:
-        return f"{super().limits} or data.max_length={self.max_length} tokens"
-
-
-class PyramidSettings(RecurrentSettings):
+# ------------------------------------------------------------------------------------------------------------ encoders
+class PyramidSizes(Settings):
     """A pyramid of recurrent layers in both directions, each of which halves the number of frames."""
 
-    cell: Literal["gru", "lstm"] = Field("lstm", description="recurrent cell of encoder and decoder")
+    cell: Literal["gru", "lstm"] = Field("lstm", description="recurrent cell")
     stack: int = Field(1, ge=1, description="frames that are put together before the first layer")
-    pyramid: int = Field(3, ge=0, description="layers after the first that each halve the number of frames")
     encoder_layers: int = Field(1, ge=1, description="layers before the pyramid")
-    positions: bool = Field(True, description="tell the decoder when each vector of the memory was heard")
+    pyramid: int = Field(3, ge=0, description="layers after the first that each halve the number of frames")
+    positions: bool = Field(True, description="tell what attends when each vector of the memory was heard")
+
+    @property
+    def reduction(self) -> int:
+        """Frames for each vector of the memory."""
+        return self.stack * 2**self.pyramid
+
+
+class ConvolutionSizes(Settings):
+    """Convolutions that make four frames one, then the blocks of a Transformer."""
+
+    channels: int = Field(32, ge=1, description="channels of the two convolutions")
+
+    @property
+    def reduction(self) -> int:
+        return 4
+
+
+class PyramidSettings(PyramidSizes, RecurrentSettings):
+    """The pyramid, under a decoder that attends to it."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
@@ -191,26 +150,48 @@ class PyramidSettings(RecurrentSettings):
             yield "doubly_stochastic", "is for pictures: of sound, much is pause that no letter looks at"
         yield from _tied(self.tied)
 
-    @property
-    def reduction(self) -> int:
-        """Frames for each vector of the memory."""
-        return self.stack * 2**self.pyramid
 
-
-class ConvolutionSettings(TransformerSettings):
-    """Convolutions that make four frames one, then the blocks of a Transformer."""
-
-    channels: int = Field(32, ge=1, description="channels of the two convolutions")
+class ConvolutionSettings(ConvolutionSizes, TransformerSettings):
+    """The Transformer, encoder and decoder, above convolutions."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
         yield from _tied(self.tied)
 
-    @property
-    def reduction(self) -> int:
-        return 4
-
 
 def _tied(tied: str) -> Iterator[tuple[str, str]]:
     if tied == "all":
         yield "tied", "is all, but sound has no word vectors to share; output shares the decoder's"
+
+
+class SoundRecurrentSettings(PyramidSizes, PoolingSettings):
+    """The pyramid on its own; what it heard becomes one vector."""
+
+    kind: Literal["sound_recurrent"] = Field("sound_recurrent", description="sound_recurrent or sound_transformer")
+    width: int = Field(128, ge=1, description="width of the states (each direction has half)")
+    pyramid: int = Field(2, ge=0, description="layers after the first that each halve the number of frames")
+    positions: bool = Field(False, description="tell the pooling when each vector of the memory was heard")
+    dropout: float = Field(0.2, ge=0, lt=1, description="share of activations dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        if self.width % 2:
+            yield "width", "must be even, as each direction has half of it"
+
+
+class SoundTransformerSettings(ConvolutionSizes, PoolingSettings):
+    """A Transformer encoder above convolutions, on its own; what it heard becomes one vector."""
+
+    kind: Literal["sound_transformer"] = Field("sound_transformer", description="sound_recurrent or sound_transformer")
+    width: int = Field(128, ge=1, description="width of the vectors between layers (d_model)")
+    heads: int = Field(4, ge=1, description="attention heads")
+    feed_forward: int = Field(512, ge=1, description="width inside the feed-forward layers")
+    encoder_layers: int = Field(2, ge=1, description="depth")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        if self.width % self.heads:
+            yield "heads", f"must divide width={self.width}"
+        if self.width % 2:
+            yield "width", "must be even: positions are sines and cosines"

@@ -20,8 +20,7 @@ from regard.inputs.image.settings import (
     fits,
 )
 from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeriesSettings, TransformerSeriesSettings
-from regard.inputs.sound.reader_settings import SoundRecurrentSettings, SoundTransformerSettings
-from regard.inputs.sound.settings import RecordingSettings
+from regard.inputs.sound.settings import RecordingSettings, SoundRecurrentSettings, SoundTransformerSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.outputs.labels.settings import HeadSettings, LabelSettings
 from regard.settings.base import Settings
@@ -56,7 +55,7 @@ class TextSettings(LabelSettings):
         yield from self.tokenizer.problems_of_one_text()
 
 
-class ImageSettings(PictureSettings, LabelSettings):
+class ImageSettings(LabelSettings, PictureSettings):
     """Labeled pictures: a folder with a sub-folder for each class, a list of files and labels, arrays in a .npz."""
 
     kind: Literal["image"] = Field("image", description="text, image, sound or series")
@@ -70,6 +69,7 @@ class ImageSettings(PictureSettings, LabelSettings):
         return "image"
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
         yield from self.column_problems("image", self.image)
 
 

@@ -7,17 +7,13 @@ from pydantic import Field, model_validator
 
 from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FileFormat
+from regard.data.settings import Column, FilesSettings
 from regard.settings.base import Settings
 
 
-class LabelSettings(Settings):
+class LabelSettings(FilesSettings):
     """Where examples and their labels come from; shared by texts, pictures and recordings."""
 
-    train: str = Field(description="training examples: FILE, a folder with a sub-folder for each class, corpus:NAME")
-    valid: str | None = Field(None, description="validation examples; by default a part of the training ones, held out")
-    test: str | None = Field(None, description="test examples, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
     label: Column | None = Field(
         None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
     )
@@ -28,14 +24,6 @@ class LabelSettings(Settings):
         None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
     )
     names: dict[str, str] = Field({}, description="what to call labels that the files write otherwise: {0: negative}")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of training examples held out for validation if valid is not given"
-    )
-    valid_most: int = Field(2000, ge=1, description="most training examples, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def columns_with(self, side: str, column: Column | None) -> Columns:
         """Those of the examples, which are called `side`, and of their labels."""

@@ -1,7 +1,7 @@
 """The model of a drawing recipe."""
 
 from regard.attention.grid_positions import LearnedTextAndGrid
-from regard.inputs.image.pictures import colors
+from regard.inputs.image.build import colors
 from regard.inputs.image.store import PictureStore
 from regard.models.drawer import Drawer
 from regard.models.language_model import LanguageModel

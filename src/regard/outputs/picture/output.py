@@ -23,7 +23,7 @@ from regard.data.examples import Example, ExampleBatches
 from regard.data.tables import Role
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.image.examples import PictureExamples
+from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.case import Case
 from regard.models.drawer import DrawBatch, Drawer

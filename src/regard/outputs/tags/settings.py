@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, FileFormat, OneTextTokenizer
+from regard.data.settings import WORDS, FilesSettings, OneTextTokenizer
 from regard.inputs.text.body_settings import (
     PretrainedReaderSettings,
     RecurrentReaderSettings,
@@ -17,7 +17,7 @@ from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
 
 
-class TagDataSettings(Settings):
+class TagDataSettings(FilesSettings):
     """Sentences that are cut into words, with a tag for each word.
 
     Each of train, valid and test is a file with a word and its tags a line and a blank line between sentences (.conll,
@@ -25,10 +25,6 @@ class TagDataSettings(Settings):
     corpus:NAME.
     """
 
-    train: str = Field(description="training sentences: FILE or corpus:NAME")
-    valid: str | None = Field(None, description="validation sentences; by default a part of the training ones")
-    test: str | None = Field(None, description="test sentences, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
     word: int = Field(0, description="a word a line: its column, from 0, or from the end: -1 is the last")
     column: int = Field(-1, description="a word a line: the column of its tag, from 0, or from the end: -1 is the last")
     tokenizer: OneTextTokenizer = Field(
@@ -36,14 +32,6 @@ class TagDataSettings(Settings):
     )
     max_length: int = Field(256, ge=2, description="most tokens of a sentence, the end token included")
     overlong: Literal["skip", "cut"] = Field("skip", description="what happens to longer sentences in training")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of training sentences held out for validation if valid is not given"
-    )
-    valid_most: int = Field(2000, ge=1, description="most training sentences, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     @property
     def columns(self) -> Columns:

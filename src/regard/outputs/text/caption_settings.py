@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FileFormat, TokenizerSettings
+from regard.data.settings import Column, TokenizerSettings
 from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
 from regard.outputs.text.settings import DecodingSettings
 from regard.settings.model import RecurrentSettings, TransformerSettings
@@ -16,37 +16,24 @@ from regard.settings.recipe import Recipe
 class CaptionDataSettings(PictureSettings):
     """Pictures and what is said of them; a picture may have several captions, one a line of a list.
 
-    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name and caption) or corpus:NAME.
+    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name and caption), a folder or .tar
+    (x.jpg with its caption in x.txt beside it) or corpus:NAME.
     """
 
-    train: str = Field(description="training data: a list of pictures and captions, or corpus:NAME")
-    valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
-    test: str | None = Field(None, description="test data, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of lists; auto goes by the ending of the name")
     caption: Column | None = Field(
         None, description="column of the caption: a name, or a number from 0; by default 'caption', or the second"
-    )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
     )
     tokenizer: TokenizerSettings = Field(
         TokenizerSettings.model_validate({"kind": "word"}), description="how captions are cut into tokens"
     )
     max_length: int = Field(64, ge=2, description="captions of more tokens are left out of training")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of bad lines, and of bad pictures, that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.05, gt=0, lt=1, description="the share of training pictures held out for validation if valid is not given"
-    )
-    valid_most: int = Field(500, ge=1, description="most training pictures, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     @property
     def columns(self) -> Columns:
         return Columns(self.image, self.caption, self.header, ("image", "caption"))
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
         if self.tokenizer.joint or self.tokenizer.target_kind or self.tokenizer.target_size:
             yield "tokenizer", "has one text only: joint, target_kind and target_size have no meaning here"
         if self.augment.mixup:

@@ -4,19 +4,19 @@ recording → windows → Memory → search, with what helps it → text → whe
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 from torch import nn
 
+from regard.corpora.tones import Segment
 from regard.data.examples import Example
 from regard.decoders.decoder import Decoder
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
 from regard.inputs.sound.input import SoundInput, SoundItem
-from regard.inputs.sound.store import character_spans
 from regard.metrics.error_rates import edit_distance
 from regard.metrics.speech import error_rates, timing
 from regard.models.ctc import SpeechToText
@@ -187,6 +187,16 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         text = example.texts[0]
         places = (pieces(self.tokenizer, text, *span) for span in character_spans(text, example.gold))
         return [float(np.mean(times[own])) for own in places]
+
+
+def character_spans(text: str, segments: Iterable[Segment]) -> list[tuple[int, int]]:
+    """The characters of each segment: they follow each other in the text, with nothing but spaces between."""
+    spans, place = [], 0
+    for segment in segments:
+        start = text.index(segment.text, place)
+        place = start + len(segment.text)
+        spans.append((start, place))
+    return spans
 
 
 def _groups(items: Sequence[T], size: int) -> Iterator[list[T]]:

@@ -6,7 +6,7 @@ from regard.decoders.recurrent import RecurrentReader
 from regard.decoders.recurrent_parts import Context
 from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
 from regard.encoders.series import PatchEncoder
-from regard.inputs.series.build import series_block
+from regard.inputs.series.input import series_block
 from regard.inputs.series.windows import Layout
 from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
 from regard.models.patch_forecaster import PatchForecaster

@@ -18,8 +18,8 @@ from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.tables import Role
 from regard.errors import CallError, nearest
-from regard.inputs.series.past import PastInput
 from regard.inputs.series.times import labels
+from regard.inputs.series.window_input import WindowInput
 from regard.inputs.series.windows import SeriesItem, WindowBatches, Windows
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
@@ -48,8 +48,8 @@ class LookedAt(NamedTuple):
     target: int
 
 
-class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
-    def __init__(self, recipe: ForecastRecipe, input: PastInput) -> None:
+class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
+    def __init__(self, recipe: ForecastRecipe, input: WindowInput) -> None:
         super().__init__(recipe, input)
         self._baselines: Baselines | None = None
 
@@ -110,7 +110,7 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         how, roles = self.recipe.decoding, self.input.fitted.roles
         groups = [[one]] if isinstance(one, SeriesItem) else [
             [windows.item(number) for number in range(len(windows))]
-            for windows in self.input.asked(one, how.series, how.at)
+            for windows in self.input.windows_to_predict(one, how.series, how.at)
         ]  # fmt: skip
         found = tuple(self.said(model, items) for items in groups)
         text = as_csv(found, roles.time or "line", roles.id)
@@ -157,7 +157,9 @@ class ValuesOutput(Output[ForecastRecipe, PastInput, Forecaster]):
         if options.gold is not None:
             raise CallError("there are no words here that gold could link: data.lag names a lag, for `regard evaluate`")
         how = self.recipe.decoding
-        item = one if isinstance(one, SeriesItem) else self.input.asked(one, how.series, how.at)[0].item(-1)
+        item = (
+            one if isinstance(one, SeriesItem) else self.input.windows_to_predict(one, how.series, how.at)[0].item(-1)
+        )
         target = 0 if how.target is None else self._target(how.target)
         found = self.said(model, [item])
         few = ", ".join(f"{value:.4g}" for value in found.values[:FEW, target]) + (

@@ -18,12 +18,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from regard.data.examples import Example
+from regard.data.pairs import Columns
+from regard.data.prepare import Steps
+from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.image.examples import PictureExamples
 from regard.inputs.image.input import ImageInput, PictureItem
-from regard.inputs.image.prepare import form_of, picture_columns, store_of
-from regard.inputs.image.sources import PictureSource
+from regard.inputs.image.source import PictureSource
+from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.case import Case
 from regard.models.two_towers import Tower, TwoTowers
@@ -186,10 +188,10 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
     def _zero_shot(self, model: TwoTowers, where: str) -> dict[str, float]:
         """How often the most likely label is the right one, in percent; and how often a blind guess would be."""
         data = self.recipe.data
-        source = PictureSource(where, "test", picture_columns(None, None, None, "label"))
+        source = PictureSource(where, "test", Columns(sides=("image", "label"), folders=True))
         with TemporaryDirectory(prefix="regard-pictures-") as folder:
-            store = store_of(source, form_of(data), Path(folder), workers=data.workers)
-            store.read.refuse_if(f"data.zero_shot={where}", data.max_bad)
+            store = self.input.stored(Steps.of(data, Path(folder), strict=False), "test", Split(source))
+            store.counts.read.refuse_if(f"data.zero_shot={where}", data.max_bad)
             images = self.image_vectors(model, [PictureItem(torch.from_numpy(one.copy())) for one in store.pixels])
         right = [entry.texts[0] for entry in store.entries]
         labels = sorted(set(right))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
-from regard.inputs.image.examples import PictureExamples
+from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.frame import Frame
 
 
@@ -40,7 +40,7 @@ class MatchBatches(PlannedBatches[MatchBatch]):
     def __init__(self, examples: PictureExamples, frame: Frame, max_tokens: int, *, seed: int = 0) -> None:
         self._examples, self._frame = examples, frame
         self._captions = [examples.target(row) for row in range(len(examples))]
-        _, first = np.unique(examples.pictures, return_index=True)  # those that have a caption
+        _, first = np.unique(examples.entry_of, return_index=True)  # those that have a caption
         self._said = np.split(np.arange(len(examples)), first[1:])
         names: dict[bytes, int] = {}  # captions that read the same are the same
         self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in self._captions], np.int64)

@@ -9,18 +9,19 @@ Lines out of order are sorted. Of lines with one time, the last is kept; under `
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.check_report import Finding, Severity
+from regard.data.check_report import CheckReport, Finding, Severity, by_severity
 from regard.data.read_report import FIRST
 from regard.data.tables import Role
 from regard.errors import RegardError
-from regard.inputs.series.files import RawTable, Roles
 from regard.inputs.series.settings import TableSettings
+from regard.inputs.series.table import RawTable, Roles, read_table
 from regard.inputs.series.times import Step, Times, find_step, labels
 
 NEAR = 1e-3  # of a step: how far off a regular time may be
@@ -29,13 +30,19 @@ MOST_FILLED = 20  # times as many steps as lines: no gap is that large, the step
 
 @dataclass(frozen=True)
 class Series:
-    """A stretch without a gap: one step from row to row. `ahead`: times whose targets are not there yet."""
+    """A series, or a stretch of it without a gap: one step from row to row.
+
+    ahead    steps × columns, at times whose targets are not there yet: targets and past are NaN
+    place    the steps in which the label can be seen, where a corpus knows them
+    """
 
     name: str
     times: Times
     values: NDArray[np.float64]  # steps × columns
-    ahead: NDArray[np.float64]  # steps × columns; targets and past are NaN
     label: str = ""
+    place: range | None = None
+    ahead: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # of the file
 
     def __len__(self) -> int:
         return len(self.times)
@@ -46,18 +53,27 @@ class Panel:
     """All series of a table, and what was found wrong with it."""
 
     where: str
-    columns: tuple[str, ...]
     dates: bool
     step: Step
     series: tuple[Series, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
 
     def labels(self, times: Times) -> list[str]:
         return labels(times, self.dates)
 
 
-def order(table: RawTable, roles: Roles, settings: TableSettings, role: Role = "train") -> Panel:
-    """Put a table into order."""
+def load_panel(
+    source: Any,
+    roles: Roles,
+    settings: TableSettings,
+    role: Role = "train",
+    *,
+    field: str | None = None,
+    without_targets: bool = False,
+) -> Panel:
+    """The series of a table. `field`: where it was given, by default in the recipe; see `read_table`."""
+    field = f"data.{role}=" if field is None else field
+    table = read_table(source, roles, settings.time_format, field=field, without_targets=without_targets)
     notes = _Notes(table, role, settings)
     notes.bad()
     whole = [_one(table, rows, roles, notes) for rows in _by_id(table)]
@@ -73,23 +89,12 @@ def order(table: RawTable, roles: Roles, settings: TableSettings, role: Role = "
     notes.constant(roles, parts)
     if not any(len(part) for part in parts):
         raise RegardError(f"{table.where}: nothing is left of it: every line has an empty cell")
-    found = tuple(sorted(notes.found, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
-    return Panel(table.where, roles.columns, table.dates, step, tuple(parts), found)
+    return Panel(table.where, table.dates, step, tuple(parts), tuple(by_severity(notes.found)))
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """One series as its lines have it, sorted."""
-
-    name: str
-    times: Times
-    values: NDArray[np.float64]
-    lines: NDArray[np.int64]
-    ahead: NDArray[np.float64]
-    label: str
-
-    def __len__(self) -> int:
-        return len(self.times)
+def refuse_errors(findings: Iterable[Finding]) -> None:
+    """Raise if there is anything that a model must not be given."""
+    CheckReport({}, {}, list(findings)).refuse_if_errors()
 
 
 class _Notes:
@@ -150,7 +155,7 @@ def _by_id(table: RawTable) -> Iterator[NDArray[np.int64]]:
     yield from (rows[place] for place in np.argsort(first))
 
 
-def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) -> _Lines:
+def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) -> Series:
     """One series: sorted, one line a time, lines that only know the future put aside."""
     times = table.times[rows]
     back = np.flatnonzero(np.diff(times) < 0)
@@ -179,10 +184,11 @@ def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) 
     if len(labels) > 1:
         what = f"series {str(table.ids[rows[0]])!r} has several labels: {', '.join(labels[:3])}"
         notes.add("error", what, 1, table.lines[rows[:1]], "a series has one label, the same in all its lines")
-    return _Lines(str(table.ids[rows[0]]), times[:end], values[:end], table.lines[rows[:end]], values[end:], labels[0])
+    name, lines = str(table.ids[rows[0]]), table.lines[rows[:end]]
+    return Series(name, times[:end], values[:end], labels[0], ahead=values[end:], lines=lines)
 
 
-def _regular(one: _Lines, step: Step, settings: TableSettings, notes: _Notes) -> Iterator[Series]:
+def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) -> Iterator[Series]:
     """The series without gaps."""
     places = step.places(one.times)
     apart = np.diff(places)
@@ -218,7 +224,7 @@ def _regular(one: _Lines, step: Step, settings: TableSettings, notes: _Notes) ->
     for number, rows in enumerate(stretches):
         if len(rows):
             ahead = one.ahead if number == len(stretches) - 1 else one.ahead[:0]
-            yield Series(one.name, one.times[rows], one.values[rows], ahead, one.label)
+            yield replace(one, times=one.times[rows], values=one.values[rows], lines=one.lines[rows], ahead=ahead)
 
 
 def _counted(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -226,7 +232,7 @@ def _counted(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.isnan(values).sum(axis=0) < len(values)
 
 
-def _filled(one: _Lines, step: Step, places: NDArray[np.float64], notes: _Notes) -> Series:
+def _filled(one: Series, step: Step, places: NDArray[np.float64], notes: _Notes) -> Series:
     """Every step of the clock, with the last value at or before it."""
     size = int(np.floor(places[-1] - places[0] + NEAR)) + 1
     if size > MOST_FILLED * len(one) + 1000:
@@ -243,4 +249,4 @@ def _filled(one: _Lines, step: Step, places: NDArray[np.float64], notes: _Notes)
     start = int(np.argmax(~np.isnan(values[:, _counted(one.values)]).any(axis=1)))
     first = one.times[0]
     times = np.concatenate([[first], step.after(float(first), size - 1)])
-    return Series(one.name, times[start:], values[start:], one.ahead, one.label)
+    return replace(one, times=times[start:], values=values[start:], lines=one.lines[row][start:])

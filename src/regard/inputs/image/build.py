@@ -1,4 +1,4 @@
-"""What the jobs on pictures share: encoders from settings, pictures from what the user names, features kept on disk."""
+"""Settings of what reads pictures into modules; and the features of a frozen one, computed once."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
@@ -18,19 +17,18 @@ from regard.encoders.cnn import ConvNet
 from regard.encoders.cnn_pretrained import DEVIATION, MEAN, EfficientNetLite0
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Body, Colors, PictureEncoder
-from regard.errors import CallError
-from regard.inputs.image.batches import Features, Pixels, Sight
-from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_array, from_picture
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
+    ImageTowerSettings,
     PictureSettings,
     VisionTransformerSettings,
 )
-from regard.inputs.image.sources import find_input
-from regard.inputs.image.store import PictureStore
-from regard.inputs.image.worker import Bytes
+from regard.inputs.image.store import Features, PictureStore, Pixels
+from regard.layers.transformer import Block
+from regard.parts import transformer_blocks
 from regard.settings.base import Settings
+from regard.settings.model import RecurrentSettings, TransformerSettings
 
 AT_ONCE = 16  # pictures that go through a network together, where nobody says how many
 
@@ -58,54 +56,36 @@ def colors(s: Settings, data: PictureSettings, store: PictureStore | None) -> Co
     return Colors(store.mean, store.deviation)
 
 
-def regions_of(s: Settings, data: PictureSettings) -> int:
-    """How many vectors a picture becomes."""
-    with torch.device("meta"):
-        rows, columns = build_body(s, data).grid
-    return rows * columns
-
-
-# -------------------------------------------------------------------------------------------------------------- inputs
-def read_inputs(inputs: Sequence[Any], form: Form) -> UInt8[Tensor, "B C H W"]:
-    """Pictures by path, member of a tar or row of a corpus; as bytes; as an array; or as Pillow has read them."""
-    found = [_read(one, form).pixels for one in inputs]
-    return torch.from_numpy(np.stack(found)) if found else torch.empty(0, *form.shape, dtype=torch.uint8)
-
-
-def name_of(one: Any) -> str:
-    """What a prediction says that it is about."""
-    return str(one) if isinstance(one, str | Path) else f"a picture ({type(one).__name__})"
-
-
-def _read(one: Any, form: Form) -> Decoded:
-    try:
-        if isinstance(one, bytes):
-            return decode(one, form)
-        if isinstance(one, str | Path):
-            place = find_input(str(one))
-            return decode(place.read(), form, place.name) if isinstance(place, Bytes) else from_array(place, form)
-        if hasattr(one, "convert"):  # Pillow's own
-            return from_picture(one, form)
-        return from_array(one, form)
-    except BadPictureError as problem:
-        raise CallError(f"{name_of(one)}: {problem}") from None
+def build_encoder(
+    s: Settings, data: PictureSettings, train: PictureStore | None, decoder: Any = None, *, pretrained: bool
+) -> PictureEncoder:
+    """For a decoder, regions are brought to its width and told where they are; blocks may look at all of them."""
+    body = build_body(s, data, pretrained=pretrained)  # before the blocks: first weights are drawn in order
+    how: dict[str, Any] = {}
+    if isinstance(decoder, RecurrentSettings | TransformerSettings):
+        recurrent = isinstance(decoder, RecurrentSettings)
+        how = {
+            "width": decoder.width,
+            "positions": decoder.positions if recurrent else True,  # pyright: ignore[reportAttributeAccessIssue]
+            "layers": [] if recurrent else transformer_blocks(decoder, decoder.encoder_layers, decoder=False),
+            "dropout": decoder.dropout,
+        }
+    elif isinstance(decoder, ImageTowerSettings) and decoder.width is not None:
+        wide, inside = decoder.width, 4 * decoder.width
+        blocks = [Block(wide, decoder.heads, inside, dropout=decoder.dropout) for _ in range(decoder.layers)]
+        how = {"width": wide, "positions": True, "layers": blocks, "dropout": decoder.dropout}
+    frozen = isinstance(s, EfficientNetSettings) and s.frozen
+    return PictureEncoder(body, colors=colors(s, data, train), frozen=frozen, **how)
 
 
 # ------------------------------------------------------------------------------------------------------------ features
-def frozen_sights(
-    stores: Mapping[Role, PictureStore],
-    data: PictureSettings,
-    reads: EfficientNetSettings,
-    encoder: PictureEncoder,
-    cache: Path,
-    seed: int,
-) -> dict[Role, Sight]:
-    """How batches see the pictures of each split through a frozen network; training may have several views of each."""
-    changed = [Pixels(stores["train"], data.augment, seed)] * (reads.views - 1) if "train" in stores else []
+def frozen_splits(
+    stores: Mapping[Role, PictureStore], encoder: PictureEncoder, cache: Path, seed: int, changed: Sequence[Pixels]
+) -> dict[Role, Features]:
+    """The pictures of each split through a frozen network; training has the further views `changed` of each."""
+    name = "EfficientNet-Lite0"
     return {
-        role: Features(
-            frozen_features(store, encoder, "EfficientNet-Lite0", cache, changed if role == "train" else []), seed
-        )
+        role: Features(frozen_features(store, encoder, name, cache, changed if role == "train" else ()), seed)
         for role, store in stores.items()
     }
 

@@ -1,0 +1,103 @@
+"""The files of a folder or of a .tar by their names, and where the bytes of each are: nothing is unpacked."""
+
+import tarfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import BinaryIO, NamedTuple
+
+from regard.errors import CallError
+
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_LOCK = Lock()
+
+
+class Bytes(NamedTuple):
+    """Where the bytes of a picture or recording are: a whole file, or a part of an archive; `name`: the user's own."""
+
+    path: str
+    start: int = 0
+    size: int | None = None
+    name: str = ""
+
+    def read(self) -> bytes:
+        """An OSError says why not."""
+        if self.size is not None and not self.path.endswith(".tar"):
+            with _LOCK:  # a packed archive is read on from where the last member ended
+                return _part(_unpacked(self.path, Path(self.path).stat().st_mtime_ns), self)
+        with open(self.path, "rb") as file:
+            return _part(file, self)
+
+
+def _part(file: BinaryIO, place: Bytes) -> bytes:
+    file.seek(place.start)
+    return file.read() if place.size is None else file.read(place.size)
+
+
+def is_tar(path: Path) -> bool:
+    return path.name.lower().endswith(TARS) and path.is_file()
+
+
+def members(path: Path) -> Mapping[str, Bytes]:
+    """All files below a folder or in a .tar, in the order of their names; hidden ones are left out."""
+    if is_tar(path):
+        found = _tar(str(path), path.stat().st_mtime_ns)
+    else:
+        files = ((file, file.relative_to(path).as_posix()) for file in path.rglob("*") if file.is_file())
+        found = {name: Bytes(str(file), name=name) for file, name in files}
+    parts = {name: PurePosixPath(name).parts for name in found}
+    shown = [name for name in found if not any(part.startswith(".") and part != "." for part in parts[name])]
+    return {name: found[name] for name in sorted(shown, key=lambda name: parts[name])}
+
+
+def find_member(path: Path, name: str) -> Bytes | None:
+    """A file by its name or, in a .tar, by the last part of it, if no other file ends in the same."""
+    if not is_tar(path):
+        file = path / Path(name).expanduser()
+        return Bytes(str(file), name=name) if "\0" not in name and file.is_file() else None
+    changed = path.stat().st_mtime_ns
+    return _tar(str(path), changed).get(name.removeprefix("./")) or _by_last_part(str(path), changed).get(name)
+
+
+def find_file(word: str, what: str) -> Bytes:
+    """What a word stands for: a file, or a member of a .tar (all.tar/a.jpg)."""
+    path = Path(word).expanduser()
+    if path.is_file():
+        return Bytes(str(path), name=word)
+    for parent in path.parents:
+        if is_tar(parent):
+            if (member := find_member(parent, path.relative_to(parent).as_posix())) is None:
+                raise CallError(f"{word}: there is no such file in {parent}")
+            return member._replace(name=word)
+    raise CallError(f"{word}: there is no such {what}")
+
+
+@lru_cache(maxsize=8)
+def _tar(path: str, changed: int) -> dict[str, Bytes]:
+    try:
+        with tarfile.open(path) as archive:
+            return {
+                one.name.removeprefix("./"): Bytes(path, one.offset_data, one.size, one.name)
+                for one in archive
+                if one.isfile()
+            }
+    except (tarfile.TarError, EOFError, OSError) as problem:
+        raise CallError(f"{path}: cannot be read as a .tar ({problem}); copy or download it again") from None
+
+
+@lru_cache(maxsize=8)
+def _by_last_part(path: str, changed: int) -> dict[str, Bytes]:
+    """For lists that name files without their folder. A name that occurs twice is not in it."""
+    found: dict[str, Bytes | None] = {}
+    for name, place in _tar(path, changed).items():
+        last = PurePosixPath(name).name
+        found[last] = None if last in found else place
+    return {name: place for name, place in found.items() if place is not None}
+
+
+@lru_cache(maxsize=2)
+def _unpacked(path: str, changed: int) -> BinaryIO:
+    opened = tarfile.open(path).fileobj  # noqa: SIM115 (it stays open for the next member)
+    assert opened is not None
+    return opened  # pyright: ignore[reportReturnType]

@@ -1,0 +1,131 @@
+"""What inputs of pictures and of recordings have in common: files, a store of each split, and one's own files."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+from regard.corpora import PREFIX
+from regard.data.check import DataCheck
+from regard.data.check_report import CheckReport
+from regard.data.counts import Counts
+from regard.data.examples import Example, Examples
+from regard.data.pairs import Bad, Columns
+from regard.data.prepare import Steps
+from regard.data.splits import Split, places
+from regard.data.tables import Role
+from regard.data.vocabulary import Targets, Vocabulary
+from regard.errors import CallError
+from regard.inputs.base import Input
+from regard.inputs.media_files import Bytes, find_file, is_tar, members
+from regard.inputs.media_source import Entry, MediaSource
+from regard.inputs.media_store import MediaExamples, MediaStore
+
+
+class MediaInput(Input):
+    takes_files: ClassVar[bool] = True
+    source: ClassVar[type[MediaSource]]
+    opened: ClassVar[type[MediaStore]]
+
+    # ------------------------------------------------------------------------------------------------------- the files
+    @abstractmethod
+    def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
+        """The store of what was read."""
+
+    @property
+    @abstractmethod
+    def form(self) -> list[Any]:
+        """What a store depends on beside the files."""
+
+    @abstractmethod
+    def examples(
+        self, stores: dict[Role, Any], vocabulary: Vocabulary | None, cache: Path | None
+    ) -> Mapping[Role, MediaExamples]:
+        """Of every split; `cache` is None where they are only counted or measured on."""
+
+    def sources(self) -> dict[Role, Any]:
+        data, names = self.data, {"valid": self.data.valid_names, "test": self.data.test_names}
+        brings: list[Role] = [role for role in ("valid", "test") if data.split or names[role]]
+        return {role: self.source.of(data, where, role) for role, where in places(data, brings).items()}
+
+    def stored(self, steps: Steps, role: Role, split: Split[Any]) -> Any:
+        return steps.store(
+            self.opened, role, split, self.form, lambda folder, items: self.write(folder, str(split), items)
+        )
+
+    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
+        steps = Steps.of(self.data, cache, strict=strict)
+        splits = steps.splits(self.sources())
+        stores: dict[Role, Any] = {role: self.stored(steps, role, split) for role, split in splits.items()}
+        vocabulary = targets.learn(self.texts(stores["train"]))
+        return {**self.examples(stores, vocabulary, steps.cache if strict else None)}
+
+    def texts(self, train: MediaStore) -> Iterable[str]:
+        """What a vocabulary is learned from."""
+        return (text for entry in train.entries for text in entry.texts)
+
+    def test(self) -> tuple[list[Example], str]:
+        """Values are read when they are asked for: what is mapped into memory outlives the folder it was in."""
+        if (source := self.sources().get("test")) is None:
+            raise self.no_test_data()
+        with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
+            store = self.stored(Steps.of(self.data, Path(folder), strict=False), "test", Split(source))
+        examples, bad = self.examples({"test": store}, None, None)["test"], store.counts.read.bad
+        note = f"{bad} {source.what}s of {source.where} that cannot be used: regard check names them" if bad else ""
+        return examples.every(), note
+
+    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+        found: dict[Role, MediaExamples] = {role: one for role, one in splits.items() if isinstance(one, MediaExamples)}
+        columns = self.data.columns
+        check = DataCheck(
+            {role: one.listing() for role, one in found.items()},
+            noun=self.source.what, sides=columns.sides, max_bad=self.data.max_bad, contradicts=columns.folders,
+        )  # fmt: skip
+        counts: list[Counts] = [split.counts for split in check.splits.values()]
+        notes = {note for count in counts for note in count.odd} - {"overlong"}
+        check.odd({note: ("note", note, "nothing has to be done") for note in sorted(notes)})
+        check.overlong(self.limits, "left out of training")
+        check.unknown(1, "raise data.tokenizer.size, or give training data that has them")
+        return check.report({columns.sides[1]: vocabulary.size}, self.look_over(check, found))
+
+    def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
+        """Adds what only this kind of data can have; gives further figures."""
+        return {}
+
+    @property
+    def limits(self) -> str:
+        """What training leaves out is longer than this."""
+        return f"data.max_length={self.max_length} tokens"
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens of what is said of a picture or recording, the end token included."""
+        return self.data.max_length if "max_length" in type(self.data).model_fields else None
+
+    # ------------------------------------------------------------------------------------------------------- one's own
+    def parse(self, words: Sequence[str]) -> list[str]:
+        """Files, all those of a folder or .tar, one of a .tar (all.tar/a.jpg), or rows of a corpus (corpus:NAME#7)."""
+        found: list[str] = []
+        for word in filter(str.strip, words):
+            path = Path(word).expanduser()
+            if not path.is_dir() and not is_tar(path):
+                found.append(word)
+            elif inside := [str(Path(word) / name) for name in members(path) if self.source.is_one(name)]:
+                found += inside
+            else:
+                raise CallError(f"{word}: there is no {self.source.what} in it")
+        return found
+
+    def find(self, word: str) -> Bytes | Any:
+        """What a word stands for: where a file is, or what a corpus has."""
+        if not word.startswith(PREFIX):
+            return find_file(word, self.source.what)
+        name, _, row = word.partition("#")
+        if not row.isdecimal():
+            raise CallError(f"{word}: say which {self.source.what} of the test part, such as {name}#0")
+        corpus = self.source(name, "test", Columns()).corpus()
+        for entry in islice(corpus, int(row), None):
+            return entry.place
+        raise CallError(f"{word}: the test part of {name} has no {self.source.what} {row}")

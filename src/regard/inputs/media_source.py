@@ -1,0 +1,223 @@
+"""Pictures or recordings, and what is said of each, as the user's files have them. Nothing is decoded here.
+
+    data.train=sounds/            a folder (or .tar, .tar.gz) with a sub-folder for each class: classify
+    data.train=calls/             a folder (or .tar, ...) of x.wav with its text in x.txt beside it
+      data.name_text=REGEX        ... or in the name of the file
+    data.train=captions.tsv       a list: a file name and a text a line (.tsv, .csv, .jsonl, .parquet)
+      data.files=images.tar       ... whose files are in a folder or a .tar, if not beside the list
+      data.split=split            ... where one list has all splits, and a column says which
+    data.train=corpus:shapes      what comes with regard
+
+What is said of one file in several lines comes together: it has one entry, and several texts.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+from regard.corpora import PREFIX
+from regard.data.files import PairSource
+from regard.data.pairs import Bad, Columns
+from regard.data.settings import FileFormat
+from regard.data.tables import Role, corpora_version
+from regard.errors import CallError
+from regard.inputs.media_files import TARS, Bytes, find_member, is_tar, members
+from regard.inputs.media_settings import MediaSettings
+
+SPLITS: dict[Role, tuple[str, ...]] = {
+    "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A picture or recording that was named, and what is said of it; `line` of `file` named it first, 0: no line did.
+
+    `gold`: what else a corpus knows. `place`: where it is, or itself; None once it is in a store.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    file: str
+    line: int = 0
+    gold: tuple[Any, ...] = ()
+    place: Any = None
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class MediaSource(ABC):
+    """What `data.train` (or valid, or test) stands for; the fields are those of `MediaSettings`."""
+
+    where: str
+    role: Role
+    columns: Columns
+    format: FileFormat = "auto"
+    files: str | None = None
+    split: str | None = None
+    name_text: str | None = None
+    valid_names: str | None = None
+    test_names: str | None = None
+
+    what: ClassVar[str]  # picture, recording
+
+    @classmethod
+    def of(cls, settings: MediaSettings, where: str, role: Role) -> Any:
+        s = settings
+        names = (s.name_text, s.valid_names, s.test_names)
+        return cls(where, role, s.columns, s.format, s.files, s.split, *names)
+
+    @classmethod
+    @abstractmethod
+    def is_one(cls, name: str) -> bool:
+        """Whether a file of this name is a picture or recording."""
+
+    @classmethod
+    def may_be_one(cls, name: str) -> bool:
+        """The same in a folder of nothing but data."""
+        return cls.is_one(name)
+
+    @abstractmethod
+    def corpus(self) -> Iterator[Entry]:
+        """Those of `corpus:NAME`."""
+
+    def read(self) -> Iterator[Entry | Bad]:
+        """Everything once, with all its texts, and whatever is none."""
+        for item in self._all():
+            if isinstance(item, Bad) or self._takes(item.name):
+                yield item
+
+    def _takes(self, name: str) -> bool:
+        """Files that are named for one role serve no other."""
+        names = {"valid": self.valid_names, "test": self.test_names}
+        if (wanted := names.get(self.role)) is not None:
+            return re.search(wanted, name) is not None
+        others = (pattern for role, pattern in names.items() if role != self.role and pattern is not None)
+        return not any(re.search(pattern, name) for pattern in others)
+
+    def _all(self) -> Iterable[Entry | Bad]:
+        if self.where.startswith(PREFIX):
+            return self._called(self.corpus())
+        path = Path(self.where).expanduser()
+        if not path.exists():
+            raise CallError(f"data.{self.role}={self.where}: there is no such file or folder")
+        if path.is_dir() or is_tar(path):
+            return self._folder(path)
+        if path.suffix and self.is_one(path.name):
+            raise CallError(
+                f"data.{self.role}={self.where}: is one {self.what}; give a list of files and texts, a folder or a .tar"
+            )
+        return self._list(path)
+
+    def _called(self, items: Iterable[Entry | Bad]) -> Iterator[Entry | Bad]:
+        """Texts as they are called, where files write them otherwise; lists have done so line by line."""
+        called = self.columns.target_text
+        for item in items:
+            if called is None or isinstance(item, Bad):
+                yield item
+            else:
+                yield replace(item, texts=tuple(str(called(text)) for text in item.texts))
+
+    # --------------------------------------------------------------------------------------------------------- folders
+    def _folder(self, path: Path) -> Iterator[Entry | Bad]:
+        files = members(path)
+        wanted = [name for name in files if self.may_be_one(name)]
+        if self.columns.folders and self.name_text is None:
+            self._require_classes({PurePosixPath(name).parts[0] for name in wanted if "/" in name})
+        return self._called(self._entry(str(path / name), name, files) for name in wanted)
+
+    def _require_classes(self, classes: Collection[str]) -> None:
+        where = f"data.{self.role}={self.where}"
+        if not classes:
+            raise CallError(f"{where}: a folder needs a sub-folder for each class, with {self.what}s in it")
+        roles = {role: name for role, names in SPLITS.items() for name in classes if name.lower() in names}
+        if len(classes) > 1 and len(roles) == len(classes):
+            inside = " ".join(f"data.{role}={self.where.rstrip('/')}/{name}" for role, name in roles.items())
+            raise CallError(f"{where}: its classes are called {' and '.join(sorted(classes))}: give {inside}")
+
+    def _entry(self, file: str, name: str, files: Mapping[str, Bytes]) -> Entry | Bad:
+        """Its text is in its name, or in the file beside it; its class is the sub-folder."""
+        beside = files.get(str(PurePosixPath(name).with_suffix(".txt")))
+        if self.name_text is not None:
+            match = re.search(self.name_text, name)
+            if match is None:
+                return Bad(file, 0, "columns", f"data.name_text={self.name_text!r} finds no text in its name")
+            text = match["text"]
+        elif self.columns.folders:
+            if "/" not in name:
+                return Bad(file, 0, "columns", "is in no sub-folder; there has to be one for each class")
+            text = PurePosixPath(name).parts[0]
+        elif beside is None:
+            return Bad(file, 0, "empty", "there is no text beside it: give it a .txt of the same name")
+        else:
+            try:
+                text = " ".join(beside.read().decode("utf-8-sig").split())
+            except UnicodeDecodeError as problem:
+                return Bad(file, 0, "encoding", f"byte {problem.start + 1} of its .txt is not UTF-8")
+        return Entry(name, (text,), file, place=files[name]) if text.strip() else Bad(file, 0, "empty", "has no text")
+
+    # ----------------------------------------------------------------------------------------------------------- lists
+    def _list(self, path: Path) -> Iterator[Entry | Bad]:
+        root = self._root(path)
+        wanted = self._wanted_lines()
+        texts: dict[str, list[str]] = {}
+        lines: dict[str, int] = {}
+        for item in PairSource(self.where, self.role, self.format, self.columns).read():
+            if isinstance(item, Bad):
+                yield item
+            elif wanted is None or item.line in wanted:
+                texts.setdefault(item.source, []).append(item.target)
+                lines.setdefault(item.source, item.line)
+        for name, said in texts.items():
+            place = find_member(root, name)
+            if place is None:
+                reason = f"there is no {self.what} {name!r} in {root}"
+                yield Bad(str(path), lines[name], "not found", reason, lines=len(said))
+            else:
+                yield Entry(name, tuple(said), str(path), lines[name], place=place)
+
+    def _root(self, listed: Path) -> Path:
+        if self.files is None:
+            return listed.parent
+        root = Path(self.files).expanduser()
+        if not root.is_dir() and not is_tar(root):
+            wrong = f"give a folder or a {', '.join(TARS)}" if root.exists() else "there is no such folder or .tar"
+            raise CallError(f"data.files={self.files}: {wrong}")
+        return root
+
+    def _wanted_lines(self) -> set[int] | None:
+        """The lines of this split, where a column says which; None: all of them."""
+        if self.split is None:
+            return None
+        side = self.columns.sides[0]
+        columns = Columns(self.columns.source or side, self.split, self.columns.header, (side, "split"))
+        pairs = PairSource(self.where, self.role, self.format, columns).read()
+        said = {item.line: item.target.strip().lower() for item in pairs if not isinstance(item, Bad)}
+        found = {line for line, split in said.items() if split in SPLITS[self.role]}
+        if not found:
+            has = ", ".join(sorted(set(said.values()))[:6]) or "nothing"
+            raise CallError(
+                f"data.split={self.split}: no line of {self.where} says {SPLITS[self.role][0]!r}; it has {has}"
+            )
+        return found
+
+    def depends_on(self) -> list[Any]:
+        """What the entries depend on, for the cache: the files, and how they are read."""
+        how = [repr(self)]
+        if self.where.startswith(PREFIX):
+            return [*how, corpora_version()]
+        place = Path(self.where).expanduser()
+        files = sorted(place.rglob("*")) if place.is_dir() else [place, *self._listed()]
+        seen = ((file.resolve(), file.stat()) for file in files if file.is_file())
+        return [*how, *([str(file), stat.st_size, stat.st_mtime_ns] for file, stat in seen)]
+
+    def _listed(self) -> list[Path]:
+        """The files that a list names: the cache is old when one of them has changed."""
+        places = (item.place for item in self.read() if isinstance(item, Entry))
+        return sorted({Path(place.path) for place in places if isinstance(place, Bytes)})

@@ -1,0 +1,337 @@
+"""A table of times and numbers: CSV, TSV, Parquet, a text, columns, a DataFrame, an array or a corpus.
+
+Only the columns that play a part are kept, as arrays, while lines stream by. A cell that is empty (or says nan, NA,
+null) is missing; one that holds anything else but a number is bad, and both are NaN from here on. A column of texts
+that helps (data.past, data.future) becomes one column for each of its texts, of zeros and ones.
+"""
+
+import csv
+import io
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import corpora
+from regard.corpora.series import load_series
+from regard.data.formats import csv_rows
+from regard.data.pairs import Bad, excerpt
+from regard.errors import CallError, RegardError, nearest
+from regard.files.lines import read_lines
+from regard.inputs.series.settings import LabeledSeriesSettings, TableSettings, WindowSettings
+from regard.inputs.series.times import as_number
+
+MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
+TIMES = ("time", "date", "timestamp", "datetime", "ds")
+LOOKED_AT = 100  # lines that show what a column holds
+MOST_TEXTS = 50  # of a column of texts
+Cells = Sequence[object]
+Rows = Iterator[tuple[int, Cells, str]]  # line, cells, what is wrong with it
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a table play which part; known once, from the training data. No time: a line is a step.
+
+    A column of texts is named once for each of them: city=Rome, city=Oslo.
+    """
+
+    time: str | None
+    id: str | None
+    targets: tuple[str, ...]
+    past: tuple[str, ...]
+    future: tuple[str, ...]
+    label: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.targets, *self.past, *self.future)
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The numbers of a table in the order of its lines."""
+
+    where: str
+    times: NDArray[np.float64]
+    dates: bool
+    ids: np.ndarray  # texts
+    labels: np.ndarray  # texts, where a column says them
+    values: NDArray[np.float64]  # lines × columns; NaN where there is none
+    lines: NDArray[np.int64]
+    bad: list[Bad]  # lines that are lost, and cells that are no numbers
+
+    @property
+    def bad_share(self) -> float:
+        """Of all lines, those that are lost or have a bad cell."""
+        bad = {one.line for one in self.bad}
+        return len(bad) / len(bad.union(self.lines.tolist()))
+
+
+# ------------------------------------------------------------------------------------------------------------- opening
+def open_table(table: Any, field: str = "", roles: Roles | None = None) -> tuple[str, list[str], Rows]:
+    """(what it is called, the names of its columns, its rows)
+
+    `field` says where it was given, as data.train=. `roles`: the columns of training, for tables without names.
+    """
+    if isinstance(table, str) and table.startswith(corpora.PREFIX):
+        return table, *_columns(load_series(table))
+    if isinstance(table, str) and "\n" in table:
+        rows = ((n, fields, "") for n, fields in enumerate(csv.reader(io.StringIO(table)), 1))
+        return "the given text", *_with_header(rows, roles)
+    if isinstance(table, Mapping):
+        return "the given columns", *_columns(table)
+    if hasattr(table, "columns"):  # a DataFrame; its index may be the clock
+        frame: Any = table
+        index, columns = getattr(frame, "index", None), {str(name): list(frame[name]) for name in frame.columns}
+        if index is not None and (index.name or "datetime" in str(index.dtype)):
+            columns = {str(index.name or "time"): list(index), **columns}
+        return "the given DataFrame", *_columns(columns)
+    if isinstance(table, list | tuple) or hasattr(table, "shape"):
+        return "the given array", *_columns(_of_array(table, roles))
+    if not isinstance(table, str | Path):
+        raise CallError(f"{type(table).__name__} is no table: give a path, columns by name, a DataFrame or an array")
+    path = Path(table).expanduser()
+    if not path.is_file():
+        raise CallError(f"{field}{table}: there is no such file")
+    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
+    match suffixes[-1].lower() if suffixes else "":
+        case ".csv" | ".txt":
+            rows = ((line.number, fields, line.problem) for line, fields, _ in csv_rows(path))
+            return str(path), *_with_header(rows, roles)
+        case ".tsv" | ".tab":
+            rows = ((line.number, line.text.split("\t"), line.problem) for line in read_lines(path))
+            return str(path), *_with_header(rows, roles)
+        case ".parquet":
+            return str(path), *_parquet(path)
+        case other:
+            raise CallError(f"{path}: the ending {other!r} says no format; use .csv, .tsv (also .gz, .zst) or .parquet")
+
+
+def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows]:
+    """The first line names the columns, unless there is nothing but numbers and times in it."""
+    for line, fields, problem in rows:
+        if problem:
+            raise RegardError(f"the first line, which names the columns: {problem}")
+        if any(field.strip() for field in fields):
+            if not all(_is_number(field) or _time_of(field) is not None for field in fields):
+                return [field.strip() for field in fields], rows
+            return _called(len(fields), roles), _again((line, fields, ""), rows)
+    raise RegardError("the table is empty")
+
+
+def _again(first: tuple[int, Cells, str], rows: Rows) -> Rows:
+    yield first
+    yield from rows
+
+
+def _called(count: int, roles: Roles | None) -> list[str]:
+    """Names for columns that have none: those of training, if there are as many; a time would stand first."""
+    columns = () if roles is None else roles.columns
+    timed = columns if roles is None or roles.time is None else (roles.time, *columns)
+    numbered = [f"column {number + 1}" for number in range(count)]
+    return next((list(names) for names in (timed, columns) if len(names) == count), numbered)
+
+
+def _columns(table: Mapping[str, Any]) -> tuple[list[str], Rows]:
+    lengths = {len(column) for column in table.values()}
+    if len(lengths) > 1:
+        raise CallError(f"the columns have {', '.join(map(str, sorted(lengths)))} cells: they must be of one length")
+    return list(table), ((n, cells, "") for n, cells in enumerate(zip(*table.values(), strict=True), 1))
+
+
+def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
+    values = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
+    if values.ndim not in (1, 2) or values.dtype.kind not in "fiu" or not values.size:
+        raise CallError(f"an array of {values.dtype} and shape {values.shape} is no table: steps, or steps × columns")
+    values = values.reshape(len(values), -1)
+    size = values.shape[1]
+    if roles is not None and size != len(roles.columns):
+        wanted = ", ".join(roles.columns)
+        raise CallError(f"an array of {size} columns: the model reads {len(roles.columns)}, {wanted}")
+    return dict(zip(_called(size, roles), values.T.tolist(), strict=True))
+
+
+def _parquet(path: Path) -> tuple[list[str], Rows]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise CallError(f"{path} needs pyarrow, which is not installed: pip install 'regard[parquet]'") from None
+    try:
+        table = parquet.read_table(path)
+    except (ArrowException, OSError) as problem:
+        raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return table.column_names, ((n, cells, "") for n, cells in enumerate(rows, 1))
+
+
+# --------------------------------------------------------------------------------------------------------------- roles
+def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: bool = False) -> Roles:
+    """The parts that columns play, as the settings say; by default, all that hold numbers are predicted or, of series
+    with a label, read. `alone`: the table is one of these, and its label is said by its folder."""
+    where, names, rows = open_table(table, field)
+    whole = [cells for _, cells, problem in islice(rows, LOOKED_AT) if not problem and len(cells) == len(names)]
+    seen = {name: [cells[at] for cells in whole if not _is_missing(cells[at])] for at, name in enumerate(names)}
+    numbers = [name for name in names if seen[name] and _is_number(seen[name][0])]
+    time = settings.time or next((name for name in names if name.lower() in TIMES), None)
+    if isinstance(settings, LabeledSeriesSettings):
+        given = {settings.id, settings.label}
+        id, label = (None, None) if alone else (settings.id, settings.label)
+        parts = {"columns": settings.columns or [name for name in numbers if name not in {time, *given}]}
+    else:
+        assert isinstance(settings, WindowSettings)
+        time, id, label = time or _clock(names, seen, several=settings.id is not None), settings.id, None
+        given = {time, id, *settings.past, *settings.future}
+        targets = settings.targets or [name for name in numbers if name not in given]
+        parts = {"targets": targets, "past": settings.past, "future": settings.future}
+    first = next(iter(parts))
+    if not parts[first]:
+        texts = [name for name in names if name not in {time, *given}]
+        told = f" beside {time!r}" if time else ""
+        told += f"; {', '.join(texts)} hold{'s' * (len(texts) == 1)} texts" if texts else ""
+        raise CallError(f"{where}: there is no column of numbers{told}; name data.{first}")
+    _require(where, names, {"time": [time], "id": [id], "label": [label], **parts})
+    spread = {part: _spread(table, names, seen, part, columns, where) for part, columns in parts.items()}
+    targets, past, future = (spread.get(part, ()) for part in ("targets", "past", "future"))
+    return Roles(time, id, targets, past or spread.get("columns", ()), future, label)
+
+
+def _clock(names: list[str], seen: Mapping[str, list[object]], *, several: bool) -> str | None:
+    """The first column, if it holds dates, or numbers that rise beside others (of `several` series: any numbers)."""
+    times = [_time_of(cell) for cell in seen[names[0]]]
+    known = [time for time in times if time is not None]
+    if not known or len(known) < len(times):
+        return None
+    rising = several or all(a[0] < b[0] for a, b in pairwise(known))
+    return names[0] if all(date for _, date in known) or (rising and len(names) > 1) else None
+
+
+def _spread(
+    table: Any, names: list[str], seen: Mapping[str, list[object]], part: str, columns: Iterable[str], where: str
+) -> tuple[str, ...]:
+    """The columns; those of texts once for each text, where texts can help."""
+    found: list[str] = []
+    for name in columns:
+        if not seen[name] or any(_is_number(cell) for cell in seen[name]):
+            found.append(name)
+            continue
+        cells = (cells[names.index(name)] for _, cells, problem in open_table(table)[2] if not problem)
+        texts = sorted({str(cell).strip() for cell in cells if not _is_missing(cell)})
+        if part == "targets" or len(texts) > MOST_TEXTS:
+            wrong = f"{len(texts)} texts, and {MOST_TEXTS} at most can be told apart"
+            if part == "targets":
+                wrong = "texts; only numbers can be predicted, texts may help as data.past or data.future"
+            raise CallError(f"{where}: column data.{part}={name!r} holds {wrong}: {', '.join(texts[:3])}, …")
+        found += [f"{name}={text}" for text in texts]
+    return tuple(found)
+
+
+def _require(where: str, names: list[str], wanted: Mapping[str, Iterable[str | None]]) -> None:
+    for part, columns in wanted.items():
+        for name in columns:
+            if name is not None and name not in names and name.partition("=")[0] not in names:
+                raise CallError(f"{where}: there is no column data.{part}={name!r}{nearest(name, names)}")
+
+
+# --------------------------------------------------------------------------------------------------------------- cells
+def _is_missing(cell: object) -> bool:
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
+
+
+def _number(cell: object) -> float | str:
+    """The number of a cell, NaN if it is empty; a text says what is wrong with it."""
+    if _is_missing(cell):
+        return float("nan")
+    try:
+        number = float(cell)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        return f"{excerpt(str(cell), 30)!r} is no number"
+    return "infinity is no value to learn" if number in (float("inf"), float("-inf")) else number
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(_number(cell), float)
+
+
+def _time_of(cell: object) -> tuple[float, bool] | None:
+    try:
+        return as_number(cell, None)
+    except (ValueError, OverflowError):
+        return None
+
+
+class _Reader:
+    """The number of one column in the cells of a line; of `city=Rome`, whether that is what the city is."""
+
+    def __init__(self, name: str, names: list[str]) -> None:
+        column, _, self._text = (name, "", "") if name in names else name.partition("=")
+        self._place = names.index(column) if column in names else None
+        self._whether = column != name
+
+    def __call__(self, cells: Cells) -> float | str:
+        if self._place is None:
+            return float("nan")
+        cell = cells[self._place]
+        if self._whether and not _is_missing(cell):
+            return float(str(cell).strip() == self._text)
+        return _number(cell)
+
+
+def read_table(
+    table: Any, roles: Roles, form: str | None, *, field: str = "", without_targets: bool = False
+) -> RawTable:
+    """All lines of a table. `without_targets`: those columns may be missing (they are what is sought)."""
+    where, names, rows = open_table(table, field, roles)
+    targets = [name for name in roles.targets if name in names] if without_targets else roles.targets
+    part = "columns" if roles.label is not None else "past"
+    single = {"time": [roles.time], "id": [roles.id], "label": [roles.label]}
+    _require(where, names, {**single, "targets": targets, part: roles.past, "future": roles.future})
+    time_at, id_at, label_at = (
+        None if name is None else names.index(name) for name in (roles.time, roles.id, roles.label)
+    )
+    readers = [_Reader(name, names) for name in roles.columns]
+    times, lines, values, kinds = array("d"), array("q"), array("d"), set()
+    ids: list[str] = []
+    labels: list[str] = []
+    bad: list[Bad] = []
+    counts: Counter[str] = Counter()  # lines of each series, where there is no clock
+    for line, cells, problem in rows:
+        if not problem and len(cells) < 2 and not any(str(cell).strip() for cell in cells):
+            continue  # a blank line: nothing is lost with it
+        if not problem and len(cells) != len(names):
+            problem = f"{len(cells)} columns where the first line has {len(names)}"
+        if problem:
+            bad.append(Bad(where, line, "columns", problem))
+            continue
+        id, label = ("" if at is None else str(cells[at]).strip() for at in (id_at, label_at))
+        counts[id] += 1
+        try:
+            time, is_date = (float(counts[id]), False) if time_at is None else as_number(cells[time_at], form)
+        except (ValueError, OverflowError) as error:
+            bad.append(Bad(where, line, "unreadable", f"{roles.time}: {error}"))
+            continue
+        kinds.add(is_date)
+        found = [read(cells) for read in readers]
+        for name, value in zip(roles.columns, found, strict=True):
+            if isinstance(value, str):
+                bad.append(Bad(where, line, "unreadable", f"{name}: {value}"))
+        times.append(time)
+        lines.append(line)
+        ids.append(id)
+        labels.append(label)
+        values.extend(float("nan") if isinstance(value, str) else value for value in found)
+    if not times:
+        first = "".join(f"\n  {one}" for one in bad[:3])
+        raise RegardError(f"{where}: there is not one line with a time in it{':' if bad else ''}{first}")
+    if len(kinds) > 1:
+        raise RegardError(f"{where}: column {roles.time!r} has dates and plain numbers; data.time_format says which")
+    return RawTable(
+        where, np.array(times), kinds.pop(), np.array(ids, dtype=np.str_), np.array(labels, dtype=np.str_),
+        np.array(values).reshape(len(times), len(roles.columns)), np.array(lines, dtype=np.int64), bad,
+    )  # fmt: skip
