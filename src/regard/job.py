@@ -82,6 +82,7 @@ class Job:
         rows = [
             {"split": role, "input": excerpt(self.input.name(one.input)), "target": excerpt(" | ".join(one.texts))}
             for role, one in some
+            if one.texts or isinstance(one.input, str)
         ]
         return {"as it is read": rows}
 
