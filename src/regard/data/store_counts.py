@@ -4,16 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.data.counts import SideCounts
 from regard.data.read_report import ReadReport
-
-
-@dataclass
-class SideCounts:
-    """What was counted on one side: `lengths` of all pairs (end token included), before any was cut or skipped."""
-
-    tokens: int = 0
-    unknown: int = 0
-    lengths: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass

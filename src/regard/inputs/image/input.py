@@ -1,6 +1,6 @@
 """Pictures come in: pixels of one size, an encoder of regions, and a grid to look at."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,7 +29,7 @@ from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import Load, PictureExamples, PictureStore, Pixels, StoredPicture, write_pictures
 from regard.inputs.media_files import Bytes
 from regard.inputs.media_input import MediaInput
-from regard.inputs.media_source import Entry
+from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
 from regard.look.axis import Axis, axis
 from regard.settings.recipe import Recipe
@@ -61,7 +61,7 @@ class ImageInput(MediaInput):
     kind: ClassVar[str] = "image"
     ahead: ClassVar[bool] = True
     array_dims: ClassVar[int] = 3
-    source: ClassVar[type[PictureSource]] = PictureSource
+    source: ClassVar[type[MediaSource]] = PictureSource
     opened: ClassVar[type[MediaStore]] = PictureStore
 
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
@@ -78,7 +78,7 @@ class ImageInput(MediaInput):
 
     def examples(
         self, stores: dict[Role, PictureStore], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> dict[Role, PictureExamples]:
+    ) -> Mapping[Role, PictureExamples]:
         self._train = stores.get("train", self._train)
         load = {} if cache is None else self._load(stores, cache)
         return {

@@ -5,23 +5,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from regard.data.settings import WORDS, Column, OneTextTokenizer
-from regard.settings.base import Settings
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer
 
 FRAME = 3  # tokens that stand around a pair: [CLS] question [SEP] document [SEP]
 
 
-class QuestionDataSettings(Settings):
+class QuestionDataSettings(FilesSettings):
     """Questions, the documents that answer them, and where in them the answers stand.
 
     Each of train, valid and test is FILE.json (SQuAD, v1.1 or v2.0), FILE.tsv, .csv or .jsonl (columns question,
     document, answer and, if it is known, start; also .gz or .zst), or corpus:NAME (comes with regard).
     """
 
-    train: str = Field(description="training questions: FILE or corpus:NAME")
-    valid: str | None = Field(None, description="validation questions; by default those of some documents, held out")
-    test: str | None = Field(None, description="test questions, for `regard evaluate`")
-    format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(
+    format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         "auto", description="format of the files; auto goes by the ending of the name, and .json is squad"
     )
     question: Column | None = Field(None, description="column of the question; by default 'question', or the first")
@@ -45,14 +41,9 @@ class QuestionDataSettings(Settings):
     )
     max_question: int = Field(64, ge=1, description="most tokens of a question; what is longer is cut")
     overlap: int = Field(128, ge=0, description="tokens that neighboring windows of a long document share")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unusable questions that is tolerated (and skipped)"
-    )
     valid_share: float = Field(
         0.05, gt=0, lt=1, description="the share of training documents held out for validation if valid is not given"
     )
-    valid_most: int = Field(2000, ge=1, description="most training questions, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.tokenizer.problems_of_one_text()

@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from regard.data.file_settings import ColumnSettings
 from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, Column, OneTextTokenizer
+from regard.data.settings import WORDS, Column, ColumnSettings, OneTextTokenizer
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.data.file_settings import ColumnSettings
 from regard.data.pairs import Columns
-from regard.data.settings import Column, TokenizerSettings
+from regard.data.settings import Column, ColumnSettings, TokenizerSettings
 from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
 from regard.outputs.text.settings import DecodingSettings
 from regard.settings.model import RecurrentSettings, TransformerSettings
