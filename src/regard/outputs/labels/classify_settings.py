@@ -51,7 +51,7 @@ class TextSettings(LabelSettings):
         return "text"
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        yield from self.column_problems("text", self.text)
+        yield from self.problems_of_columns(text=self.text, label=self.label)
         yield from self.tokenizer.problems_of_one_text()
 
 
@@ -70,7 +70,7 @@ class ImageSettings(LabelSettings, PictureSettings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        yield from self.column_problems("image", self.image)
+        yield from self.problems_of_columns(image=self.image, label=self.label)
 
 
 class LabeledSoundSettings(RecordingSettings, LabelSettings):
@@ -88,7 +88,7 @@ class LabeledSoundSettings(RecordingSettings, LabelSettings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        yield from self.column_problems("path", self.path)
+        yield from self.problems_of_columns(path=self.path, label=self.label)
 
 
 class SeriesSettings(LabeledSeriesSettings):

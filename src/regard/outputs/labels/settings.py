@@ -1,6 +1,5 @@
 """What every classifier has, whatever comes in: examples with labels, and a head above its encoder."""
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -17,9 +16,6 @@ class LabelSettings(FilesSettings):
     label: Column | None = Field(
         None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
     )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
     separator: str | None = Field(
         None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
     )
@@ -33,14 +29,6 @@ class LabelSettings(FilesSettings):
     def writing(self) -> Writing:
         """How labels are written in the files."""
         return Writing(self.separator, tuple(sorted(self.names.items())))
-
-    def column_problems(self, side: str, column: Column | None) -> Iterator[tuple[str, str]]:
-        if isinstance(column, str) != isinstance(self.label, str) and None not in (column, self.label):
-            yield side, f"is {column!r} and label is {self.label!r}: give both by name or both by number"
-        if column is not None and column == self.label:
-            yield "label", f"is {self.label!r}, the same column as {side}"
-        if self.header is False and (isinstance(column, str) or isinstance(self.label, str)):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
 
     @model_validator(mode="before")
     @classmethod

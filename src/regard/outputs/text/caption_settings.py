@@ -38,8 +38,7 @@ class CaptionDataSettings(PictureSettings):
             yield "tokenizer", "has one text only: joint, target_kind and target_size have no meaning here"
         if self.augment.mixup:
             yield "augment.mixup", "mixes labels; of two captions there is no mean"
-        if isinstance(self.image, str) != isinstance(self.caption, str) and None not in (self.image, self.caption):
-            yield "image", f"is {self.image!r} and caption is {self.caption!r}: give both by name or both by number"
+        yield from self.problems_of_columns(image=self.image, caption=self.caption)
 
 
 class RecurrentCaptionerSettings(RecurrentSettings):
