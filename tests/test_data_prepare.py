@@ -288,7 +288,8 @@ def test_the_check_of_very_many_pairs_takes_a_sample_and_says_so(made, tmp_path,
     """Chosen by the source: what is given twice is in it twice, or not at all."""
     train = tmp_path / "train.tsv"
     train.write_text(train.read_text() * 2)
-    monkeypatch.setattr("regard.data.prepare.CHECKED", 200)
+    monkeypatch.setattr("regard.data.prepare.MANY", 599)
+    monkeypatch.setattr("regard.data.prepare.SAMPLE", 200)
     prepared = prepare(made, tmp_path / "cache", strict=False)
     seen = prepared.texts()
     assert 120 < len(seen) < 280

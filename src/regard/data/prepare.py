@@ -25,7 +25,8 @@ U = TypeVar("U")
 S = TypeVar("S", bound=Store)
 V = TypeVar("V")
 _REPORT = TypeAdapter(ReadReport)
-CHECKED = 300_000  # training examples that a check looks at; of more, it takes a sample
+MANY = 300_000  # training examples; of more, a check looks at ...
+SAMPLE = 100_000  # ... so many of them, about
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Steps:
         )
         if self.strict:
             return found
-        sample = min(1.0, CHECKED / max(1, self.count(sources["train"]).pairs))
+        total = self.count(sources["train"]).pairs
+        sample = SAMPLE / total if total > MANY else 1.0
         return {role: replace(split, sample=sample) for role, split in found.items()}
 
     def vocabulary(self, step: str, key: Any, learn: Callable[[], Any], load: Callable[[str], V]) -> V:

@@ -26,24 +26,20 @@ class FilesSettings(Settings):
         0.1, gt=0, lt=1, description="the share of the training data held out for validation if valid is not given"
     )
     valid_most: int = Field(2000, ge=1, description="most of the training data, about, to hold out for validation")
+    header: bool | None = Field(
+        None, description="whether the first line of TSV and CSV names the columns; by default this is found out"
+    )
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
-
-class ColumnSettings(FilesSettings):
-    """Of lists with two columns: the input, and what is right for it."""
-
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
-
-    def column_problems(self, **columns: Column | None) -> Iterator[tuple[str, str]]:
-        """What is wrong with a pair of columns, by the names of their settings."""
-        (one, first), (other, second) = columns.items()
-        if isinstance(first, str) != isinstance(second, str) and None not in (first, second):
-            yield one, f"is {first!r} and {other} is {second!r}: give both by name or both by number"
-        if first is not None and first == second:
-            yield other, f"is {second!r}, the same column as {one}"
-        if self.header is False and (isinstance(first, str) or isinstance(second, str)):
+    def problems_of_columns(self, **given: Column | None) -> Iterator[tuple[str, str]]:
+        """Of the columns of a table, by what the settings call them."""
+        seen: dict[Column, str] = {}
+        for side, column in given.items():
+            if column is not None and column in seen:
+                yield side, f"is {column!r}, the same column as {seen[column]}"
+            elif column is not None:
+                seen[column] = side
+        if self.header is False and any(isinstance(column, str) for column in seen):
             yield "header", "is false, but columns are given by name; give their numbers, from 0"
 
 

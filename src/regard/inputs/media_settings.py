@@ -12,9 +12,6 @@ from regard.data.settings import FilesSettings
 class MediaSettings(FilesSettings):
     """Where pictures or recordings are, and what is said of each; how many may be bad, and how many are held out."""
 
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
     files: str | None = Field(
         None, description="lists: folder or .tar that the names are in; by default the folder of the list"
     )

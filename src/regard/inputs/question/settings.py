@@ -27,9 +27,6 @@ class QuestionDataSettings(FilesSettings):
         None,
         description="column of the answer's first character in the document, from 0; by default 'start', or the fourth",
     )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
     no_answer: bool = Field(
         False, description="some questions have no answer in their document (SQuAD v2.0); an empty answer says so"
     )
@@ -53,11 +50,5 @@ class QuestionDataSettings(FilesSettings):
                 f"must be more than max_question + overlap + {FRAME} = {self.max_question + self.overlap + FRAME}, "
                 "or windows of a long document would not get on",
             )
-        columns = [self.question, self.document, self.answer, self.start]
-        given = [column for column in columns if column is not None]
-        if len({type(column) for column in given}) > 1:
-            yield "question", f"is {self.question!r}, but columns are given by name or by number, not both"
-        if len(set(given)) < len(given):
-            yield "question", f"is {self.question!r}, but two of the columns are the same: {given}"
-        if self.header is False and any(isinstance(column, str) for column in given):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
+        s = self
+        yield from self.problems_of_columns(question=s.question, document=s.document, answer=s.answer, start=s.start)

@@ -28,9 +28,6 @@ class PairDataSettings(FilesSettings):
     target: Column | None = Field(
         None, description="column of the target: a name, or a number from 0; by default 'target', or the second column"
     )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
     tokenizer: TokenizerSettings = Field(
         TokenizerSettings.model_validate({}), description="how text is cut into tokens"
     )
@@ -45,9 +42,4 @@ class PairDataSettings(FilesSettings):
         return Columns(self.source, self.target, self.header)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        if isinstance(self.source, str) != isinstance(self.target, str) and None not in (self.source, self.target):
-            yield "source", f"is {self.source!r} and target is {self.target!r}: give both by name or both by number"
-        if self.source is not None and self.source == self.target:
-            yield "target", f"is {self.target!r}, the same column as source"
-        if self.header is False and (isinstance(self.source, str) or isinstance(self.target, str)):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
+        return self.problems_of_columns(source=self.source, target=self.target)
