@@ -75,5 +75,6 @@ def case_of(
             found.append(steps(input.collate(some).to(device), *written))
         return torch.cat(found)
 
-    usual = {"vectors": input.vectors(encoder), "gather": lambda products: input.gather(item, products)}
-    return Case(model, ask, axes, **({"parts": input.parts(item)} | usual | how))
+    usual: dict[str, Any] = {"parts": input.parts(item), "vectors": input.vectors(encoder)}
+    usual["gather"] = lambda products: input.gather(item, products)
+    return Case(model, ask, axes, **(usual | how))
