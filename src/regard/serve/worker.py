@@ -23,7 +23,7 @@ from regard.serve.turns import Turns
 from regard.work import limited
 
 Work = Callable[[list[str]], Sequence[Any]]  # one answer an input
-LANES = 3  # pieces of work that may be under way, and one more for groups
+LANES = 6  # pieces of work that may be under way, and one more for groups
 
 
 class QueueFullError(Exception):
