@@ -27,7 +27,7 @@ from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
 from regard.look.case import Case, Parts
 from regard.models.language_model import LanguageModel
-from regard.outputs.base import LookOptions, Output, Told, device_of
+from regard.outputs.base import LookOptions, Output, Planned, Told, device_of
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.growing_text import GrowingText
@@ -39,6 +39,7 @@ SHOWN = 40  # tokens of a piece of validation text that is shown
 LOOKED_AT = 20  # most tokens that a look lets the model go on with
 GROUP = 4096  # tokens that go through the model together
 GREEDY = Sampling(temperature=0.0)
+BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 
 
 class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
@@ -52,6 +53,13 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
     def build(self) -> LanguageModel:
         return build_language_model(self.recipe.model, self.tokenizer.size, self.tokenizer.specials.pad)
+
+    def planned(self) -> Planned:
+        tokenizer = self.recipe.data.tokenizer
+        with torch.device("meta"):
+            model = build_language_model(self.recipe.model, BYTES if tokenizer.kind == "byte" else tokenizer.size)
+        note = "the vocabulary is taken as full (data.tokenizer.size); small data fills less"
+        return Planned(model, self.recipe.model.context, 1, note)
 
     def estimates(self, model: nn.Module, splits: dict[Role, TextStore]) -> dict[str, str]:
         training, train = self.recipe.training, splits["train"]
