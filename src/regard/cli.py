@@ -54,18 +54,13 @@ def demo(output: Path, fresh: bool) -> None:
 @json_option
 @click.option("--schema", is_flag=True, help="Print the JSON schema of recipes, for editors.")
 def recipes(as_json: bool, schema: bool) -> None:
-    """List the recipes that come with regard, and what they need."""
+    """Which recipe to begin with for which data, and all there are."""
     from regard import config
+    from regard.commands.recipes import described, lines
 
     if schema:
         return emit(config.schema())
-    found = {name: config.load_recipe(file) for name, file in config.packaged().items()}
-    if as_json:
-        return emit([{"name": n, "about": r.get("about", ""), "needs": r.get("needs", [])} for n, r in found.items()])
-    width = max(map(len, found))
-    for name, recipe in found.items():
-        needs = f"  (needs {', '.join(recipe['needs'])})" if recipe.get("needs") else ""
-        click.echo(f"{name:<{width}}  {recipe.get('about', '')}{needs}")
+    emit(described()) if as_json else click.echo("\n".join(lines()))
 
 
 @cli.command()
@@ -310,7 +305,10 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, "regard", "_REGARD_COMPLETE").source())
 
 
-for command in (cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost, cli_tools.import_):
+for command in (
+    *(cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost),
+    *(cli_tools.import_, cli_tools.doctor),
+):
     cli.add_command(command)
 
 
