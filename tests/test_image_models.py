@@ -50,7 +50,7 @@ def test_efficientnet_is_the_packages():
 
 
 def test_position_attention_is_the_papers_with_a_cosine():
-    """SAGAN, equations 1 to 3, written with 1×1 convolutions; the score is the cosine by its temperature 1/√2."""
+    """SAGAN, equations 1 to 3, written with 1×1 convolutions; the score is the cosine by its temperature 1/4."""
     block = PositionAttention(16)
     with torch.no_grad():
         block.gate.fill_(0.7)
@@ -62,7 +62,7 @@ def test_position_attention_is_the_papers_with_a_cosine():
 
     g, f, h = (convolve(part) for part in (attention.query, attention.key, attention.value))
     f, g = F.normalize(f, dim=1), F.normalize(g, dim=1)
-    beta = (f.mT @ g * 2**0.5).softmax(1)  # i × j: how much place i is looked at from place j
+    beta = (f.mT @ g * 4).softmax(1)  # i × j: how much place i is looked at from place j
     o = F.conv2d((h @ beta).view(2, 8, 3, 5), block.out.weight[:, :, None, None])
     torch.testing.assert_close(block(x), x + 0.7 * o)
     assert attention.query.weight.shape == (2, 16)
@@ -71,7 +71,7 @@ def test_position_attention_is_the_papers_with_a_cosine():
 
 
 def test_position_attention_cannot_collapse_onto_one_place():
-    """However large its maps have grown: with scores within ±√d, no weight is above e^2√d times another."""
+    """However large its maps have grown: with scores within ±4, no weight of a row is above e^8 times another."""
     block = PositionAttention(64)
     with torch.no_grad():
         block.attention.query.weight.mul_(100)
@@ -79,7 +79,7 @@ def test_position_attention_cannot_collapse_onto_one_place():
     with Trace(block) as seen:
         block(torch.randn(2, 64, 8, 8).relu() * 10)
     weights = seen["attention"]
-    assert (weights.amax(-1) / weights.amin(-1)).max() <= 1.001 * math.exp(2 * 8**0.5)
+    assert (weights.amax(-1) / weights.amin(-1)).max() <= 1.001 * math.exp(8)
     entropy = -(weights * weights.log2()).sum(-1).mean()
     assert entropy > 3  # of 6 bits; with dot products it is 0.0
 

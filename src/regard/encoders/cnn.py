@@ -14,12 +14,12 @@ Self-attention over positions (Zhang et al. 2018, SAGAN, section 3, arXiv:1805.0
 
     o_j = W_v Σ_i softmax_i( cos(W_f x_i, W_g x_j) / τ ) W_h x_i          y = x + γ o,   γ = 0 at first
 
-A 1×1 convolution is a linear map of the channels at each position, so the maps W_f, W_g (to d = C/8), W_h (to C/2) and
+A 1×1 convolution is a linear map of the channels at each position, so the maps W_f, W_g (to C/8), W_h (to C/2) and
 W_v are those of the general attention layer. γ lets the network begin with what is near and learn to look further.
 
 Where we differ: the paper has the dot product, and holds its maps small by spectral normalization. Without that the
-scores run away (Adam takes steps as long as others for W_f and W_g, though their gradient is small while γ is), and all
-positions look at one. The cosine cannot: it stays within ±1/τ, and τ is learned, from 1/√d.
+scores run away (probably because Adam's steps are no shorter for W_f and W_g, whose gradient is small while γ is), and
+positions look at one only; dividing by √d is not enough. The cosine stays within ±1/τ, and τ is learned, from 1/4 on.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,7 @@ from regard.attention.role import Role
 from regard.errors import CallError
 
 GROUP = 8  # channels that are normalized together
+TEMPERATURE = 0.25  # of attention over positions, at first
 
 
 class PositionAttention(nn.Module):
@@ -42,7 +43,7 @@ class PositionAttention(nn.Module):
     def __init__(self, channels: int, layer: int = 0) -> None:
         super().__init__()
         width = max(1, channels // 8)
-        self.attention = Attention(Cosine(width**-0.5), channels, channels, width, channels // 2)
+        self.attention = Attention(Cosine(TEMPERATURE), channels, channels, width, channels // 2)
         self.attention.role = Role("encoder", layer, followed=False)
         self.out = nn.Linear(channels // 2, channels, bias=False)
         self.gate = nn.Parameter(torch.zeros(()))
