@@ -16,8 +16,8 @@ from rich.console import Console
 
 import regard
 from regard import config
-from regard.cli import cli
 from regard.attention import Trace
+from regard.cli import cli
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
 from regard.data.prepare import Steps
