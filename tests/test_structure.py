@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "job": OUTPUTS | {"outputs"},
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
+    "auto": {"catalog", "config", "inputs", "jobs", "settings", "training"},
 }
 EVERYTHING = {  # the top floor
     *(
@@ -116,6 +117,7 @@ def test_nothing_outside_the_folders_names_a_job():
         said = {f'"{node.value}"' for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         said |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         said -= {'"tag"'} if str(place) == "recipe_mistakes.py" else set()  # what pydantic calls the kind of a section
+        said -= {'"answer"', '"caption"'} if str(place) == "auto/listed.py" else set()  # columns that users call so
         assert not said & names, f"{place} names {sorted(said & names)}"
 
 

@@ -104,7 +104,7 @@ def _listed_pictures(
     base = _where(table, names, files)
     data["image"] = path.key
     if base != table.path.parent:
-        data["images"] = str(base)
+        data["files"] = str(base)
     if splits and isinstance(splits[0].key, str):
         data["split"] = splits[0].key
     facts = picture_facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
@@ -132,9 +132,7 @@ def _listed_recordings(
     names = table.cells(path)
     base = _where(table, names, files)
     if base != table.path.parent:
-        raise CallError(
-            f"{table.path}: the recordings are in {base}: put the list there, for paths begin at its folder"
-        )
+        data["files"] = str(base)
     if not texts and not labels:
         raise CallError(f"{table.path}: recordings are listed, but nothing is said of them: texts or labels")
     target, kind = (texts[0], "text") if texts else (labels[0], "label")
