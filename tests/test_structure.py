@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "job": OUTPUTS | {"outputs"},
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
-    "auto": {"catalog", "config", "inputs", "jobs", "settings", "training"},
+    "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
 }
 EVERYTHING = {  # the top floor
     *(

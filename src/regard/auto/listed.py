@@ -165,7 +165,7 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
     id = next((column for column in ids if column is not label), None)
     times = of.get("time", [])
     facts = series_facts(table, times[0] if times else None, id)
-    if not table.header:
+    if not table.header and (times or id is not None or label is not None):
         raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
     if times:
         data["time"] = times[0].key

@@ -173,10 +173,14 @@ def _first_line(first: list[str]) -> str:
 
 
 def _is_header(rows: Sequence[Sequence[str]], sought: Wanted) -> bool:
+    first = {cell.strip().lower() for cell in rows[0]}
+    return set(sought.wanted) - {sought.optional} <= first or names_columns(rows)
+
+
+def names_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row looks like names, and like no row below it."""
     first = [cell.strip() for cell in rows[0]]
     body = [row for row in rows[1:] if len(row) == len(first)]
-    if set(sought.wanted) - {sought.optional} <= {name.lower() for name in first}:
-        return True
     names = [name.lower() for name in first]
     if len(set(names)) < len(names) or not body or any(not _is_name(name) for name in names):
         return False
@@ -189,7 +193,7 @@ def _is_header(rows: Sequence[Sequence[str]], sought: Wanted) -> bool:
     if len(body) < FEW:
         return False
     numbers = any(column.numbers > 0.9 and not _Values(0, "", [column.name]).numbers for column in columns)
-    return numbers or any(column.words >= 4 and len(column.name.split()) <= 2 for column in columns)
+    return numbers or any(column.words >= max(4, 2 * len(column.name.split())) for column in columns)
 
 
 def _is_name(cell: str) -> bool:
