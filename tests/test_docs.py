@@ -26,6 +26,10 @@ def test_every_command_can_be_given(command: Command):
     recipe = given.get("recipe")
     if recipe is None or recipe in PUBLISHED or PLACEHOLDER.fullmatch(recipe) or recipe.endswith(".yaml"):
         return
+    if verb == "train" and all(
+        (ROOT / file).exists() for file in recipe.split(",")
+    ):  # data, for which a recipe is made
+        return
     assert recipe in config.packaged()
     overrides = [text for text in given.get("overrides", ()) if text != "..."]
     config.read(recipe, [text for text in overrides if not text.endswith("=...")])

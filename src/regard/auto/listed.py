@@ -24,6 +24,8 @@ def of_table(table: Table, files: Files | None = None) -> Detected:
     if not table.header:
         data["header"] = False
     texts, labels = of.get("text", []), of.get("label", [])
+    if {"picture", "recording"} & of.keys():  # numbers may be said, too: 0171 555
+        texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])
     for kind, read in (("picture", _listed_pictures), ("recording", _listed_recordings)):
         if kind in of:
             return read(table, of[kind][0], texts, labels, of.get("split", []), data, files)
