@@ -28,7 +28,7 @@ def test_every_command_can_be_given(command: Command):
         return
     if verb == "train" and all(
         (ROOT / file).exists() for file in recipe.split(",")
-    ):  # data, for which a recipe is made
+    ):  # data
         return
     assert recipe in config.packaged()
     overrides = [text for text in given.get("overrides", ()) if text != "..."]
