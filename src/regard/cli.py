@@ -152,7 +152,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")
 @click.option("--scores", is_flag=True, help="Print the score before each output.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
-@click.option("--document", metavar="FILE", help="The inputs are questions about this text; - is standard input.")
+@click.option("--about", metavar="FILE", help="The inputs are questions about this text (or -) or picture.")
 @click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
 @click.option("--labels", metavar="A,B,...", help="Of a match run: what a picture may show, with its probability.")
 @click.option("--template", multiple=True, metavar="TEXT", help="What labels are put into: 'a photo of a {}'; repeat.")
@@ -167,7 +167,7 @@ def predict(
     targets: Path | None,
     scores: bool,
     without: tuple[str, ...],
-    document: str | None,
+    about: str | None,
     form: str | None,
     labels: str | None,
     template: tuple[str, ...],
@@ -178,7 +178,7 @@ def predict(
     from regard.commands.predict import predict as run_predict
 
     inputs, scores = (*inputs, *choices(labels, template)), scores or labels is not None
-    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without, document, form)
+    run_predict(run, inputs, input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form)
 
 
 @cli.command()
@@ -203,7 +203,7 @@ def predict(
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
 @click.option("--row", type=int, help="Of the overlay, this row only: a word that was written, or a region that looks.")
-@click.option("--document", metavar="FILE", help="The input is a question about this text; - is standard input.")
+@click.option("--about", metavar="FILE", help="The input is a question about this text (or -) or picture.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
 @click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")
 @json_option

@@ -40,7 +40,7 @@ class Wish(NamedTuple):
     row: int | None = None
     prefix: str = ""
     without: tuple[str, ...] = ()
-    document: str | None = None
+    about: str | None = None
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -53,7 +53,7 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     against = None
     if wish.against is not None:
         again = wish._replace(target=record.output or None, n_best=None, prefix="", without=())
-        against = taken(wish.against, (record.input,), again)
+        against = taken(wish.against, inputs or (record.input,), again)
     record, against = (one and read(one, wish) for one in (record, against))
     assert record is not None
     view, kind = cast(View, wish.view), cast(Kind | None, wish.kind)
@@ -95,7 +95,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     loaded = api.load(run)
     return loaded.look(
-        inputs_of(loaded, texts, wish.document)[0], overrides,
+        inputs_of(loaded, texts, wish.about)[0], overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),

@@ -28,12 +28,12 @@ def predict(
     scores: bool,
     as_json: bool,
     without: tuple[str, ...] = (),
-    document: str | None = None,
+    about: str | None = None,
     form: str | None = None,
 ) -> None:
     """One output a line, in the order of the inputs; with several hypotheses, a line each, best first.
 
-    With `document` (a file, or - for standard input), the inputs are questions about it.
+    With `about` (a file, or - for standard input), the inputs are questions about it.
 
     With `form` (vtt, textgrid), what was heard when is written instead.
 
@@ -46,9 +46,9 @@ def predict(
     if n_best is not None:
         overrides += (f"decoding.n_best={n_best}",)
     loaded = api.load(run)
-    if document == "-" and not texts and input_file is None:
-        raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
-    lines = inputs_of(loaded, texts or list(_lines(input_file)), document)
+    if about == "-" and not texts and input_file is None:
+        raise CallError("standard input is what --about names: give the question as an argument, or by --input FILE")
+    lines = inputs_of(loaded, texts or list(_lines(input_file)), about)
     one = targets is None and not (as_json or output_file or without or _several(loaded, overrides))
     if loaded.job.output.takes_prompt and one:
         return _stream(loaded, lines, overrides, prefix)

@@ -9,6 +9,7 @@ from regard.settings.base import Settings
 
 TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
 FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "conll", "text", "dataset"]
+JointFormat = Literal["auto", "tsv", "csv", "jsonl"]
 Column = Annotated[int, Field(ge=0)] | str
 
 

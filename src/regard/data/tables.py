@@ -18,6 +18,11 @@ from regard.files.lines import open_bytes
 
 Role = Literal["train", "valid", "test"]
 
+#: What a column that tells splits apart may say.
+SPLIT_NAMES: dict[Role, tuple[str, ...]] = {
+    "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),
+}  # fmt: skip
+
 _SPLITS: dict[Role, tuple[str, ...]] = {
     "train": ("train",),
     "valid": ("validation", "valid", "val", "dev"),

@@ -8,7 +8,7 @@ An *item* is one input in the form that a model of this kind is given it (token 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -23,6 +23,7 @@ from regard.data.listed import ListedExamples
 from regard.data.special_ids import SpecialIds
 from regard.data.tables import Role
 from regard.errors import CallError
+from regard.inputs.column import Column, ReadColumn
 from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
 from regard.settings.recipe import Recipe
@@ -63,7 +64,7 @@ class Targets(Protocol):
 class Input(ABC):
     """`data` and `model` are the sections of a recipe. `prepare` (training) or `restore` (prediction) comes first."""
 
-    kind: ClassVar[str]  # what the service offers a field or an upload for: text, image, sound, table
+    kind: ClassVar[str]  # text, image, sound, table
     ahead: ClassVar[bool] = False  # whether making a batch is worth a thread of its own
 
     def __init__(self, recipe: Recipe) -> None:
@@ -74,6 +75,11 @@ class Input(ABC):
         changed = copy(self)
         changed.recipe = recipe
         return changed
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each thing that one input is made of: for each, the service offers a field or an upload."""
+        return (self.kind,)
 
     # ------------------------------------------------------------------------------------------------------- the files
     @abstractmethod
@@ -108,14 +114,24 @@ class Input(ABC):
     def restore(self, folder: Path) -> None:  # noqa: B027
         """The inverse of `save`."""
 
+    # ---------------------------------------------------------------------------------- beside another: inputs/joint.py
+    def in_list(self, file: Path, cells: Sequence[str]) -> list[Any]:
+        """What the cells of a list stand for, as a person would give it: by default, what is written there."""
+        return list(cells)
+
+    def column(self, values: Mapping[str, Any], cache: Path, role: Role) -> Column:
+        """One column of a list, its values by their names. That of the training data comes first, and teaches what
+        `read` has to know."""
+        return ReadColumn(values, self.read, self.length, self.collate)
+
     # ---------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[Any]:
         """What words on a command line, or lines of a file, stand for: texts, or pictures and recordings by path."""
         return list(words)
 
-    def about(self, words: Sequence[str], document: str) -> list[Any]:
-        """Inputs: each of the words with one document that they are about."""
-        raise CallError("--document is for questions, and this model takes none")
+    def about(self, words: Sequence[str], file: str) -> list[Any]:
+        """Inputs: each of the words with one file that they are about."""
+        raise CallError("--about is for questions, and this model takes none")
 
     @abstractmethod
     def read(self, one: Any) -> Any:

@@ -145,14 +145,14 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
         times = max(1, SMALL_MAP // max(axis.grid))
         maps = []
         for place in shown.strip:
-            values = table.weights[place][axis.real()].reshape(axis.grid).repeat(times, 0).repeat(times, 1)
+            values = table.weights[place][axis.upon()].reshape(axis.grid).repeat(times, 0).repeat(times, 1)
             name = Text(f"{table.rows.labels[place]}  {values.max():.2f}", style="dim")
             maps.append(Group(name, small_map(values, console, log=shown.log), ""))
         return Columns(maps, padding=(0, 3))
     label = max(cell_len(row) for row in table.rows.labels)
     text, edges = Text(no_wrap=True), axis.edges
     for place in shown.strip:
-        row, values = table.rows.labels[place], table.weights[place][axis.real()]
+        row, values = table.rows.labels[place], table.weights[place][axis.upon()]
         line = blocks(values[None], max(8, min(console.width - label - 24, 100)))
         text.append(" " * (label - cell_len(row)) + row + " ")
         text.append_text(_half_blocks(strength(line, float(table.weights.max()), shown.log), console))

@@ -227,7 +227,7 @@ def _too_slow(limits: Limits) -> RefusedError:
 def _about(name: str, run: Run) -> bodies.ModelOut:
     return bodies.ModelOut(
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=run.job.input.kind,
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Pictures come in: pixels of one size, an encoder of regions, and a grid to look at."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
@@ -19,9 +19,10 @@ from regard.encoders.image_input import PictureEncoder
 from regard.inputs.base import Input, Targets, Vocabulary
 from regard.inputs.image.batches import Pixels, Sight
 from regard.inputs.image.check import picture_findings, text_findings
+from regard.inputs.image.column import NamedPictures, PictureColumn
 from regard.inputs.image.examples import PictureExamples, StoredPicture
 from regard.inputs.image.pictures import build_body, colors, frozen_sights, name_of, read_inputs
-from regard.inputs.image.prepare import form_of, prepare_pictures, sources_of
+from regard.inputs.image.prepare import form_of, prepare_pictures, sources_of, store_of
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
@@ -126,6 +127,19 @@ class ImageInput(Input):
                 for entry, pixels in zip(store.entries, store.pixels, strict=True)
             ]
         return examples, f"{store.read.bad} of {source.where} that could not be used" if store.read.bad else ""
+
+    # ---------------------------------------------------------------------------------- beside another: inputs/joint.py
+    def in_list(self, file: Path, cells: Sequence[str]) -> list[str]:
+        """Names of files in data.images, or else beside the list."""
+        where = Path(self.data.images).expanduser() if self.data.images else file.parent
+        return [str(where / cell) for cell in cells]
+
+    def column(self, values: Mapping[str, Any], cache: Path, role: Role) -> PictureColumn:
+        source = NamedPictures(values, role)
+        store = store_of(source, form_of(self.data), cache, workers=self.data.workers)
+        if role == "train":
+            self._train = store
+        return PictureColumn(values, store, self.regions, lambda: self._sights({role: store}, cache)[role])
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[str]:

@@ -1,8 +1,9 @@
 """From settings to stores of pictures, one for each split; decoded once, as long as nothing changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from regard.corpora.pictures import PREFIX
 from regard.data.cache import built_once
@@ -12,10 +13,20 @@ from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.image.decode import Form
 from regard.inputs.image.settings import PictureSettings
-from regard.inputs.image.sources import PictureSource
+from regard.inputs.image.sources import Entry, PictureSource
 from regard.inputs.image.store import VERSION, PictureStore, write_pictures
 
 Tell = Callable[[str], None]
+
+
+@runtime_checkable
+class ReadsPictures(Protocol):
+    """What a store is made of: pictures of files, or of a column."""
+
+    @property
+    def role(self) -> Role: ...
+    def read(self) -> Iterator[Entry | Bad]: ...
+    def key(self) -> list[Any]: ...
 
 
 def form_of(settings: PictureSettings) -> Form:
@@ -72,7 +83,7 @@ def prepare_pictures(
 
 
 def store_of(
-    source: PictureSource, form: Form, cache: Path, *, workers: int = 0, tell: Tell = lambda message: None
+    source: ReadsPictures, form: Form, cache: Path, *, workers: int = 0, tell: Tell = lambda message: None
 ) -> PictureStore:
     def build(folder: Path) -> None:
         tell(f"decoding the pictures of {source}")

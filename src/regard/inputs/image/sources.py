@@ -25,14 +25,10 @@ from regard.corpora.pictures import PREFIX, Noun, load_pictures
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns
 from regard.data.settings import FileFormat
-from regard.data.tables import Role, corpora_version
+from regard.data.tables import SPLIT_NAMES, Role, corpora_version
 from regard.data.text_hash import text_hash
 from regard.errors import CallError, RegardError
 from regard.inputs.image.worker import Bytes
-
-SPLITS: dict[Role, tuple[str, ...]] = {
-    "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,11 +113,11 @@ class PictureSource:
         columns = Columns(self.columns.source or "image", self.split, self.columns.header, ("image", "split"))
         pairs = PairSource(self.where, self.role, self.format, columns).read()
         said = {item.line: item.target.strip().lower() for item in pairs if not isinstance(item, Bad)}
-        found = {line for line, split in said.items() if split in SPLITS[self.role]}
+        found = {line for line, split in said.items() if split in SPLIT_NAMES[self.role]}
         if not found:
             has = ", ".join(sorted(set(said.values()))[:6]) or "nothing"
             raise CallError(
-                f"data.split={self.split}: no line of {self.where} says {SPLITS[self.role][0]!r}; it has {has}"
+                f"data.split={self.split}: no line of {self.where} says {SPLIT_NAMES[self.role][0]!r}; it has {has}"
             )
         return found
 
@@ -163,7 +159,7 @@ def _class_folders(root: Path, name: str) -> Iterator[Entry | Bad]:
 
 def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
     """x_train and y_train (or x_valid, x_test, ...; or x and y), and `classes`, names for labels that are numbers."""
-    names = [name for split in SPLITS[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
+    names = [name for split in SPLIT_NAMES[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
     where = f"data.{role}={path}"
     with _open_arrays(path, where) as arrays:
         found = next((name for name in names if name in arrays.files), None)

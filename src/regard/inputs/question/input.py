@@ -15,6 +15,7 @@ from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.tables import Role
 from regard.errors import CallError, RegardError
+from regard.files.text import read_text
 from regard.inputs.base import Targets, Vocabulary
 from regard.inputs.question.check import check_questions
 from regard.inputs.question.examples import QuestionExamples, windows
@@ -85,7 +86,8 @@ class QuestionInput(TokenizedInput):
     def parse(self, words: Sequence[str]) -> list[Asked]:
         return [self.asked(word) for word in words]
 
-    def about(self, words: Sequence[str], document: str) -> list[Asked]:
+    def about(self, words: Sequence[str], file: str) -> list[Asked]:
+        document = read_text(file)
         return [Asked(question, document) for question in words]
 
     def asked(self, one: Any) -> Asked:
@@ -100,7 +102,7 @@ class QuestionInput(TokenizedInput):
         if len(found) != 2 or not all(isinstance(text, str) for text in found):
             raise CallError(
                 f"{one!r} is not a question and a document: give question<TAB>document (on the command line also "
-                '"question" --document FILE), or in Python {"question": ..., "document": ...}'
+                '"question" --about FILE), or in Python {"question": ..., "document": ...}'
             )
         return Asked(*found)
 

@@ -1,6 +1,6 @@
 """Text comes in: token ids, an encoder of words, and words to look at."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +15,7 @@ from regard.data.tables import Role
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input, Targets, Vocabulary
+from regard.inputs.column import Column
 from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
@@ -96,6 +97,12 @@ class TextInput(Input):
         lost = len(items) - len(pairs)
         examples = [self.example(pair) for pair in pairs]
         return examples, f"{lost} lines of {source.where} that are no {self._noun}" if lost else ""
+
+    def column(self, values: Mapping[str, Any], cache: Path, role: Role) -> Column:
+        """Its words are learned from the training data."""
+        if self._tokenizer is None:
+            self.keep(self.known or self.learn(values.values(), ()))
+        return super().column(values, cache, role)
 
     def example(self, pair: Pair) -> Example:
         """A pair of the files as a person would give it."""
