@@ -186,6 +186,9 @@ def test_padding_between_the_two_changes_nothing():
 def test_vectors_are_told_by_their_kind_and_must_have_one_width():
     encoder = JointEncoder(Given(), Given())
     vectors = torch.ones(1, 2, 8)
+    memory = encoder(Joint(vectors, 2 * vectors))
+    assert memory.summary.tolist() == [[1.0] * 8 + [2.0] * 8]
+    assert encoder.summary_width == 16
     found = encoder(Joint(vectors, vectors)).vectors[0] - 1
     torch.testing.assert_close(found, encoder.kinds.repeat_interleave(2, 0))
     wide = Given()

@@ -32,7 +32,7 @@ def client(run):  # noqa: F811
 class Spots:
     """A job that takes pictures: it looks at each of 2 × 3 regions as much as the region is bright."""
 
-    kind, takes_prefix, writes_text = "image", False, False
+    kinds, takes_prefix, writes_text = ("image",), False, False
 
     def __init__(self, recipe, model):
         self.recipe, self.model = recipe, model

@@ -6,6 +6,9 @@ a and b are what two encoders made of a picture and of a question, say; u and v 
 from those of the other. As ViLT (Kim et al. 2021, section 3.1, arXiv:2102.03334), whose words come first. Without
 blocks the memory is x itself, and what attends to it is the first that sees both.
 
+The summary is the mean of the memory; without blocks, which make one of two, it is both summaries beside each other, so
+that a decoder begins with the whole question.
+
 Whatever attends to a memory attends to this one: a decoder does not care which vectors are regions and which
 are words.
 """
@@ -48,7 +51,8 @@ class JointEncoder(nn.Module):
         if widths[0] != widths[1]:
             raise CallError(f"vectors of width {widths[0]} and of width {widths[1]} cannot stand in one memory")
         self.first, self.second = first, second
-        self.memory_width = self.summary_width = widths[0]
+        self.memory_width = widths[0]
+        self.summary_width = widths[0] if layers else first.summary_width + second.summary_width
         self.kinds = nn.Parameter(torch.randn(2, widths[0]) * 0.02)
         self.vectors = nn.Identity()  # what gradients by the input are taken of
         self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
@@ -62,6 +66,8 @@ class JointEncoder(nn.Module):
             order = mask.logical_not().int().argsort(dim=1, stable=True)
             x, mask = x.gather(1, order.unsqueeze(2).expand_as(x)), mask.gather(1, order)
         x = self.vectors(x)
+        if not self.layers:
+            return Memory(x, mask, torch.cat([one.summary for one in memories], dim=1))
         for block in self.layers:
             x = block(x, mask=mask)
         x = self.norm(x)
