@@ -120,7 +120,7 @@ def test_answers_are_what_the_pixels_show():
         things = seen(one.first)
         assert answer_by_pixels(one.second, things) == one.target, one.second
         assert all(
-            any(abs(t.row - (b[0] + b[2]) / 2) < 2 and abs(t.column - (b[1] + b[3]) / 2) < 2 for t in things)
+            any(abs(t.row - 24 * (b[0] + b[2])) < 2 and abs(t.column - 24 * (b[1] + b[3])) < 2 for t in things)
             for b in one.gold
         )
         assert bool(one.gold) == (one.target not in ("0", "no") or " the " in one.second)

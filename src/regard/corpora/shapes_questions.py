@@ -9,7 +9,8 @@
 
 Every picture is asked a question of each kind that it has an answer to. The answers to one question are about equally
 frequent, so that who does not see the picture can do little: see `blind` in docs/ask.md. The boxes are of the things
-that a question is about, its answer among them; a question about what is not there has none.
+that a question is about, its answer among them, as shares of the picture's height and width; a question about what is
+not there has none.
 
 The splits are those of `shapes`: no scene of one split is in another.
 """
@@ -35,7 +36,7 @@ def shapes_questions(split: str, size: int | None = None, seed: int = 0, side: i
             found = kind(scene, chance)
             if found is not None:
                 question, answer, things = found
-                boxes = tuple(thing.box for thing in things)
+                boxes = tuple(tuple(edge / side for edge in thing.box) for thing in things)
                 yield Asked(f"corpus:shapes#{row} ({split})", image, question, answer, boxes)
 
 

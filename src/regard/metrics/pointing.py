@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-Box = tuple[float, float, float, float]  # top, left, bottom, right, in pixels
+Box = tuple[float, float, float, float]  # top, left, bottom, right, in the units of the picture's size
 
 
 class Pointed(NamedTuple):
@@ -21,7 +21,10 @@ class Pointed(NamedTuple):
 def pointed(
     weights: Float[np.ndarray, " K"], grid: tuple[int, int], size: tuple[int, int], boxes: Sequence[Box]
 ) -> Pointed:
-    """Whether the middle of the most attended region lies in one of the boxes. `size` of the picture, in pixels."""
+    """Whether the middle of the most attended region lies in one of the boxes.
+
+    `size`: height and width of the picture, in pixels; 1 and 1 where boxes are shares of it.
+    """
     (rows, columns), (height, width) = grid, size
     row, column = np.divmod(np.arange(rows * columns), columns)
     down, right = (row + 0.5) * height / rows, (column + 0.5) * width / columns

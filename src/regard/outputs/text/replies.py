@@ -54,9 +54,9 @@ class Replies(TextOutput[AskRecipe, JointInput]):
         found = []
         for example, item, seen in zip(boxed, items, looked, strict=True):
             axis = self.input.axis(item)
-            if seen.weights and axis.grid is not None and axis.image is not None:
+            if seen.weights and axis.grid is not None:
                 weights = seen.mean.mean(0)[axis.upon()]
-                found.append(pointed(weights, axis.grid, axis.image.shape[:2], example.gold))
+                found.append(pointed(weights, axis.grid, (1, 1), example.gold))
         return pointing_scores(found)
 
 
