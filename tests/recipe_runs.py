@@ -100,8 +100,14 @@ def small_corpora() -> Iterator[None]:
 
 # -------------------------------------------------------------------------------------------------------- the service
 def sent(client: Any, made: Trained) -> str:
-    """What stands for the input in a request: a text, or the name of an upload."""
-    kind, one = made.run.job.input.kind, made.input
+    """What stands for the input in a request: a text, or the name of an upload; both, with a tab between."""
+    kinds, one = made.run.job.input.kinds, made.input
+    if len(kinds) > 1:
+        return "\t".join(_sent(client, made, kind, part) for kind, part in zip(kinds, one, strict=True))
+    return _sent(client, made, kinds[0], one)
+
+
+def _sent(client: Any, made: Trained, kind: str, one: Any) -> str:
     if kind == "text":
         return one if isinstance(one, str) else "\n".join(one)  # a question and its document
     if made.run.recipe.job == "classify" and kind == "table":  # a series of the corpus

@@ -156,16 +156,16 @@ def test_predict_on_the_command_line(run, tmp_path):
     moved = tmp_path / "moved"  # a run's folder holds all it needs
     shutil.copytree(run.folder, moved)
     (tmp_path / "owl.txt").write_text(ASKED["document"] + "\n", encoding="utf-8")
-    done = cli("predict", moved, ASKED["question"], "What color is the fox?", "--document", tmp_path / "owl.txt")
+    done = cli("predict", moved, ASKED["question"], "What color is the fox?", "--about", tmp_path / "owl.txt")
     assert done.stdout.splitlines() == ["dark brown", "white"], done.stderr
-    piped = cli("predict", moved, ASKED["question"], "--document", "-", "--json", input=ASKED["document"])
+    piped = cli("predict", moved, ASKED["question"], "--about", "-", "--json", input=ASKED["document"])
     document = json.loads(piped.stdout)[0]
     assert (document["text"], document["start"], document["end"]) == ("dark brown", 11, 21)
     (tmp_path / "asked.tsv").write_text("\t".join(ASKED.values()) + "\n", encoding="utf-8")
     assert cli("predict", moved, "--input", tmp_path / "asked.tsv").stdout == "dark brown\n"
     for words, said in (
-        (["predict", moved, ASKED["question"]], "--document FILE"),
-        (["predict", moved, ASKED["question"], "--document", tmp_path / "nowhere.txt"], "No such file"),
+        (["predict", moved, ASKED["question"]], "--about FILE"),
+        (["predict", moved, ASKED["question"], "--about", tmp_path / "nowhere.txt"], "No such file"),
     ):
         wrong = cli(*words)
         assert isinstance(wrong.exception, CallError)
@@ -174,7 +174,7 @@ def test_predict_on_the_command_line(run, tmp_path):
 
 def test_look_on_the_command_line(run, tmp_path):
     (tmp_path / "owl.txt").write_text(ASKED["document"], encoding="utf-8")
-    words = ["look", run.folder, ASKED["question"], "--document", tmp_path / "owl.txt"]
+    words = ["look", run.folder, ASKED["question"], "--about", tmp_path / "owl.txt"]
     assert "⟦" in cli(*words).stdout  # labels of columns run downwards
     done = cli(*words, "-o", tmp_path / "owl.png")
     assert done.exit_code == 0, done.output
@@ -186,7 +186,7 @@ def test_the_service_takes_both_texts_in_one_field(run):
     create_app = pytest.importorskip("regard.serve.app").create_app
     with testing.TestClient(create_app({"owls": run}), base_url="http://localhost") as client:
         (model,) = client.get("/api/models").json()["models"]
-        assert (model["job"], model["takes"], model["looks"]) == ("answer", "text", True)
+        assert (model["job"], model["takes"], model["looks"]) == ("answer", ["text"], True)
         for between in ("\t", "\n"):
             found = client.post("/api/predict", json={"inputs": [between.join(ASKED.values())]}).json()
             assert found["predictions"][0]["text"] == "dark brown"

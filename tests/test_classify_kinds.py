@@ -149,7 +149,7 @@ def test_the_service_knows_what_it_takes(run, one):
 
     sound = run.recipe.data.kind == "sound"
     with serving({"mine": run}, Limits()) as client:
-        assert client.get("/api/models").json()["models"][0]["takes"] == ("sound" if sound else "table")
+        assert client.get("/api/models").json()["models"][0]["takes"] == ["sound" if sound else "table"]
         text = client.post("/api/upload", content=one.read_bytes()).json()["name"] if sound else one.read_text()
         (found,) = client.post("/api/predict", json={"inputs": [text]}).json()["predictions"]
         assert found["text"] == "high"

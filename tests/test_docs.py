@@ -26,9 +26,7 @@ def test_every_command_can_be_given(command: Command):
     recipe = given.get("recipe")
     if recipe is None or recipe in PUBLISHED or PLACEHOLDER.fullmatch(recipe) or recipe.endswith(".yaml"):
         return
-    if verb == "train" and all(
-        (ROOT / file).exists() for file in recipe.split(",")
-    ):  # data
+    if verb == "train" and all((ROOT / file).exists() for file in recipe.split(",")):  # data
         return
     assert recipe in config.packaged()
     overrides = [text for text in given.get("overrides", ()) if text != "..."]

@@ -133,7 +133,7 @@ def test_it_is_served(run):
 
     with testing.TestClient(create_app({"mine": run}), base_url="http://127.0.0.1") as client:
         (about,) = client.get("/api/models").json()["models"]
-        assert (about["job"], about["takes"], about["parameters"]) == ("lamps", "text", 177)
+        assert (about["job"], about["takes"], about["parameters"]) == ("lamps", ["text"], 177)
         told = client.post("/api/predict", json={"inputs": ["111", "000"]}).json()["predictions"]
         assert [one["text"] for one in told] == ["yes", "no"]
         looked = client.post("/api/look", json={"text": "110", "method": "leave-one-out"}).json()

@@ -56,7 +56,7 @@ def test_a_recipe_is_served(name):
         create_app({name: made.run}, Limits(max_length=50_000)), base_url="http://127.0.0.1"
     ) as client:
         (about,) = client.get("/api/models").json()["models"]
-        assert (about["job"], about["takes"]) == (made.run.recipe.job, made.run.job.input.kind)
+        assert (about["job"], about["takes"]) == (made.run.recipe.job, list(made.run.job.input.kinds))
         text = sent(client, made)
         answer = client.post("/api/predict", json={"inputs": [text]})
         assert answer.status_code == 200, answer.text

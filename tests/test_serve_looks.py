@@ -32,7 +32,7 @@ def client(run):  # noqa: F811
 class Spots:
     """A job that takes pictures: it looks at each of 2 × 3 regions as much as the region is bright."""
 
-    kind, takes_prefix, writes_text = "image", False, False
+    kinds, takes_prefix, writes_text = ("image",), False, False
 
     def __init__(self, recipe, model):
         self.recipe, self.model = recipe, model
@@ -166,7 +166,7 @@ def test_a_picture_is_sent_asked_about_and_forgotten(client):
     np.testing.assert_allclose(seen["attentions"][0]["weights"][0][0], np.array([1, 2, 3, 4, 5, 10]) / 25, atol=1e-6)
     drawn = client.post("/api/picture", json={"model": "spots", "text": name, "view": "overlay", "format": "png"})
     assert drawn.content.startswith(b"\x89PNG")
-    assert [one["takes"] for one in client.get("/api/models").json()["models"]] == ["text", "image"]
+    assert [one["takes"] for one in client.get("/api/models").json()["models"]] == [["text"], ["image"]]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,8 @@ def test_every_room_is_in_the_design():
 def test_every_row_of_the_table_can_be_made():
     for name, row in JOBS.items():
         assert row.recipe.model_fields["job"].default == name
-        inputs = [row.input] if isinstance(row.input, str) else list(row.input.values())
+        given = list(row.input.values()) if isinstance(row.input, dict) else row.input
+        inputs = [given] if isinstance(given, str) else given
         assert all(callable(catalog.load_object(path)) for path in (*inputs, row.output))
 
 

@@ -165,7 +165,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")
 @click.option("--scores", is_flag=True, help="Print what each output is ranked by; --json has log-probabilities.")
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
-@click.option("--document", metavar="FILE", help="The inputs are questions about this text; - is standard input.")
+@click.option("--about", metavar="FILE", help="The inputs are questions about this text (or -) or picture.")
 @click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
 @click.option("--labels", metavar="A,B,...", help="Of a match run: what a picture may show, with its probability.")
 @click.option("--template", multiple=True, metavar="TEXT", help="What labels are put into: 'a photo of a {}'; repeat.")
@@ -180,7 +180,7 @@ def predict(
     targets: Path | None,
     scores: bool,
     without: tuple[str, ...],
-    document: str | None,
+    about: str | None,
     form: str | None,
     labels: str | None,
     template: tuple[str, ...],
@@ -193,7 +193,7 @@ def predict(
     from regard.commands import predict as command
 
     scores = scores or labels is not None
-    wish = command.Wish(input_file, output_file, n_best, prefix, targets, scores, as_json, without, document, form)
+    wish = command.Wish(input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form)
     command.predict(run, (*inputs, *command.choices(labels, template)), wish)
 
 
@@ -220,7 +220,7 @@ def predict(
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
 @click.option("--row", type=int, help="This row only, of the overlay or of --explain: a word that was written.")
-@click.option("--document", metavar="FILE", help="The input is a question about this text; - is standard input.")
+@click.option("--about", metavar="FILE", help="The input is a question about this text (or -) or picture.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
 @explain_options
 @click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")

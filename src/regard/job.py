@@ -117,7 +117,7 @@ class Job:
     def example_word(self) -> str | None:
         """A validation input as a word of a command line, or else a file of the data that can be predicted from."""
         data, word = self.recipe.data, self.input.word(self.output.some(self.splits["valid"], 1)[0].input)
-        files = [] if self.input.kind == "text" else [data.test, data.valid, data.train]
+        files = [] if self.input.kinds == ("text",) else [data.test, data.valid, data.train]
         return next((one for one in (word, *files) if one is not None and self._understood(one)), None)
 
     def _understood(self, word: str) -> bool:

@@ -6,22 +6,22 @@
 | text           | translate  | classify | tag             |        |          | encode, match | draw    |
 | two texts      |            |          |                 | answer |          |               |         |
 | image          | caption    | classify |                 |        |          | match         |         |
-| image + text   | (ask)      |          |                 |        |          |               |         |
+| image + text   | ask        |          |                 |        |          |               |         |
 | sound          | transcribe | classify |                 |        |          |               |         |
 | series         |            | classify |                 |        | forecast |               |         |
 
-A new job is a row here; one in brackets is not built yet. Nothing is imported until a job is made: recipes have to be
-read at once.
+A new job is a row here. Nothing is imported until a job is made: recipes have to be read at once.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from regard.catalog import load_object
 from regard.outputs.labels.settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
 from regard.outputs.tags.settings import TagRecipe
+from regard.outputs.text.ask_settings import AskRecipe
 from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.settings import TranslateRecipe
@@ -31,6 +31,7 @@ from regard.outputs.vector.settings import EncodeRecipe, MatchRecipe
 from regard.settings.recipe import Recipe
 
 if TYPE_CHECKING:
+    from regard.inputs.base import Input
     from regard.job import Job
 
 PROMPT = "regard.inputs.prompt.input:PromptInput"
@@ -42,15 +43,17 @@ QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
 class Row(NamedTuple):
-    """`input`: what makes the input, most often its class; or one for each `data.kind`, where a job takes several."""
+    """`input`: what makes the input, most often its class; two of them, where both come in at once; or a mapping with
+    one for each `data.kind`, where a job takes either."""
 
     recipe: type[Recipe]
-    input: str | Mapping[str, str]
+    input: str | tuple[str, str] | Mapping[str, str]
     output: str
 
 
 JOBS: dict[str, Row] = {
     "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
+    "ask": Row(AskRecipe, (IMAGE, TEXT), "regard.outputs.text.replies:Replies"),
     "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
     "classify": Row(
         ClassifyRecipe,
@@ -109,6 +112,12 @@ def make(recipe: Recipe) -> "Job":
     from regard.job import Job
 
     row = JOBS[recipe.job]
-    where: Any = row.input if isinstance(row.input, str) else row.input[recipe.data.kind]  # pyright: ignore
-    input = load_object(where)(recipe)
+    where = row.input[recipe.data.kind] if isinstance(row.input, Mapping) else row.input
+    input = load_object(where)(recipe) if isinstance(where, str) else _joint(recipe, *where)
     return Job(recipe, input, load_object(row.output)(recipe, input))
+
+
+def _joint(recipe: Recipe, first: str, second: str) -> "Input":
+    from regard.inputs.joint import JointInput
+
+    return JointInput(recipe, load_object(first)(recipe), load_object(second)(recipe))

@@ -23,7 +23,7 @@ from regard.metrics.alignment import PHARAOH, Gold
 POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoids
 
 
-EXPLAINED = {"explain", "against_input", "by", "instead", "row", "kind", "target", "prefix", "without", "document"}
+EXPLAINED = {"explain", "against_input", "by", "instead", "row", "kind", "target", "prefix", "without", "about"}
 
 
 class Wish(NamedTuple):
@@ -44,7 +44,7 @@ class Wish(NamedTuple):
     row: int | None = None
     prefix: str = ""
     without: tuple[str, ...] = ()
-    document: str | None = None
+    about: str | None = None
     evidence: bool = False
     explain: str | None = None
     against_input: str | None = None
@@ -68,8 +68,10 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     record = taken(run, inputs, wish)
     against = None
     if wish.against is not None:
+        if wish.about == "-":
+            raise CallError("standard input can be read once, and --against asks two runs: give --about a file")
         again = wish._replace(target=record.output or None, n_best=None, prefix="", without=())
-        against = taken(wish.against, (record.input,), again)
+        against = taken(wish.against, inputs or (record.input,), again)
     record, against = (one and read(one, wish) for one in (record, against))
     assert record is not None
     view, kind = cast(View, wish.view), cast(Kind | None, wish.kind)
@@ -95,7 +97,7 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
 def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Why the model says what it says: a table of layers, heads or positions."""
     from regard import api
-    from regard.commands.parse_inputs import inputs_of, outputs_of
+    from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
     for name, usual in Wish._field_defaults.items():
@@ -103,9 +105,10 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
             raise CallError(f"--explain {wish.explain} knows no --{name.replace('_', '-')}: leave it out")
     overrides, texts = _texts(inputs)
     loaded = api.load(run)
-    seconds = [] if wish.against_input is None else inputs_of(loaded, [wish.against_input], wish.document)
+    subject = subject_of(loaded, wish.about)
+    seconds = [] if wish.against_input is None else inputs_of(loaded, [wish.against_input], subject)
     table = loaded.explain(
-        inputs_of(loaded, texts, wish.document)[0], cast(str, wish.explain), overrides,
+        inputs_of(loaded, texts, subject)[0], cast(str, wish.explain), overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], prefix=wish.prefix,
         against_input=seconds[0] if seconds else None, without=wish.without, row=wish.row, instead=wish.instead,
         kind=cast(Kind | None, wish.kind), by=cast(Any, wish.by), layer=wish.layer,
@@ -150,7 +153,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
         raise CallError(f"--method {wish.method} is not known{nearest(wish.method, METHODS)}")
     overrides, texts = _texts(inputs)
     from regard import api
-    from regard.commands.parse_inputs import inputs_of, outputs_of, read_document
+    from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
@@ -158,7 +161,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     loaded = api.load(run)
     return loaded.look(
-        inputs_of(loaded, texts, read_document(wish.document))[0], overrides,
+        inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),

@@ -1,4 +1,4 @@
-"""What the words of a command stand for: inputs and outputs of the job; with `--document`, questions about it."""
+"""What the words of a command stand for: inputs and outputs of the job; with `--about`, questions about a file."""
 
 import sys
 from collections.abc import Iterator
@@ -9,28 +9,19 @@ from regard.api import Run
 from regard.errors import CallError
 
 
-def inputs_of(run: Run, words: list[str], document: str | None = None) -> list[Any]:
-    """`document`: the text that the words are questions about, if they are."""
-    return run.job.input.parse(words) if document is None else run.job.input.about(words, document)
+def subject_of(run: Run, about: str | None) -> Any:
+    """What `--about` names, read once; None where nothing is asked about."""
+    return None if about is None else run.job.input.subject(about)
+
+
+def inputs_of(run: Run, words: list[str], subject: Any = None) -> list[Any]:
+    """`subject`: what the words are questions about, if they are."""
+    return run.job.input.parse(words) if subject is None else run.job.input.about(words, subject)
 
 
 def outputs_of(run: Run, words: list[str]) -> list[Any]:
     """Outputs that are given, and not the model's own: texts, or what a job makes of the names of files."""
     return run.job.output.given(words)
-
-
-def read_document(document: str | None) -> str | None:
-    """The text of `--document`: the path of a file, or - for standard input."""
-    if document is None:
-        return None
-    if document == "-":
-        return sys.stdin.read()
-    try:
-        return Path(document).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CallError(f"--document {document} is not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise CallError(f"--document {document}: {error.strerror}") from None
 
 
 def read_words(file: Path | None) -> Iterator[str]:

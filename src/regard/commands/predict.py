@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import api, config
-from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_document, read_words
+from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_words, subject_of
 from regard.commands.prediction_files import Form, JsonArray, Lines, StandardOutput, progress
 from regard.commands.transcripts import SpeedReport, write_timed
 from regard.errors import CallError, RegardError
@@ -27,7 +27,7 @@ class Wish(NamedTuple):
     """What the user asked for, as given on the command line.
 
     Of several files, each line begins with the name of the file. Those that cannot be read are named, and left out.
-    With `document` (a file, or - for standard input), the inputs are questions about it. With `form` (vtt, textgrid),
+    With `about` (a file, or - for standard input), the inputs are questions about it. With `form` (vtt, textgrid),
     what was heard when is written instead. With `targets`, nothing is decoded: the given outputs are scored, and come
     back with their log-probability.
     """
@@ -40,7 +40,7 @@ class Wish(NamedTuple):
     scores: bool = False
     as_json: bool = False
     without: tuple[str, ...] = ()
-    document: str | None = None
+    about: str | None = None
     form: str | None = None
 
 
@@ -50,8 +50,8 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     words = [text for text in inputs if text not in overrides]
     if words and wish.input_file is not None:
         raise CallError("give inputs as arguments or by --input FILE, not both")
-    if wish.document == "-" and not words and wish.input_file is None:
-        raise CallError("standard input is the document: give the question as an argument, or by --input FILE")
+    if wish.about == "-" and not words and wish.input_file is None:
+        raise CallError("standard input is what --about names: give the question as an argument, or by --input FILE")
     if wish.n_best is not None:
         overrides += (f"decoding.n_best={wish.n_best}",)
     total = len(words) if words else None if wish.input_file is None else count_words(wish.input_file)
@@ -61,7 +61,7 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
         total = len(words)
-    work = _Work(loaded, overrides, wish, read_document(wish.document), total)
+    work = _Work(loaded, overrides, wish, subject_of(loaded, wish.about), total)
     work.write(iter(words) if words else read_words(wish.input_file))
     if work.bad:
         raise RegardError(f"{len(work.bad):,} of the files could not be read, and are left out")
@@ -70,10 +70,8 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
 class _Work:
     """One call of the command."""
 
-    def __init__(
-        self, run: api.Run, overrides: tuple[str, ...], wish: Wish, document: str | None, total: int | None
-    ) -> None:
-        self.run, self.overrides, self.wish, self.document, self.total = run, overrides, wish, document, total
+    def __init__(self, run: api.Run, overrides: tuple[str, ...], wish: Wish, subject: Any, total: int | None) -> None:
+        self.run, self.overrides, self.wish, self.subject, self.total = run, overrides, wish, subject, total
         self.speed = SpeedReport()
         self.bad: list[str] = []
         self.several_files = run.job.input.takes_files and total != 1
@@ -138,7 +136,7 @@ class _Work:
             yield len(piece), found
 
     def _predict(self, piece: list[str], targets: list[str] | None) -> list[Any]:
-        lines, wish = inputs_of(self.run, piece, self.document), self.wish
+        lines, wish = inputs_of(self.run, piece, self.subject), self.wish
         if targets is not None:
             return self.run.score(lines, outputs_of(self.run, targets))
         if self.several_files:
@@ -155,8 +153,10 @@ class _Work:
         if wish.input_file is None:
             return None
         files = [wish.input_file, self.run.folder / api.WEIGHTS, *([wish.targets] if wish.targets else [])]
+        if wish.about is not None and Path(wish.about).is_file():
+            files.append(Path(wish.about))
         stamps = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.document)
+        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.subject)
         return [stamps, self.overrides, options]
 
     def _several(self) -> bool:
@@ -167,7 +167,7 @@ class _Work:
     def _stream(self, words: Iterator[str]) -> None:
         """Each prompt and what follows it, while it is written; a line between two of them."""
         for number, word in enumerate(words):
-            for prompt in inputs_of(self.run, [word], self.document):
+            for prompt in inputs_of(self.run, [word], self.subject):
                 if number:
                     print("\n" + "─" * 40)
                 print(prompt, end="", flush=True)

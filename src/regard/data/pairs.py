@@ -65,6 +65,28 @@ class Columns:
         return ""
 
 
+@dataclass(frozen=True)
+class JointColumns:
+    """What the three are called, and the name or number of each in the list, if it is another one.
+
+    `split`: the column that says train, valid or test, where one list has all of them.
+    """
+
+    sides: tuple[str, str, str]
+    given: tuple[Column | None, Column | None, Column | None] = (None, None, None)
+    header: bool | None = None
+    split: str | None = None
+
+    @property
+    def wanted(self) -> dict[str, Column | None]:
+        named: dict[str, Column | None] = dict(zip(self.sides, self.given, strict=True))
+        return named if self.split is None else named | {"split": self.split}
+
+    @property
+    def optional(self) -> str:
+        return ""
+
+
 def excerpt(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 

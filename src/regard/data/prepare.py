@@ -111,15 +111,16 @@ class Steps:
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample
-        self.refuse_if_useless(store, f"data.{role}={split}", held_out=split.part == "held out", limit=limit)
+        read = store.counts.read
+        self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=split.part == "held out", limit=limit)
         return store
 
-    def refuse_if_useless(self, store: Store, name: str, *, held_out: bool, limit: str) -> None:
-        read = store.counts.read
+    def refuse_if_useless(self, read: ReadReport, kept: int, name: str, *, held_out: bool, limit: str) -> None:
+        """If nothing is left, or too little of what was read; `kept`: how many are short enough."""
         if held_out and not read.pairs:
             share = f"data.valid_share={self.settings.valid_share:g}"
             raise RegardError(f"{name}: nothing was held out by {share}; raise it, or give data.valid")
         if self.strict or not read.pairs:
             read.refuse_if(name, self.settings.max_bad)
-        if not len(store):
+        if not kept:
             raise RegardError(f"{name}: all {read.pairs:,} are longer than {limit}")

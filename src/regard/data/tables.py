@@ -20,11 +20,10 @@ from regard.files.lines import open_bytes
 
 Role = Literal["train", "valid", "test"]
 
-_SPLITS: dict[Role, tuple[str, ...]] = {
-    "train": ("train",),
-    "valid": ("validation", "valid", "val", "dev"),
-    "test": ("test",),
-}
+#: What the splits are called by others: in a column that tells them apart, as folders, arrays, parts of a data set.
+SPLIT_NAMES: dict[Role, tuple[str, ...]] = {
+    "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),
+}  # fmt: skip
 
 
 def _optional(module: str, extra: str, needed_for: str) -> Any:
@@ -82,9 +81,11 @@ def dataset_cells(where: str, role: Role, sought: Wanted) -> Iterator[Cells | Ba
         raise CallError(f"data.{role}={where}: {type(problem).__name__}: {problem}") from problem
     rows = splits
     if isinstance(splits, dict):
-        split = next((name for name in _SPLITS[role] if name in splits), None)
+        split = next((name for name in SPLIT_NAMES[role] if name in splits), None)
         if split is None:
-            raise CallError(f"data.{role}={where}: there is no {_SPLITS[role][0]!r} part; it has {', '.join(splits)}")
+            raise CallError(
+                f"data.{role}={where}: there is no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(splits)}"
+            )
         rows = splits[split]
     yield from record_cells(where, enumerate(rows, start=1), sought)
 

@@ -20,10 +20,12 @@ from torch import nn
 from regard.data.check_report import CheckReport, figures_of
 from regard.data.examples import Example
 from regard.data.listed import ListedExamples
+from regard.data.prepare import Steps
 from regard.data.splits import places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
+from regard.inputs.column import Column, ReadColumn
 from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
 from regard.settings.recipe import Recipe
@@ -34,7 +36,7 @@ CHECKED = 30.0  # seconds of a long input that are looked at together
 class Input(ABC):
     """`data` and `model` are the sections of a recipe. `prepare` (training) or `restore` (prediction) comes first."""
 
-    kind: ClassVar[str]  # what the service offers a field or an upload for: text, image, sound, table
+    kind: ClassVar[str]  # text, image, sound, table
     ahead: ClassVar[bool] = False  # whether making a batch is worth a thread of its own
     array_dims: ClassVar[int] = 0  # most dimensions of an array, or a tensor, that is one input
     takes_files: ClassVar[bool] = False  # whether a word on a command line names a file, or a folder of them
@@ -57,6 +59,11 @@ class Input(ABC):
         changed = copy(self)
         changed.recipe = recipe
         return changed
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each thing that one input is made of: for each, the service offers a field or an upload."""
+        return (self.kind,)
 
     # ------------------------------------------------------------------------------------------------------- the files
     @abstractmethod
@@ -96,6 +103,16 @@ class Input(ABC):
     def restore(self, folder: Path) -> None:  # noqa: B027
         """The inverse of `save`."""
 
+    # ---------------------------------------------------------------------------------- beside another: inputs/joint.py
+    def in_list(self, file: Path, cells: Sequence[str]) -> list[Any]:
+        """What the cells of a list stand for, as a person would give it: by default, what is written there."""
+        return list(cells)
+
+    def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> Column:
+        """One column of a list, its values by their names. That of the training data comes first, and teaches what
+        `read` has to know."""
+        return ReadColumn(values, self.read, self.length, self.collate)
+
     # ---------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[Any]:
         """What words on a command line, or lines of a file, stand for: texts, or pictures and recordings by path."""
@@ -105,9 +122,13 @@ class Input(ABC):
         """An input of the examples as `parse` takes it, where it can be said in a word."""
         return self.name(one)
 
-    def about(self, words: Sequence[str], document: str) -> list[Any]:
-        """Inputs: each of the words with one document that they are about."""
-        raise CallError("--document is for questions, and this model takes none")
+    def subject(self, file: str) -> Any:
+        """What words can be about (`about`): what is in this file, or on standard input, which `-` stands for."""
+        raise CallError("--about is for questions, and this model takes none")
+
+    def about(self, words: Sequence[str], subject: Any) -> list[Any]:
+        """Inputs: each of the words with one thing that they are about."""
+        return [(subject, word) for word in words]
 
     def is_one(self, given: Any) -> bool:
         """Whether what somebody gives in Python is one input, and not several: a list, or what else can be gone

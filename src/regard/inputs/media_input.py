@@ -14,13 +14,13 @@ from regard.data.counts import Counts
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad, Columns
 from regard.data.prepare import Steps
-from regard.data.splits import Split, places
+from regard.data.splits import Part, Split, places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
 from regard.inputs.media_files import Bytes, find_file, is_tar, members
-from regard.inputs.media_source import Entry, MediaSource
+from regard.inputs.media_source import Entry, MediaSource, files_root
 from regard.inputs.media_store import MediaExamples, MediaStore
 
 
@@ -50,7 +50,7 @@ class MediaInput(Input):
         brings: list[Role] = [role for role in ("valid", "test") if data.split or names[role]]
         return {role: self.source.of(data, where, role) for role, where in places(data, brings).items()}
 
-    def stored(self, steps: Steps, role: Role, split: Split[Any]) -> Any:
+    def stored(self, steps: Steps, role: Role, split: Part[Entry]) -> Any:
         return steps.store(
             self.opened, role, split, self.form, lambda folder, items: self.write(folder, str(split), items)
         )
@@ -112,6 +112,10 @@ class MediaInput(Input):
     def max_length(self) -> int | None:
         """Most tokens of what is said of a picture or recording, the end token included."""
         return self.data.max_length if "max_length" in type(self.data).model_fields else None
+
+    def in_list(self, file: Path, cells: Sequence[str]) -> list[str]:
+        root = files_root(self.data.files, file)
+        return [str(root / cell) for cell in cells]
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[str]:

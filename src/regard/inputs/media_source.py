@@ -22,14 +22,10 @@ from regard.corpora import PREFIX
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns
 from regard.data.settings import FileFormat
-from regard.data.tables import Role, corpora_version
+from regard.data.tables import SPLIT_NAMES, Role, corpora_version
 from regard.errors import CallError
 from regard.inputs.media_files import TARS, Bytes, find_member, is_tar, members
 from regard.inputs.media_settings import MediaSettings
-
-SPLITS: dict[Role, tuple[str, ...]] = {
-    "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ class MediaSource(ABC):
         where = f"data.{self.role}={self.where}"
         if not classes:
             raise CallError(f"{where}: a folder needs a sub-folder for each class, with {self.what}s in it")
-        roles = {role: name for role, names in SPLITS.items() for name in classes if name.lower() in names}
+        roles = {role: name for role, names in SPLIT_NAMES.items() for name in classes if name.lower() in names}
         if len(classes) > 1 and len(roles) == len(classes):
             inside = " ".join(f"data.{role}={self.where.rstrip('/')}/{name}" for role, name in roles.items())
             raise CallError(f"{where}: its classes are called {' and '.join(sorted(classes))}: give {inside}")
@@ -164,7 +160,7 @@ class MediaSource(ABC):
 
     # ----------------------------------------------------------------------------------------------------------- lists
     def _list(self, path: Path) -> Iterator[Entry | Bad]:
-        root = self._root(path)
+        root = files_root(self.files, path)
         wanted = self._wanted_lines()
         texts: dict[str, list[str]] = {}
         lines: dict[str, int] = {}
@@ -182,15 +178,6 @@ class MediaSource(ABC):
             else:
                 yield Entry(name, tuple(said), str(path), lines[name], place=place)
 
-    def _root(self, listed: Path) -> Path:
-        if self.files is None:
-            return listed.parent
-        root = Path(self.files).expanduser()
-        if not root.is_dir() and not is_tar(root):
-            wrong = f"give a folder or a {', '.join(TARS)}" if root.exists() else "there is no such folder or .tar"
-            raise CallError(f"data.files={self.files}: {wrong}")
-        return root
-
     def _wanted_lines(self) -> set[int] | None:
         """The lines of this split, where a column says which; None: all of them."""
         if self.split is None:
@@ -199,11 +186,11 @@ class MediaSource(ABC):
         columns = Columns(self.columns.source or side, self.split, self.columns.header, (side, "split"))
         pairs = PairSource(self.where, self.role, self.format, columns).read()
         said = {item.line: item.target.strip().lower() for item in pairs if not isinstance(item, Bad)}
-        found = {line for line, split in said.items() if split in SPLITS[self.role]}
+        found = {line for line, split in said.items() if split in SPLIT_NAMES[self.role]}
         if not found:
             has = ", ".join(sorted(set(said.values()))[:6]) or "nothing"
             raise CallError(
-                f"data.split={self.split}: no line of {self.where} says {SPLITS[self.role][0]!r}; it has {has}"
+                f"data.split={self.split}: no line of {self.where} says {SPLIT_NAMES[self.role][0]!r}; it has {has}"
             )
         return found
 
@@ -221,3 +208,14 @@ class MediaSource(ABC):
         """The files that a list names: the cache is old when one of them has changed."""
         places = (item.place for item in self.read() if isinstance(item, Entry))
         return sorted({Path(place.path) for place in places if isinstance(place, Bytes)})
+
+
+def files_root(files: str | None, listed: Path) -> Path:
+    """Where the files are that a list names: data.files, or else beside it."""
+    if files is None:
+        return listed.parent
+    root = Path(files).expanduser()
+    if not root.is_dir() and not is_tar(root):
+        wrong = f"give a folder or a {', '.join(TARS)}" if root.exists() else "there is no such folder or .tar"
+        raise CallError(f"data.files={files}: {wrong}")
+    return root

@@ -37,17 +37,18 @@ class Token:
 class Axis:
     tokens: tuple[Token, ...]
     text: str = ""
-    grid: tuple[int, int] | None = None  # rows × columns of an image's regions: the tokens that are not special
+    grid: tuple[int, int] | None = None  # rows × columns of an image's regions: the tokens that lie `upon` it
     times: tuple[float, ...] | None = None  # when each token begins (what it says of special tokens is not used)
     until: float | None = None  # when the last token ends
     unit: str = "s"  # of times
+    after: int = 0  # so many tokens at the end are of another input: the words of a question after the regions
     # What the model was given: under the grid, or along the times. (Arrays have no one answer to ==.)
     image: UInt8[np.ndarray, "H W 3"] | None = field(default=None, compare=False)
     signal: Float[np.ndarray, "*F N"] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.grid is not None and self.grid[0] * self.grid[1] != len(self.real()):
-            raise CallError(f"a grid of {self.grid[0]} × {self.grid[1]} does not fit {len(self.real())} tokens")
+        if self.grid is not None and self.grid[0] * self.grid[1] != len(self.upon()):
+            raise CallError(f"a grid of {self.grid[0]} × {self.grid[1]} does not fit {len(self.upon())} tokens")
         if self.times is not None and len(self.times) != len(self.tokens):
             raise CallError(f"{len(self.times)} times do not fit {len(self.tokens)} tokens")
         if self.times is not None and (np.diff(self.edges) < 0).any():
@@ -84,8 +85,8 @@ class Axis:
 
     @property
     def edges(self) -> Float[np.ndarray, " T1"]:
-        """When each token that is not special begins and, last, when the last one ends."""
-        times = [self.times[place] for place in self.real()] if self.times else []
+        """When each token that lies upon the signal begins and, last, when the last one ends."""
+        times = [self.times[place] for place in self.upon()] if self.times else []
         step = times[-1] - times[-2] if len(times) > 1 else 1.0
         return np.array([*times, times[-1] + step if self.until is None else self.until] if times else [])
 
@@ -93,17 +94,23 @@ class Axis:
         """The places of tokens that are not special."""
         return [place for place, token in enumerate(self.tokens) if not token.special]
 
+    def upon(self) -> list[int]:
+        """The places of what lies upon the image or along the signal: all that is real, but for what comes `after`."""
+        return [place for place in self.real() if place < len(self.tokens) - self.after]
+
     def merged(self, groups: Sequence[Group]) -> "Axis":
         if self.grid is not None:
             raise CallError("regions of an image cannot be merged into words")
         times = None if self.times is None else tuple(self.times[start] for start, _ in groups)
-        return replace(self, tokens=tuple(self._as_one(*group) for group in groups), times=times)
+        after = sum(start >= len(self.tokens) - self.after for start, _ in groups)
+        return replace(self, tokens=tuple(self._as_one(*group) for group in groups), times=times, after=after)
 
     def taken(self, places: Sequence[int]) -> "Axis":
         times = None if self.times is None else tuple(self.times[place] for place in places)
-        whole = set(self.real()) <= set(places)  # a part of a grid is none
+        whole = set(self.upon()) <= set(places)  # a part of a grid is none
         parts = {"grid": self.grid, "image": self.image} if whole else {"grid": None, "image": None}
-        return replace(self, tokens=tuple(self.tokens[place] for place in places), times=times, **parts)
+        after = sum(place >= len(self.tokens) - self.after for place in places)
+        return replace(self, tokens=tuple(self.tokens[place] for place in places), times=times, after=after, **parts)
 
     def _groups(self, key: Callable[[int, Token], object]) -> list[Group]:
         numbered = groupby(enumerate(self.tokens), key=lambda item: key(*item))
@@ -119,6 +126,23 @@ class Axis:
             return replace(parts[0], text="".join(part.text for part in parts))
         span = (first[0], max(first[0], last[1]))
         return replace(parts[0], text=self.text[slice(*span)].strip() or parts[-1].text, span=span)
+
+
+def beside(first: Axis, second: Axis) -> Axis:
+    """Both, one after the other; what the first lies upon (an image, a signal) is that of both."""
+    shift = len(first.text) + 1 if first.text else 0
+    words = 1 + max((token.word for token in first.tokens if token.word is not None), default=-1)
+    moved = (
+        replace(
+            token,
+            span=None if token.span is None else (token.span[0] + shift, token.span[1] + shift),
+            word=None if token.word is None else token.word + words,
+        )
+        for token in second.tokens
+    )
+    times = None if first.times is None else (*first.times, *(first.times[-1:] * len(second)))
+    text = f"{first.text} {second.text}" if first.text else second.text
+    return replace(first, tokens=(*first.tokens, *moved), text=text, times=times, after=len(second))
 
 
 def axis(

@@ -26,7 +26,7 @@ def draw_overlay(shown: Shown) -> Canvas:
 def veil(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
     """How much of each region is hidden, 0 to 1, as the grid."""
     assert axis.grid is not None
-    values = weights[axis.real()].reshape(axis.grid)
+    values = weights[axis.upon()].reshape(axis.grid)
     return VEIL * (1 - strength(values, top_weight(values, values.size), log))
 
 
@@ -53,7 +53,7 @@ def _filmstrip(shown: Shown) -> Canvas:
         axes.imshow(hidden, extent=box, interpolation="nearest", aspect="auto")
         axes.set_aspect("equal")
         name = short([table.rows.labels[place]])[0]
-        values = table.weights[place][columns.real()]
+        values = table.weights[place][columns.upon()]
         axes.set_title(f"{name}: {range_line(values)}", fontsize=8, color=INK, pad=3)
         _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
     return canvas
@@ -61,9 +61,9 @@ def _filmstrip(shown: Shown) -> Canvas:
 
 def _mark_the_region(axes: Axes, rows: Axis, place: int, size: tuple[int, int]) -> None:
     """Where the row is a region itself: who looks has a frame around it."""
-    if rows.grid is None or rows.tokens[place].special:
+    if rows.grid is None or place not in rows.upon():
         return
-    row, column = divmod(rows.real().index(place), rows.grid[1])
+    row, column = divmod(rows.upon().index(place), rows.grid[1])
     high, wide = size[0] / rows.grid[0], size[1] / rows.grid[1]
     corner = (column * wide - 0.5, row * high - 0.5)
     axes.add_patch(Rectangle(corner, wide, high, fill=False, edgecolor="#ff5a36", linewidth=1.6))
@@ -82,7 +82,7 @@ def _along_time(shown: Shown) -> Canvas:
     else:
         over, below = pictures.subplots(2, 1, sharex=True, height_ratios=[above, high])
         _signal(over, columns)
-    values = np.stack([table.weights[place][columns.real()] for place in places])
+    values = np.stack([table.weights[place][columns.upon()] for place in places])
     painted = strength(values, top_weight(values), shown.log)
     heights = np.arange(len(labels) + 1) - 0.5
     below.pcolormesh(edges, heights, painted, cmap=BLUES, vmin=0, vmax=1, rasterized=True)

@@ -111,7 +111,8 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
 def _describe_axis(axis: Axis, write: Write) -> dict[str, Any]:
     """What only images and signals have is left out of the others."""
     tree: dict[str, Any] = {
-        "tokens": [asdict(token) for token in axis.tokens], "text": axis.text, "grid": axis.grid, "times": axis.times
+        "tokens": [asdict(token) for token in axis.tokens], "text": axis.text, "grid": axis.grid, "times": axis.times,
+        "after": axis.after,
     }  # fmt: skip
     if axis.times is not None:
         tree |= {"until": axis.until, "unit": axis.unit, "edges": axis.edges.tolist()}
@@ -151,7 +152,7 @@ def _axis(parts: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Axis:
     grid, times = parts["grid"], parts["times"]
     return Axis(
         tokens, parts["text"], grid and tuple(grid), times if times is None else tuple(times),
-        until=parts.get("until"), unit=parts.get("unit", "s"),
+        until=parts.get("until"), unit=parts.get("unit", "s"), after=parts["after"],
         image=from_png(parts["image"]) if "image" in parts else None,
         signal=read(parts["signal"]) if "signal" in parts else None,
     )  # fmt: skip

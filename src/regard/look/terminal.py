@@ -147,7 +147,7 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
         times = max(1, SMALL_MAP // max(axis.grid))
         maps = []
         for place in shown.strip:
-            values = table.weights[place][axis.real()]
+            values = table.weights[place][axis.upon()]
             name = Text(f"{table.rows.labels[place]}: {range_line(values)}", style="dim")
             drawn = values.reshape(axis.grid).repeat(times, 0).repeat(times, 1)
             maps.append(Group(name, small_map(drawn, console, log=shown.log, keys=values.size), ""))
@@ -155,7 +155,7 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
     label = max(cell_len(row) for row in table.rows.labels)
     text, edges = Text(no_wrap=True), axis.edges
     for place in shown.strip:
-        row, values = table.rows.labels[place], table.weights[place][axis.real()]
+        row, values = table.rows.labels[place], table.weights[place][axis.upon()]
         line = blocks(values[None], max(8, min(console.width - label - 24, 100)))
         text.append(" " * (label - cell_len(row)) + row + " ")
         text.append_text(_half_blocks(strength(line, top_weight(table.weights), shown.log), console))

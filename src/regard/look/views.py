@@ -69,16 +69,17 @@ class Shown:
     def strip(self) -> list[int]:
         """The rows that a filmstrip shows: the one that was asked for; else all, or evenly chosen ones if too many.
 
-        Rows that are regions of an image themselves are many and alike: a few of them, and the special tokens first.
+        Rows that are regions of an image themselves are many and alike: a few of them, and what is no region first.
         """
         rows, most = self.matrix.rows, PANELS if self.matrix.rows.grid is None else PANELS // 2
         if self.row is not None:
             return [self.row % len(rows)]
         if len(rows) <= most:
             return list(range(len(rows)))
-        specials = [place for place, token in enumerate(rows.tokens) if token.special] if rows.grid else []
-        chosen = np.linspace(0, len(rows) - 1, most - len(specials)).round().astype(int).tolist()
-        return [*specials, *(place for place in chosen if place not in specials)]
+        regions = set(rows.upon()) if rows.grid else set(range(len(rows)))
+        others = [place for place in range(len(rows)) if place not in regions][: most // 2]
+        chosen = np.linspace(0, len(rows) - 1, most - len(others)).round().astype(int).tolist()
+        return [*others, *(place for place in chosen if place not in others)]
 
     @property
     def layers(self) -> list[Attention]:

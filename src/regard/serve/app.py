@@ -187,7 +187,7 @@ async def _events(events: AsyncIterator[Any]) -> AsyncIterator[str]:
 def _about(name: str, run: Run) -> schemas.ModelOut:
     return schemas.ModelOut(
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=run.job.input.kind,
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(),
     )  # fmt: skip
 

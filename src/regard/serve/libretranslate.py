@@ -65,7 +65,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
 
 def _translates(run: Run) -> bool:
     output = run.job.output
-    return output.writes_text and not output.takes_prompt and run.job.input.kind == "text"
+    return output.writes_text and not output.takes_prompt and run.job.input.kinds == ("text",)
 
 
 def _languages(name: str) -> tuple[str, str]:

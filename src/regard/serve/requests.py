@@ -45,12 +45,23 @@ class Questions:
             raise RefusedError(422, f"{len(text)} characters: {self._limits.max_length} at most", field)
 
     def given(self, run: Run, text: str) -> Any:
-        """What the model gets: the text itself, or the file that was sent under this name."""
-        kind = run.job.input.kind
-        if kind not in WHAT:  # a text, or the text of a table
+        """What the model gets: the text itself, or the file that was sent under this name; both, with a tab between."""
+        kinds = run.job.input.kinds
+        if not any(kind in WHAT for kind in kinds):  # a text, or the text of a table
             return text
-        (one,) = run.job.input.parse([str(self._uploads.path(text, kind))])
+        parts = self._parts(run, text)
+        words = [str(self._uploads.path(part, kind)) if kind in WHAT else part for part, kind in parts]
+        (one,) = run.job.input.parse(["\t".join(words)])
         return one
+
+    def _parts(self, run: Run, text: str) -> list[tuple[str, str]]:
+        """What one input is made of, each with its kind."""
+        kinds = run.job.input.kinds
+        parts = text.split("\t", len(kinds) - 1)
+        if len(parts) != len(kinds):
+            wanted = "<TAB>".join(f"name of the {WHAT[kind]}" if kind in WHAT else kind for kind in kinds)
+            raise CallError(f"this model takes {' and '.join(kinds)}: send {wanted}; /api/upload gives the name")
+        return list(zip(parts, kinds, strict=True))
 
     # ------------------------------------------------------------------------------------------------------- outputs
     def predict(self, body: schemas.Predict) -> Question:
@@ -100,17 +111,19 @@ class Questions:
                 self.given(run, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
-            kind = run.job.input.kind
-            return record if kind not in WHAT else _named(record, WHAT[kind])
+            if not any(kind in WHAT for kind in run.job.input.kinds):
+                return record
+            return _named(record, ": ".join(WHAT.get(kind, part) for part, kind in self._parts(run, body.text)))
 
         return name, ask
 
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:
         _, run = self.find(model)
-        kind = run.job.input.kind
-        if kind not in WHAT:
-            takes = "text" if kind == "text" else "the text of a table"
+        kinds = run.job.input.kinds
+        kind = next((kind for kind in kinds if kind in WHAT), None)
+        if kind is None:
+            takes = "text" if "text" in kinds else "the text of a table"
             raise CallError(f"the model {model or ''} takes {takes}: there is nothing to upload for it")
         return schemas.Uploaded(name=self._uploads.add(content, kind), takes=kind)
 

@@ -173,7 +173,9 @@ class ModelOut(BaseModel):
     about: str
     parameters: int
     looks: bool = Field(description="whether /api/look works for it")
-    takes: str = Field(description="what an input is; not text: the name of an upload")
+    takes: list[str] = Field(
+        description="what an input is: text, or the name of an upload; where it is two things, a tab stands between"
+    )
     history: bool = Field(description="whether attention was kept as it trained")
 
 

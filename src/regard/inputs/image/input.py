@@ -1,6 +1,7 @@
 """Pictures come in: pixels of one size, an encoder of regions, and a grid to look at."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.data.check import DataCheck
 from regard.data.pairs import Bad
+from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
 from regard.encoders.cnn import ConvNet
@@ -18,6 +20,7 @@ from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError
 from regard.inputs.image.build import build_body, build_encoder, frozen_splits
+from regard.inputs.image.column import NamedPictures, PictureColumn
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
 from regard.inputs.image.settings import (
     ConvNetSettings,
@@ -80,16 +83,19 @@ class ImageInput(MediaInput):
         self, stores: dict[Role, PictureStore], vocabulary: Vocabulary | None, cache: Path | None
     ) -> Mapping[Role, PictureExamples]:
         self._train = stores.get("train", self._train)
-        load = {} if cache is None else self._load(stores, cache)
+        load = self._load(stores, cache)
         return {
-            role: PictureExamples(store, load.get(role), vocabulary, self.regions, self.max_length)
+            role: PictureExamples(store, load[role], vocabulary, self.regions, self.max_length)
             for role, store in stores.items()
         }
 
-    def _load(self, stores: dict[Role, PictureStore], cache: Path) -> dict[Role, Load]:
+    def _load(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, Load]:
         """How batches get the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
+        if cache is None:
+            return {role: Pixels(store) for role, store in stores.items()}
         seed, reads = self.recipe.training.seed, self.settings
-        changed = Pixels(stores["train"], self.data.augment, seed)
+        assert self._train is not None, "training data comes first"
+        changed = Pixels(self._train, self.data.augment, seed)
         if isinstance(reads, EfficientNetSettings) and reads.frozen:
             encoder = build_encoder(reads, self.data, self._train, pretrained=True)
             return {**frozen_splits(stores, encoder, cache, seed, [changed] * (reads.views - 1))}
@@ -109,6 +115,12 @@ class ImageInput(MediaInput):
                 advice = "set data.width, data.height and data.channels if that loses what matters"
                 check.add("note", role, what, advice, count=len(one.store))
         return {"regions of a picture": f"{self.regions}"}
+
+    def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:
+        """Pictures that cannot be read are told of with the rows that name them."""
+        store = self.stored(replace(steps, strict=False), role, NamedPictures(f"{role} pictures", values, self.find))
+        examples = self.examples({role: store}, None, steps.cache if steps.strict else None)
+        return PictureColumn(list(values), examples[role])
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def read(self, one: Any) -> PictureItem:

@@ -15,11 +15,11 @@ import numpy as np
 
 from regard.corpora.pictures import load_pictures
 from regard.data.pairs import Bad
-from regard.data.tables import Role
+from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError, RegardError
 from regard.files.foreign import require_memory_for
 from regard.inputs.image.decode import pillow
-from regard.inputs.media_source import SPLITS, Entry, MediaSource
+from regard.inputs.media_source import Entry, MediaSource
 
 UNREADABLE = frozenset((".heic", ".heif", ".avif", ".jxl", ".svg", ".raw"))  # by Pillow alone: named, not overlooked
 
@@ -55,7 +55,7 @@ class PictureSource(MediaSource):
 
 def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
     """x_train and y_train (or x_valid, x_test, ...; or x and y), and `classes`, names for labels that are numbers."""
-    names = [name for split in SPLITS[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
+    names = [name for split in SPLIT_NAMES[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
     where = f"data.{role}={path}"
     require_memory_for(path)
     try:

@@ -152,27 +152,26 @@ class PictureExamples(MediaExamples):
     def __init__(
         self,
         store: PictureStore,
-        load: Load | None,
+        load: Load,
         vocabulary: Vocabulary | None,
         regions: int,
         max_length: int | None = None,
     ) -> None:
-        """`load`: how batches get the pictures; None for those that are only counted or measured on."""
+        """`load`: how batches get the pictures."""
         super().__init__(store, vocabulary, max_length=max_length)
-        self.store, self._load, self._regions = store, load, regions
+        self.store, self.load, self.regions = store, load, regions
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return np.full(len(self), self._regions, np.int32), self.target_lengths
+        return np.full(len(self), self.regions, np.int32), self.target_lengths
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Tensor:
-        assert self._load is not None, "planning reads no picture"
-        return self._load(self.entry_of[rows], rows, epoch)
+        return self.load(self.entry_of[rows], rows, epoch)
 
     def example(self, number: int) -> Example:
         entry, at = self.store.entries[number], np.array([number])
         pixels = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0))
-        features = self._load(at, at, 0)[0] if isinstance(self._load, Features) else None
+        features = self.load(at, at, 0)[0] if isinstance(self.load, Features) else None
         return Example(StoredPicture(entry.name, pixels, features), entry.texts, entry.gold or None)
 
     def listing(self) -> Listing:
-        return self.listed([self._regions] * len(self.store))
+        return self.listed([self.regions] * len(self.store))

@@ -21,6 +21,7 @@ from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
+from regard.files.text import read_text
 from regard.inputs.question.examples import QuestionExamples, windows
 from regard.inputs.question.files import Asked, Question
 from regard.inputs.question.settings import FRAME
@@ -128,8 +129,11 @@ class QuestionInput(TokenizedInput):
     def parse(self, words: Sequence[str]) -> list[Asked]:
         return [self.asked(word) for word in words]
 
-    def about(self, words: Sequence[str], document: str) -> list[Asked]:
-        return [Asked(question, document) for question in words]
+    def subject(self, file: str) -> str:
+        return read_text(file)
+
+    def about(self, words: Sequence[str], subject: str) -> list[Asked]:
+        return [Asked(question, subject) for question in words]
 
     def asked(self, one: Any) -> Asked:
         """Of a pair, a mapping of both, or a text with a tab or a line end between."""
@@ -143,7 +147,7 @@ class QuestionInput(TokenizedInput):
         if len(found) != 2 or not all(isinstance(text, str) for text in found):
             raise CallError(
                 f"{one!r} is not a question and a document: give question<TAB>document (on the command line also "
-                '"question" --document FILE), or in Python {"question": ..., "document": ...}'
+                '"question" --about FILE), or in Python {"question": ..., "document": ...}'
             )
         return Asked(*found)
 

@@ -1,6 +1,6 @@
 """Text comes in: token ids, an encoder of words, and words to look at."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -21,6 +21,7 @@ from regard.data.tables import Role
 from regard.data.tokenizer import Tokenizer
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
+from regard.inputs.column import Column
 from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
 from regard.inputs.text.examples import PairExamples
 from regard.inputs.text.frame import Frame
@@ -122,6 +123,10 @@ class TextInput(TokenizedInput):
         lost = len(items) - len(pairs)
         examples = [self.example(pair) for pair in pairs]
         return examples, f"{lost} lines of {source.where} that are no {self._noun}" if lost else ""
+
+    def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> Column:
+        self.learn(values.values())
+        return super().column(values, role, steps)
 
     def example(self, pair: Pair) -> Example:
         """A pair of the files as a person would give it."""

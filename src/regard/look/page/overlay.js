@@ -13,21 +13,22 @@ export function drawOverlay(place, table, rows, columns, log) {
   else drawSignal(place, table, columns, log);
 }
 
-/** The weights of a row, or the mean of all, on tokens that are not special. */
+/** The weights of a row, or the mean of all, on what lies upon it. */
 function weightsOf(table, row, real) {
   const k = table.columns.length;
   if (row !== null) return real.map((j) => table.values[row * k + j]);
   return real.map((j) => table.rows.reduce((sum, _, i) => sum + table.values[i * k + j], 0) / table.rows.length);
 }
 
-function realOf(tokens) {
-  return tokens.flatMap((token, place) => (token.special ? [] : [place]));
+/** The places of what lies upon the image or along the signal: not of special tokens, nor of another input's words. */
+function upon({ tokens, after }) {
+  return tokens.flatMap((token, place) => (token.special || place >= tokens.length - after ? [] : [place]));
 }
 
 function drawImage(place, table, rows, columns, log) {
   const [gridRows, gridColumns] = columns.grid;
-  const real = realOf(columns.tokens);
-  const own = rows.grid ? realOf(rows.tokens) : null; // rows that are regions themselves can be clicked
+  const real = upon(columns);
+  const own = rows.grid ? upon(rows) : null; // rows that are regions themselves can be clicked
   const [high, wide] = columns.size ?? [gridRows * 40, gridColumns * 40];
   const width = Math.min(WIDEST, place.clientWidth || WIDEST, Math.max(420, wide));
   const readout = element("output", { className: "readout" });
@@ -96,7 +97,7 @@ function drawImage(place, table, rows, columns, log) {
   });
   let press = (number) => show(number ? number - 1 : null);
   if (own) { // hundreds of regions need no button each: they are clicked where they are
-    const named = rows.tokens.flatMap((token, i) => (token.special ? [[token.text, i]] : []));
+    const named = rows.tokens.flatMap((token, i) => (own.includes(i) ? [] : [[token.text, i]]));
     const only = chips(place, "which row looks", ["all rows", ...named.map(([name]) => name)], 0, (number) => show(number ? named[number - 1][1] : null));
     press = (number) => {
       only(null);
@@ -148,7 +149,7 @@ function veil(canvas, weights, [rows, columns], log) {
 
 /** The signal with the light of one row upon it, an axis of time, and beneath it all rows as a matrix. */
 function drawSignal(place, table, columns, log) {
-  const real = realOf(columns.tokens);
+  const real = upon(columns);
   const { edges, unit } = columns;
   const width = Math.max(280, Math.min(1000, (place.clientWidth || WIDEST) - 8));
   const canvas = element("canvas", { width, height: 170, className: "signal" });

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from regard.data.examples import Example
 from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
+from regard.metrics.pointing import pointed, pointing_scores
 from regard.metrics.text import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Scores
@@ -41,19 +40,13 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         if not looked or not looked[0].weights:
             return {}
         source = self.input.axis(items[0])
-        (rows, columns), (height, width) = source.grid, source.image.shape[:2]
-        row, column = np.divmod(np.arange(rows * columns), columns)
-        down, right = (row + 0.5) * height / rows, (column + 0.5) * width / columns
-        hits, chances = [], []
+        found = []
         for example, seen in zip(boxed, looked, strict=True):
             of_word = [span.word for span in self.tokenizer.spans(example.texts[0])]
             for noun in example.gold[0]:
-                top, left, bottom, end = noun.box
-                inside = (down >= top) & (down < bottom) & (right >= left) & (right < end)
                 last = max(place for place, word in enumerate(of_word) if word == noun.word)
-                hits.append(bool(inside[seen.mean[last].argmax()]))
-                chances.append(inside.mean())
-        return {"pointing": 100 * float(np.mean(hits)), "pointing_uniform": 100 * float(np.mean(chances))}
+                found.append(pointed(seen.mean[last], source.grid, source.image.shape[:2], [noun.box]))
+        return pointing_scores(found)
 
 
 def _exact(said: Sequence[str], references: Sequence[Sequence[str]]) -> float:

@@ -23,7 +23,10 @@ async function ask(path, body) {
 }
 
 const chosenModel = () => models.find(({ name }) => name === fields.model.value);
-const takesFile = () => ["image", "sound"].includes(chosenModel()?.takes);
+const takes = () => chosenModel()?.takes ?? ["text"];
+const fileKind = () => takes().find((kind) => ["image", "sound"].includes(kind));
+const takesText = () => takes().some((kind) => kind !== fileKind());
+const complete = () => (!fileKind() || uploaded) && (!takesText() || fields.text.value.trim());
 
 /** The models, once; with a key to enter first, the first run asks again. */
 async function fillModels() {
@@ -40,14 +43,15 @@ async function fillModels() {
   fitToModel();
 }
 
-/** A box for text, or a button for a file. */
+/** A box for text, a button for a file, or both. */
 function fitToModel() {
   const model = chosenModel();
-  part("typed").hidden = takesFile();
-  part("sent").hidden = !takesFile();
-  part("record").hidden = model?.takes !== "sound" || !navigator.mediaDevices;
-  part("what").textContent = model?.takes === "sound" ? "Recording" : "Picture";
-  fields.file.accept = takesFile() ? `${model.takes}/*` : "";
+  const kind = fileKind();
+  part("typed").hidden = !takesText();
+  part("sent").hidden = !kind;
+  part("record").hidden = kind !== "sound" || !navigator.mediaDevices;
+  part("what").textContent = kind === "sound" ? "Recording" : "Picture";
+  fields.file.accept = kind ? `${kind}/*` : "";
   part("history").hidden = !model?.history;
 }
 
@@ -55,7 +59,7 @@ function fitToModel() {
 function question() {
   const { model, method, prefix, output, without, n_best: hypotheses } = Object.fromEntries(ASKED.map((key) => [key, fields[key].value]));
   return {
-    model, method, text: takesFile() ? uploaded : fields.text.value, output: output || null, prefix: output ? "" : prefix,
+    model, method, text: takes().map((kind) => (kind === fileKind() ? uploaded : fields.text.value)).join("\t"), output: output || null, prefix: output ? "" : prefix,
     without: without.split(/[\s,]+/).filter(Boolean), n_best: Number(hypotheses) > 1 ? Number(hypotheses) : null,
   };
 }
@@ -128,7 +132,7 @@ async function busy(work) {
 
 const submit = () => busy(async () => {
   await fillModels();
-  if (takesFile() ? !uploaded : !fields.text.value.trim()) return;
+  if (!complete()) return;
   const { page, questions, told } = await run();
   show(page, questions, told, remoteSource(questions, ask));
   remember();

@@ -1,0 +1,116 @@
+"""Questions about the pictures of `shapes`, each with one right answer, by what was drawn.
+
+    what color is the circle?              red              only where there is one circle
+    what shape is the red thing?           circle           only where there is one red thing
+    how many circles are there?            2                of a shape or of a color
+    what is left of the triangle?          a red circle     only where one thing is on that side
+    is there a red circle?                 yes              no: often the color and the shape are there, but apart
+    is the circle above the square?        no
+
+Every picture is asked a question of each kind that it has an answer to. The answers to one question are about equally
+frequent, so that who does not see the picture can do little: see `blind` in docs/ask.md. The boxes are of the things
+that a question is about, its answer among them, as shares of the picture's height and width; a question about what is
+not there has none.
+
+The splits are those of `shapes`: no scene of one split is in another.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from regard.corpora.asked import Asked
+from regard.corpora.shapes import COLORS, RELATIONS, SHAPES, SIDE, SIZES, Scene, Thing, paint, stream
+
+Found = tuple[str, str, list[Thing]]  # a question, its answer, and the things that it is about
+
+
+def shapes_questions(split: str, size: int | None = None, seed: int = 0, side: int = SIDE) -> Iterator[Asked]:
+    """The questions about the first `size` pictures of a split; without a size, about all that `shapes` has."""
+    for row, scene in enumerate(islice(stream(split, seed, side), SIZES[split] if size is None else size)):
+        chance = np.random.default_rng([seed, tuple(SIZES).index(split), row])
+        image = paint(scene, side)
+        for kind in KINDS:
+            found = kind(scene, chance)
+            if found is not None:
+                question, answer, things = found
+                boxes = tuple(tuple(edge / side for edge in thing.box) for thing in things)
+                yield Asked(f"corpus:shapes#{row} ({split})", image, question, answer, boxes)
+
+
+def _color(scene: Scene, chance: np.random.Generator) -> Found | None:
+    thing = _one(_alone(scene, "shape"), chance)
+    return thing and (f"what color is the {thing.shape}?", thing.color, [thing])
+
+
+def _shape(scene: Scene, chance: np.random.Generator) -> Found | None:
+    thing = _one(_alone(scene, "color"), chance)
+    return thing and (f"what shape is the {thing.color} thing?", thing.shape, [thing])
+
+
+def _count(scene: Scene, chance: np.random.Generator) -> Found:
+    """Things that are alike are rarer than others: they are asked for more often."""
+    groups = {_several(shape): [thing for thing in scene.things if thing.shape == shape] for shape in SHAPES}
+    groups |= {f"{color} things": [thing for thing in scene.things if thing.color == color] for color in COLORS}
+    most = max(map(len, groups.values()))
+    wanted = most if most > 1 and chance.random() < 2 / 3 else int(chance.integers(0, 2))
+    name = str(chance.choice([name for name, things in groups.items() if len(things) == wanted]))
+    return f"how many {name} are there?", str(wanted), groups[name]
+
+
+def _beside(scene: Scene, chance: np.random.Generator) -> Found:
+    """Of three things only the corner has one thing on a side; the others have the corner there and what is beyond."""
+    ways = [(RELATIONS[relation][0], scene.first, other) for relation, other in scene.others]
+    if len(scene.others) == 1:
+        ways += [(relation, other, scene.first) for relation, other in scene.others]
+    relation, place, answer = ways[chance.integers(len(ways))]
+    return f"what is {relation} the {_called(place, scene)}?", answer.name, [answer, place]
+
+
+def _there(scene: Scene, chance: np.random.Generator) -> Found:
+    if chance.random() < 0.5:
+        thing = scene.things[chance.integers(len(scene.things))]
+        return f"is there {thing.name}?", "yes", [thing]
+    there = {thing.name for thing in scene.things}
+    parts = [Thing(one.color, other.shape) for one in scene.things for other in scene.things]
+    apart = [thing for thing in parts if thing.name not in there]
+    others = [Thing(color, shape) for color in COLORS for shape in SHAPES]
+    absent = apart if apart and chance.random() < 0.5 else [thing for thing in others if thing.name not in there]
+    return f"is there {absent[chance.integers(len(absent))].name}?", "no", []
+
+
+def _stands(scene: Scene, chance: np.random.Generator) -> Found:
+    relation, other = scene.others[chance.integers(len(scene.others))]
+    one, other = (scene.first, other)
+    if chance.random() < 0.5:
+        one, other, relation = other, one, RELATIONS[relation][0]
+    yes = chance.random() < 0.5
+    said = relation if yes else str(chance.choice([name for name in RELATIONS if name != relation]))
+    question = f"is the {_called(one, scene)} {said} the {_called(other, scene)}?"
+    return question, "yes" if yes else "no", [one, other]
+
+
+KINDS: tuple[Callable[[Scene, np.random.Generator], Found | None], ...] = (
+    _color, _shape, _count, _beside, _there, _stands,
+)  # fmt: skip
+
+
+def _alone(scene: Scene, by: str) -> list[Thing]:
+    """The things that share their shape, or their color, with no other."""
+    often = Counter(getattr(thing, by) for thing in scene.things)
+    return [thing for thing in scene.things if often[getattr(thing, by)] == 1]
+
+
+def _one(things: list[Thing], chance: np.random.Generator) -> Thing | None:
+    return things[chance.integers(len(things))] if things else None
+
+
+def _called(thing: Thing, scene: Scene) -> str:
+    """Its shape, and its color where the shape alone does not tell which one is meant."""
+    return thing.shape if thing in _alone(scene, "shape") else f"{thing.color} {thing.shape}"
+
+
+def _several(shape: str) -> str:
+    return f"{shape}es" if shape.endswith("s") else f"{shape}s"

@@ -1,0 +1,108 @@
+"""The recipe of a picture and a question to text."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.data.pairs import JointColumns
+from regard.data.settings import WORDS, Column, OneTextTokenizer
+from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
+from regard.outputs.text.settings import DecodingSettings
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.settings.recipe import Recipe
+
+
+class AskDataSettings(PictureSettings):
+    """Pictures, questions about them, and the answers; a picture may stand in many lines.
+
+    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name, question and answer) or
+    corpus:NAME.
+    """
+
+    question: Column | None = Field(None, description="column of the question; by default 'question', or the second")
+    answer: Column | None = Field(None, description="column of the answer; by default 'answer', or the third")
+    tokenizer: OneTextTokenizer = Field(
+        WORDS, description="how questions, and answers, are cut into tokens; each has a vocabulary of its own"
+    )
+    max_length: int = Field(64, ge=2, description="rows with a text of more tokens are left out of training")
+
+    @property
+    def columns(self) -> JointColumns:  # pyright: ignore[reportIncompatibleMethodOverride] (there are three of them)
+        return JointColumns(
+            ("image", "question", "answer"), (self.image, self.question, self.answer), self.header, self.split
+        )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        if self.tokenizer.joint:
+            yield "tokenizer.joint", "is true, but questions and answers have a vocabulary each"
+        if self.augment.mixup:
+            yield "augment.mixup", "mixes labels; of two answers there is no mean"
+        if self.augment.flip:
+            yield "augment.flip", "mirrors pictures: what is left would be right, and answers would be wrong"
+        if self.format not in ("auto", "tsv", "csv", "jsonl", "parquet"):
+            yield "format", f"is {self.format}, which has no three columns; use tsv, csv, jsonl or parquet"
+        for name in ("name_text", "valid_names", "test_names"):
+            if getattr(self, name) is not None:
+                yield name, "is for folders of pictures, and questions come in lists"
+        given = [column for column in self.columns.given if column is not None]
+        if len({type(column) for column in given}) > 1:
+            yield "question", f"is {self.question!r}, but columns are given by name or by number, not both: {given}"
+        if len(set(given)) < len(given):
+            yield "question", f"is {self.question!r}, but two of the columns are the same: {given}"
+
+
+class RecurrentAskSettings(RecurrentSettings):
+    """A recurrent decoder over the regions of the picture and the states of a recurrent encoder of the question."""
+
+    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    positions: bool = Field(True, description="tell the decoder where each region is (sinusoids of row and column)")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from _tied(self.tied)
+
+
+class TransformerAskSettings(TransformerSettings):
+    """A Transformer: blocks over the regions of the picture and the words of the question together, and a decoder."""
+
+    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    encoder_layers: int = Field(
+        0, ge=0, description="blocks of self-attention over the words, and over the regions, before they meet"
+    )
+    joint_layers: int = Field(2, ge=0, description="blocks of self-attention over words and regions together")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
+        yield from _tied(self.tied)
+        if self.positions not in ("sinusoidal", "learned"):
+            yield (
+                "positions",
+                f"is {self.positions}, which needs one order of all vectors; words and regions have none: sinusoidal "
+                "and learned tell each word its place before they meet",
+            )
+
+
+def _tied(tied: str) -> Iterator[tuple[str, str]]:
+    if tied == "all":
+        yield "tied", "is all, but questions and answers have a vocabulary each; output shares the decoder's"
+
+
+class AskRecipe(Recipe):
+    """A picture and a question to text."""
+
+    job: Literal["ask"] = Field("ask", description="the job: a picture and a question to text")  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: AskDataSettings = Field(description="the user's pictures and questions, and how they are read")
+    model: Annotated[RecurrentAskSettings | TransformerAskSettings, Field(discriminator="kind")] = Field(
+        description="the model and its sizes"
+    )
+    decoding: DecodingSettings = Field(
+        DecodingSettings.model_validate({"max_length": 20}), description="how outputs are searched for"
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for name, why in fits(self.model.encoder, self.data):
+            yield f"model.encoder.{name}", why
+        if self.decoding.replace_unknown:
+            yield "decoding.replace_unknown", "has no meaning here: an answer's words are not those of the question"

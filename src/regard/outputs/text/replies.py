@@ -1,0 +1,93 @@
+"""What an answer to a question about a picture has beside other texts: right or wrong, and right without the picture.
+
+    blind    the most frequent answer to the same question in the training data (to any, if nobody asked it there)
+
+What a model says is worth as much as it is above that: Goyal et al. 2017 (arXiv:1612.00837) found that questions alone
+tell a good part of the answers.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from regard.data.examples import Example
+from regard.errors import CallError
+from regard.inputs.joint import JointInput
+from regard.metrics.answers import AnswerScore, answer_score, mean_score
+from regard.metrics.pointing import pointed, pointing_scores
+from regard.models.seq2seq import Seq2Seq
+from regard.outputs.result import Scores
+from regard.outputs.text.ask_settings import AskRecipe
+from regard.outputs.text.cross_attention import cross_attention
+from regard.outputs.text.output import TextOutput
+
+BEGIN = 2  # words that tell kinds of questions apart
+
+
+class Replies(TextOutput[AskRecipe, JointInput]):
+    def quick_scores(self, said: Sequence[str], examples: Sequence[Example]) -> dict[str, float]:
+        return {"exact_match": mean_score(_scores(said, examples)).exact}
+
+    def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
+        """Exact match and F1, beside what the questions alone tell; the pointing game, where boxes are known."""
+        found = _scores(said, examples)
+        blind: list[AnswerScore] = []
+        with suppress(CallError):  # the training data may be elsewhere
+            guess = _most_frequent(self.input.training_pairs())
+            blind = _scores([guess(example.input[1]) for example in examples], examples)
+        mean = mean_score(found)
+        values = {"exact_match": mean.exact, "f1": mean.f1, "questions": float(len(examples))}
+        values |= {"blind": mean_score(blind).exact} if blind else {}
+        details = {"exact match by how the question begins": _by_kind(examples, found, blind)}
+        percent = ("exact_match", "f1", "blind", "pointing", "pointing_uniform")
+        return Scores(values | self._pointing_game(model, examples), details=details, percent=percent)
+
+    def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
+        """How often the most attended region lies in the box of something that the question is about.
+
+        The right answer is forced through the model; weights are the mean over heads, layers and tokens.
+        """
+        boxed = [example for example in examples if example.gold]
+        items = [self.input.read(example.input) for example in boxed]
+        targets = [self.tokenizer.encode(example.texts[0]) for example in boxed]
+        looked = cross_attention(model, self.input, items, targets)
+        found = []
+        for example, item, seen in zip(boxed, items, looked, strict=True):
+            axis = self.input.axis(item)
+            if seen.weights and axis.grid is not None:
+                weights = seen.mean.mean(0)[axis.upon()]
+                found.append(pointed(weights, axis.grid, (1, 1), example.gold))
+        return pointing_scores(found)
+
+
+def _scores(said: Sequence[str], examples: Sequence[Example]) -> list[AnswerScore]:
+    return [answer_score(text, example.texts) for text, example in zip(said, examples, strict=True)]
+
+
+def _most_frequent(pairs: Iterable[tuple[str, str]]) -> Any:
+    """The answer that training has most often for a question, by its text."""
+    answers: dict[str, Counter[str]] = defaultdict(Counter)
+    for question, answer in pairs:
+        answers[question][answer] += 1
+    of_all = sum(answers.values(), Counter[str]())
+
+    def guess(question: str) -> str:
+        return answers.get(question, of_all).most_common(1)[0][0]
+
+    return guess
+
+
+def _by_kind(
+    examples: Sequence[Example], found: Sequence[AnswerScore], blind: Sequence[AnswerScore]
+) -> list[dict[str, Any]]:
+    """The most frequent beginnings of questions."""
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for number, example in enumerate(examples):
+        kinds[" ".join(str(example.input[1]).lower().split()[:BEGIN])].append(number)
+    most = sorted(kinds.items(), key=lambda item: -len(item[1]))[:20]
+    return [
+        {"begins": begin, "questions": len(rows), "exact match": mean_score([found[row] for row in rows]).exact}
+        | ({"blind": mean_score([blind[row] for row in rows]).exact} if blind else {})
+        for begin, rows in most
+    ]
