@@ -6,8 +6,8 @@ Without --run, `translate-transformer` is trained for half a minute first, into 
 thread that does one thing after another, drawn at random: predictions, looks with evidence, pages and pictures; looks
 that cost more than a request may; requests that are left after a moment; heads that come drop by drop; bodies that are
 no JSON, too large, or full of odd numbers. The service runs with a time-out of 5 seconds.
-Pass: honest requests are answered (or told to come back), nothing is a fault (500), and memory at the end is what it
-was after the first fifth, within 32 MB.
+Pass: every prediction is answered (or told to come back), and of other honest requests, which share the model with the
+costly ones, 19 in 20; nothing is a fault (500); memory at the end is what it was after the first fifth, within 32 MB.
 """
 
 import http.client
@@ -133,6 +133,12 @@ def attack(port: int, process: int, seconds: float, clients: int) -> tuple[Count
     return seen, memory
 
 
+def failures(seen: Counter[tuple[str, int]], kinds: tuple[str, ...]) -> float:
+    """The share of honest requests that got no answer."""
+    asked = [(status, count) for (kind, status), count in seen.items() if kind in kinds]
+    return sum(count for status, count in asked if status not in HONEST) / max(1, sum(count for _, count in asked))
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--run", type=click.Path(path_type=Path), help="a run to serve")
 @click.option("--seconds", type=click.FloatRange(5, 3600), default=300.0, help="that it goes on")
@@ -155,13 +161,13 @@ def main(run: Path | None, seconds: float, clients: int) -> None:
         code = service.wait(60)
     for (kind, status), count in sorted(seen.items()):
         print(f"{kind:10} {status or 'no answer':>9} {count:7}")
-    honest = {"predict", "look", "page", "picture"}
     faults = sum(n for (_, status), n in seen.items() if status not in TOLD)
-    failed = sum(n for (kind, status), n in seen.items() if kind in honest and status not in HONEST)
+    predictions, looks = (failures(seen, kinds) for kinds in (("predict",), ("look", "page", "picture")))
     grown = memory[-1] - memory[0]
-    print(f"{sum(seen.values()) / seconds:.1f} requests/s, {failed} honest ones failed, {faults} faults")
+    print(f"{sum(seen.values()) / seconds:.1f} requests/s, {faults} faults")
+    print(f"failed: {predictions:.1%} of the predictions, {looks:.1%} of the honest looks")
     print(f"{grown:+.1f} MB between the first fifth and the end; ended with {code}")
-    good = not faults and not failed and grown < 32
+    good = not faults and not predictions and looks < 0.05 and grown < 32
     print("pass" if good else "FAIL")
     sys.exit(0 if good else 1)
 

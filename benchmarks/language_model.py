@@ -33,7 +33,7 @@ from regard.training.parallel import Parallel
 from regard.training.schedule import schedule
 from regard.training.update import Update
 
-TEXT = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "tinyshakespeare" / "input.txt"
+TEXT = Path(os.environ.get("REGARD_DATA", "data")) / "tinyshakespeare" / "input.txt"
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, STEPS, PLAIN_STEPS = 4, 4, 128, 64, 12, 2000, 2400
 TURNS = 25
 DOCUMENTED, PROMISED, SHARE = 1.886, 1.80, 0.5

@@ -17,7 +17,7 @@ import regard
 from regard import config
 from regard.cost.hardware import processor
 
-RECIPES = ("translate-transformer", "language-model", "digits-vit", "shapes-caption", "lag")
+RECIPES = ("digits-vit", "tones-classify", "language-model", "translate-transformer", "lag")
 FACTORS = (1 / 3, 1, 3)
 CLOSE = 0.02
 

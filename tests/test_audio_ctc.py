@@ -15,7 +15,7 @@ from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
 from regard.encoders.audio import memory_lengths
 from regard.encoders.audio_pyramid import together
-from regard.inputs.sound.examples import Frames, collate
+from regard.inputs.padded import Padded
 from regard.inputs.sound.input import SoundInput
 from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings, TranscribeRecipe
 from regard.outputs.text.transcription import Transcription
@@ -104,7 +104,7 @@ def test_a_text_that_is_too_long_for_its_sound_has_no_alignment():
 # --------------------------------------------------------------------------------------------------------------- models
 def sounds(*lengths, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return collate([torch.randn(length, BANDS, generator=generator) for length in lengths])
+    return Padded.of([torch.randn(length, BANDS, generator=generator) for length in lengths])
 
 
 def build(settings):
@@ -124,7 +124,7 @@ def model(request):
 def test_padding_changes_nothing(model):
     frames = sounds(29, 17)
     both = model.encode(frames)
-    alone = model.encode(Frames(frames.values[1:, :17], frames.lengths[1:]))
+    alone = model.encode(Padded(frames.values[1:, :17], frames.lengths[1:]))
     size = alone.vectors.shape[1]
     assert memory_lengths(both).tolist() == [both.vectors.shape[1], size]
     torch.testing.assert_close(both.vectors[1, :size], alone.vectors[0], atol=1e-5, rtol=1e-4)
@@ -132,7 +132,7 @@ def test_padding_changes_nothing(model):
     noisy = frames.values.clone()
     noisy[1, 17:] = 99.0
     torch.testing.assert_close(
-        model.encode(Frames(noisy, frames.lengths)).vectors[1, :size], alone.vectors[0], atol=1e-5, rtol=1e-4
+        model.encode(Padded(noisy, frames.lengths)).vectors[1, :size], alone.vectors[0], atol=1e-5, rtol=1e-4
     )
 
 

@@ -245,6 +245,12 @@ def test_a_recording_that_is_too_long_for_a_batch_is_named(calls, tmp_path):
         job.batches().len_epoch(0)
 
 
+def test_training_data_that_is_all_too_long_is_refused(calls, tmp_path):
+    data = settings(calls / "wavs", valid=str(calls / "wavs"), max_seconds=0.1)
+    with pytest.raises(RegardError, match=r"all 12 recordings are longer than data\.max_seconds=0\.1 or"):
+        prepared_job(data, tmp_path)
+
+
 def test_targets_are_what_the_vocabulary_of_the_output_says(calls, tmp_path):
     """Nothing in the input knows that they are texts: a classifier has labels, and no decoder."""
 

@@ -11,10 +11,11 @@ import yaml
 from PIL import Image
 
 from regard import api, config
-from regard.auto import detect, plan
 from regard.auto.begin import RECIPE, begin, is_data
 from regard.auto.columns import are_tags, column_of
+from regard.auto.detect import detect
 from regard.auto.given import as_path
+from regard.auto.plan import plan
 from regard.auto.write import as_yaml
 from regard.errors import CallError
 from regard.jobs import FROM_DATA, JOBS
@@ -205,7 +206,7 @@ def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None
     planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])
     assert planned.tree["data"]["horizon"] == 3
     assert planned.tree["model"]["width"] == 8
-    assert config.build(yaml.safe_load(as_yaml(planned))), "it can be read again"
+    assert config.build(yaml.safe_load(as_yaml(planned, "shops.csv"))), "it can be read again"
 
 
 def test_a_longer_time_gives_a_larger_model(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The form that users script against: exit codes, clean standard output, one JSON document."""
 
+import dataclasses
 import errno
 import json
 import subprocess
@@ -52,7 +53,6 @@ def test_help_answers_before_torch_could_be_imported():
         (["trian"], "did you mean 'train'?"),
         (["train", "translate-transformr", "-o", "x"], "did you mean 'translate-transformer'?"),
         (["train", "translate-transformer", "model.widht=3", "-o", "x"], "did you mean 'width'?"),
-        (["train", "translate-transformer"], "-o runs/NAME"),
         (["train", "translate-transformer", "width", "-o", "x"], "not of the form key=value"),
         (["cost", "transfomer-base"], "did you mean 'transformer-base'?"),
         (["predict", "nowhere", "hello"], "nowhere"),
@@ -67,6 +67,53 @@ def test_a_wrong_call_exits_with_2_and_says_what_would_work(words, said, tmp_pat
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == [], "a wrong call leaves nothing behind"
+
+
+def test_doctor_says_what_is_missing_for_which_job_and_how_to_get_it(capsys):
+    import torch
+
+    from regard.commands.doctor import Extra, examine
+
+    found = json.loads(regard("doctor", "--json").stdout)
+    assert found["torch"] == torch.__version__
+    assert found["processor"]["vector_units"] == torch.backends.cpu.get_cpu_capability()
+    assert found["packages"]["torch"]
+    extras = {extra["name"]: extra for extra in found["extras"]}
+    assert "dev" not in extras
+    assert "digits-vit" in extras["digits"]["recipes"]
+    assert extras["digits"]["jobs"] == ["classify"]
+    health = examine()
+    lacking = dataclasses.replace(health, extras=[Extra("image", {"pillow": None}, ["caption"], ["shapes-caption"])])
+    said = "\n".join(lacking.lines())
+    assert "missing pillow for caption (shapes-caption): pip install 'regard[image]'" in said
+
+
+def test_doctor_knows_how_large_caches_are(tmp_path, monkeypatch):
+    from regard.commands.doctor import examine
+
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    cache = tmp_path / "runs/mine/cache"
+    cache.mkdir(parents=True)
+    (cache / "tokens.bin").write_bytes(b"x" * 12_345)
+    health = examine(tmp_path / "runs")
+    assert health.caches == {str(cache): 12_345}
+    assert "12.3 kB" in "\n".join(health.lines())
+
+
+def test_recipes_say_what_to_begin_with():
+    from regard.config import packaged, read
+    from regard.jobs import BEGIN, JOBS
+
+    shown = regard("recipes").stdout
+    for data, name in BEGIN.items():
+        assert any(line.split() == [*data.split(), *f"regard train {name} data.train=YOURS".split()]
+                   for line in shown.splitlines())  # fmt: skip
+    first = [read(name) for name in BEGIN.values()]
+    assert {recipe.job for recipe in first} == set(JOBS), "every job has a recipe to begin with"
+    for job, row in JOBS.items():
+        kinds = set() if isinstance(row.input, str) else set(row.input)
+        assert kinds <= {getattr(recipe.data, "kind", None) for recipe in first if recipe.job == job}
+    assert all(name in shown for name in packaged())
 
 
 def test_recipes_as_json():

@@ -42,6 +42,12 @@ def test_a_text_that_looks_like_a_number_stays_a_text():
     assert config.build(config.override(MINIMAL, ["data.train=2016"])).data.train == "2016"
 
 
+def test_a_listed_number_may_come_from_the_command_line():
+    assert config.read("digits-vit", ["data.channels=3"]).data.channels == 3  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(CallError, match=r"data\.channels"):
+        config.read("digits-vit", ["data.channels=2"])
+
+
 def test_equals_signs_in_values_are_kept():
     assert config.parse_override("data.train=a=b.tsv") == (("data", "train"), "a=b.tsv")
 

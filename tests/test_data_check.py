@@ -16,6 +16,9 @@ SOURCES = [f"n{number} is a number of value {number} today" for number in range(
 TARGETS = [f"n{number} ist eine Zahl vom Wert {number} heute" for number in range(200)]
 
 
+MORE = "give training data that has them"
+
+
 def checked(tmp_path, pairs, valid=None, **settings) -> CheckReport:
     """The report on training pairs and validation pairs, given as (sources, targets)."""
     valid = valid or (["a number of today"], ["eine Zahl von heute"])
@@ -100,6 +103,12 @@ def test_unknown_words(tmp_path):
     report = checked(tmp_path, (["1 2 3", "1 2 3"], ["1 2 3", "2 3 1"]), valid, tokenizer=tokenizer)
     unknown = [finding for finding in report.findings if "vocabulary" in finding.what]
     assert [finding.what for finding in unknown] == ["2 of 5 source tokens (40.0%) are not in the vocabulary"]
+    (advice,) = [finding.advice for finding in unknown]
+    assert "tokenizer.size" not in advice, "the vocabulary is not full"
+    assert advice == "lower data.tokenizer.min_frequency, or use data.tokenizer.kind=bpe, or " + MORE
+    full = checked(tmp_path, (["1 2 3 4 5", "1 2"], ["1 2 3", "2 3 1"]), valid, tokenizer={"kind": "word", "size": 8})
+    (advice,) = [one.advice for one in full.findings if "source tokens" in one.what and one.split == "valid"]
+    assert advice == "raise data.tokenizer.size, or use data.tokenizer.kind=bpe, or " + MORE
     assert report.splits["valid"].source.unknown_rate == 0.4
     assert report.splits["valid"].target.unknown_rate == 0
 

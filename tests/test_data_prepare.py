@@ -11,6 +11,7 @@ from regard.data.cache import built_once
 from regard.data.files import PairSource, pair_sources
 from regard.data.pairs import Bad, Pair
 from regard.data.prepare import Steps
+from regard.data.progress import watched
 from regard.data.read_report import ReadReport
 from regard.data.settings import TokenizerSettings
 from regard.data.splits import Split
@@ -281,3 +282,27 @@ def test_an_empty_store_can_be_opened(tmp_path):
 def test_splits_have_names(made, tmp_path):
     assert str(splits_of(changed(made, valid=None), tmp_path)["valid"]) == f"{made.train} (held out)"
     assert str(Split(PairSource("a.tsv"))) == "a.tsv"
+
+
+def test_the_check_of_very_many_pairs_takes_a_sample_and_says_so(made, tmp_path, monkeypatch):
+    """Chosen by the source: what is given twice is in it twice, or not at all."""
+    train = tmp_path / "train.tsv"
+    train.write_text(train.read_text() * 2)
+    monkeypatch.setattr("regard.data.prepare.MANY", 599)
+    monkeypatch.setattr("regard.data.prepare.SAMPLE", 200)
+    prepared = prepare(made, tmp_path / "cache", strict=False)
+    seen = prepared.texts()
+    assert 120 < len(seen) < 280
+    assert len(seen) == 2 * len(set(seen))
+    (said,) = [one for one in prepared.check().findings if "sample" in one.what and one.split == "train"]
+    assert said.what == "33.3% of all pairs were looked at: a sample"
+    assert len(prepare(made, tmp_path / "cache").texts()) == 600
+
+
+def test_long_work_says_how_far_it_is_and_short_work_says_nothing(capsys, monkeypatch):
+    assert list(watched(range(600), "reading x")) == list(range(600))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("regard.data.progress.PATIENCE", 0.0)
+    assert list(watched(range(600), "reading x")) == list(range(600))
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "reading x: 256 in 0 s\nreading x: 600 in 0 s\n")

@@ -291,7 +291,7 @@ def test_changes_follow_from_seed_epoch_and_row():
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 def test_every_operation_keeps_size_and_mode(operation, mode):
     image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (9, 14, 3), dtype=np.uint8)).convert(mode)
-    changed = OPERATIONS[operation](image, 0.8, -1)
+    changed = OPERATIONS[operation](image, -0.8)
     assert (changed.size, changed.mode) == (image.size, mode)
 
 

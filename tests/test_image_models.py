@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import shutil
 
 import numpy as np
@@ -15,6 +16,7 @@ from rich.console import Console
 
 import regard
 from regard import config
+from regard.attention import Trace
 from regard.cli import cli
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
@@ -52,8 +54,8 @@ def test_efficientnet_is_the_packages():
     assert EfficientNetLite0((100, 65))(torch.randn(1, 3, 100, 65)).vectors.shape == (1, 4 * 3, 1280)
 
 
-def test_position_attention_is_the_papers():
-    """SAGAN, equations 1 to 3, written with 1×1 convolutions."""
+def test_position_attention_is_the_papers_with_a_cosine():
+    """SAGAN, equations 1 to 3, written with 1×1 convolutions; the score is the cosine by its temperature 1/4."""
     block = PositionAttention(16)
     with torch.no_grad():
         block.gate.fill_(0.7)
@@ -64,12 +66,27 @@ def test_position_attention_is_the_papers():
         return F.conv2d(x, linear.weight[:, :, None, None]).flatten(2)
 
     g, f, h = (convolve(part) for part in (attention.query, attention.key, attention.value))
-    beta = (f.mT @ g).softmax(1)  # i × j: how much place i is looked at from place j
+    f, g = F.normalize(f, dim=1), F.normalize(g, dim=1)
+    beta = (f.mT @ g * 4).softmax(1)  # i × j: how much place i is looked at from place j
     o = F.conv2d((h @ beta).view(2, 8, 3, 5), block.out.weight[:, :, None, None])
     torch.testing.assert_close(block(x), x + 0.7 * o)
     assert attention.query.weight.shape == (2, 16)
     fresh = PositionAttention(16)
     assert torch.equal(fresh(x), x)  # it begins with what is near
+
+
+def test_position_attention_cannot_collapse_onto_one_place():
+    """However large its maps have grown: with scores within ±4, no weight of a row is above e^8 times another."""
+    block = PositionAttention(64)
+    with torch.no_grad():
+        block.attention.query.weight.mul_(100)
+        block.attention.key.weight.mul_(100)
+    with Trace(block) as seen:
+        block(torch.randn(2, 64, 8, 8).relu() * 10)
+    weights = seen["attention"]
+    assert (weights.amax(-1) / weights.amin(-1)).max() <= 1.001 * math.exp(8)
+    entropy = -(weights * weights.log2()).sum(-1).mean()
+    assert entropy > 3  # of 6 bits; with dot products it is 0.0
 
 
 def test_a_convolutional_network_has_a_grid():

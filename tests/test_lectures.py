@@ -1,15 +1,12 @@
-"""`docs/lectures.md` and `docs/cost.md` promise files and commands. They have to be there."""
+"""`docs/lectures.md` and `docs/cost.md` promise files, recipes and settings. They have to be there."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 import regard
-from regard.cli import cli
 from regard.config import packaged, read
-from regard.cost.published import PUBLISHED
 from regard.errors import CallError
 
 SOURCE = Path(regard.__file__).parent
@@ -32,29 +29,6 @@ IDEAS = re.findall(
 def test_a_file_that_a_lecture_names_is_read_in_a_minute(path):
     lines = (SOURCE / path).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120, f"{path} has {len(lines)} lines: leave the idea, and put what helps it into a file beside"
-
-
-def commands() -> list[str]:
-    """Every `regard ...`."""
-    found = re.findall(r"`regard ([a-z][^`]*)`", TEXT) + re.findall(r"^    regard ([a-z][^#\n]*)", TEXT, re.M)
-    return sorted({command.strip() for command in found})
-
-
-@pytest.mark.parametrize("command", commands())
-def test_every_command_that_is_named_can_be_given(command):
-    """Its options are those of the command line, its recipe is there and takes its settings."""
-    verb, *words = shlex.split(command)
-    assert verb in cli.commands
-    if not words:  # the page speaks of the command, and gives none
-        return
-    given = cli.commands[verb].make_context(verb, words).params
-    if "recipe" not in given or (verb == "cost" and given["recipe"] in PUBLISHED):
-        return
-    assert given["recipe"] in packaged()
-    read(given["recipe"], given.get("overrides", ()))
-    for name, values in (vary.split("=") for vary in given.get("vary", ())):
-        for value in values.split(","):
-            read(given["recipe"], {name: value})
 
 
 RECIPES = re.findall(r"\brecipes? ([a-z]+-[a-z-]+)(?: and ([a-z]+-[a-z-]+))?", TEXT)

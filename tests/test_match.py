@@ -188,7 +188,7 @@ def test_gradients_are_of_the_cosine(run, listed):
 def untrained(run, listed, change):
     """A job with other towers, which knows the words of the run."""
     job = make(config.build(config.override(tree(listed), change), ""))
-    job.output.text.keep(run.job.output.text.tokenizer)
+    job.output.text.restore(run.folder)
     return job.bound(job.build().eval())
 
 

@@ -1,12 +1,15 @@
 """Every recipe that needs no file of anybody's trains, predicts, is looked at and is served."""
 
 import re
+import shlex
 
 import pytest
 
 from recipe_runs import recipes, sent, small_corpora, trained
 from regard import config
+from regard.cli import cli
 from regard.jobs import JOBS
+from regard.next_commands import next_commands
 
 
 def test_every_job_has_a_recipe_that_needs_no_file():
@@ -61,3 +64,13 @@ def test_a_recipe_is_served(name):
         assert told["input"] == text
         looked = client.post("/api/look", json={"text": text})
         assert looked.status_code == 200, looked.text
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_commands_that_a_run_prints_work(name, capsys):
+    run = trained(name).run
+    for command in next_commands(run.job, run.folder, run.summary()):
+        _, verb, *words = shlex.split(command)
+        if verb in ("predict", "look"):  # the others are quick to say, and slow to do
+            cli.main([verb, *words], standalone_mode=False)
+            assert capsys.readouterr().out

@@ -247,7 +247,9 @@ def test_bad_lines_are_named_with_file_and_line(name, tmp_path):
     rows = [changes.get(number, row) for number, row in enumerate(GOOD)]
     file = write(tmp_path / "bad.csv", ["date,a,b", *(row for row in rows if row is not None)])
     how = settings(file, gaps="fill", max_bad=0.05)
-    finding = next(one for one in prepare_windows(how, strict=False).findings if what in one.what)
+    findings = prepare_windows(how, strict=False).findings
+    finding = next(one for one in findings if what in one.what)
+    assert sum(one.lines == lines for one in findings) == 1, "a bad cell is told once, and not as an empty one, too"
     assert finding.severity == "warning"
     assert finding.file == str(file)
     assert finding.lines == lines

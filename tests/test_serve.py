@@ -601,6 +601,8 @@ def test_the_page_in_a_browser(client, run, scheme, tmp_path):
         page.select_option("main [name=head]", "1")
         playwright.expect(page.locator("main p.caption").first).to_contain_text("layer 1, head 1")
         page.locator("main .stage[aria-busy=false]").wait_for()
+        page.click("text=Does the model need it?")
+        playwright.expect(page.locator("main .card")).to_contain_text("comprehensiveness")
         page.click("main summary")
         cells = page.locator("main details td").all_inner_texts()[1:]  # the first is the corner
         expected = run.look("one red cat").matrix("cross", 1, 1).weights

@@ -96,6 +96,11 @@ def test_the_outline_has_no_weights_and_parts_have_those_of_python(client, run):
     other = part(client, n_best=2, part="table", hypothesis=1)
     expected = record.beams[0].matrix().weights
     np.testing.assert_array_equal(numbers(other["values"], expected.shape), expected)
+    assert outline["records"][0]["evidence"] == []  # the model is asked for it when somebody wants it
+    figures = part(client, part="evidence", kind="cross", layer=1, head=0)["figures"]
+    expected = run.look(TEXT, layer=1, head=0, evidence=True).evidence
+    assert [figure["name"] for figure in figures] == [figure.name for figure in expected]
+    np.testing.assert_allclose([figure["value"] for figure in figures], [one.value for one in expected], atol=1e-5)
     heads = part(client, n_best=2, part="heads", kind="cross", layer=0)["tables"]
     for head, table in enumerate(heads):
         expected = record.matrix("cross", 0, head).weights

@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "job": OUTPUTS | {"outputs"},
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
+    "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
 }
 EVERYTHING = {  # the top floor
     *(
@@ -106,15 +107,17 @@ def test_an_input_knows_no_other_input():
 def test_nothing_outside_the_folders_names_a_job():
     """As a string that is compared, or as the class of its recipe. Recipes, docs and help texts may tell of them."""
     names = {f'"{name}"' for name in JOBS} | {row.recipe.__name__ for row in JOBS.values()}
-    allowed = {"jobs.py"}
+    readers = ("bert", "language", "marian", "vit")  # of models of others: each makes a run of some job
+    allowed = {"jobs.py", *(f"pretrained/{name}.py" for name in readers)}
     for file in FILES:
         place = file.relative_to(SOURCE)
-        if place.parts[0] in ("inputs", "outputs", "corpora", "commands", "pretrained") or str(place) in allowed:
+        if place.parts[0] in ("inputs", "outputs", "corpora") or str(place) in allowed:
             continue
         tree = ast.parse(file.read_text(encoding="utf-8"))
         said = {f'"{node.value}"' for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         said |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         said -= {'"tag"'} if str(place) == "recipe_mistakes.py" else set()  # what pydantic calls the kind of a section
+        said -= {'"answer"', '"caption"'} if str(place) == "auto/listed.py" else set()  # columns that users call so
         assert not said & names, f"{place} names {sorted(said & names)}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from regard.training.charts import Line, line_chart, number, thin, ticks
+from regard.training.charts import Line, line_chart, number, thin, tick_labels, ticks
 from regard.training.loop import fit
 from regard.training.progress import Display, Lines, duration
 from regard.training.report import Section, table, text, write_report
@@ -171,3 +171,9 @@ def test_progress_without_an_end_or_a_loss() -> None:
 @pytest.mark.parametrize(("seconds", "said"), [(3.4, "3 s"), (59.9, "1 min 00 s"), (7380.0, "2 h 03 min")])
 def test_durations(seconds: float, said: str) -> None:
     assert duration(seconds) == said
+
+
+def test_neighbors_on_an_axis_have_labels_of_their_own():
+    assert tick_labels([6.73, 6.735, 6.74]) == ["6.730", "6.735", "6.740"]
+    assert tick_labels([100.0, 100.5, 101.0]) == ["100.0", "100.5", "101.0"]
+    assert tick_labels([0, 500, 1000]) == ["0", "500", "1,000"]

@@ -17,7 +17,7 @@ from regard.cli import cli
 from regard.corpora.tones import call, write
 from regard.errors import CallError
 from regard.files.subtitles import Heard, in_order
-from regard.inputs.sound.examples import collate
+from regard.inputs.padded import Padded
 from regard.inputs.sound.features import MemoryTimes
 from regard.inputs.sound.recording import Sound, read_sound
 from regard.inputs.sound.settings import SoundSettings
@@ -187,7 +187,7 @@ def test_a_part_that_is_left_out_is_silence(heard):
 
     def score(features):
         with torch.no_grad():
-            return run.model.score(collate([features]), target)[0]
+            return run.model.score(Padded.of([features]), target)[0]
 
     lost = []
     for start in range(0, len(features), reduction):
@@ -204,7 +204,7 @@ def test_input_gradients_are_those_of_the_features(heard):
     rows = []
     for step in range(target.shape[1]):
         values = features.clone().requires_grad_()
-        run.model.score(collate([values]), target)[0, step].backward()
+        run.model.score(Padded.of([values]), target)[0, step].backward()
         product = (values * values.grad).sum(1).detach()
         rows.append(torch.stack([group.sum().abs() for group in product.split(reduction)]))
     wanted = torch.stack(rows)

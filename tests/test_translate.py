@@ -19,7 +19,9 @@ from regard.errors import CallError, RegardError
 from regard.outputs.text.cross_attention import CrossAttention, cross_attention
 from regard.outputs.text.settings import DecodingSettings
 from regard.outputs.text.translation import Translation
+from regard.settings.model import RecurrentSettings
 from regard.training.metrics import read_metrics
+from translate_example import translator
 
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "red": "rojo", "blue": "azul", "cat": "gato", "dog": "perro"}
 TINY = {
@@ -169,6 +171,19 @@ def test_forced_weights_are_those_of_decoding_step_by_step(run):
     assert forced.weights
     for name, weights in forced.weights.items():
         np.testing.assert_allclose(seen[name][0].numpy(), weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_unknown_is_never_written_unless_asked_for(beam):
+    job = translator(RecurrentSettings(width=8, embedding=8), "word", beam=beam, max_length=6)
+    job.model.logits = lambda features, plain=job.model.logits: plain(features) + 50 * (torch.arange(14) == 1)
+    (said,) = job.predict(["one red cat"])
+    assert "<unk>" not in said.text
+    asked = job.with_recipe(job.recipe.model_copy(update={"decoding": DecodingSettings(unknown=True, max_length=6)}))
+    (said,) = asked.predict(["one red cat"])
+    assert set(said.text.split()) == {"<unk>"}
+    (said,) = job.predict(["one red cat"], prefix="zebra")
+    assert said.text.startswith("<unk>")
 
 
 def test_unknown_words_are_replaced_through_attention(run):

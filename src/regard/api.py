@@ -22,6 +22,7 @@ from torch import nn
 
 from regard import config, jobs
 from regard.attention import HeadMask
+from regard.auto.begin import begin, is_data
 from regard.errors import CallError
 from regard.files.foreign import reading
 from regard.job import Job
@@ -35,6 +36,7 @@ from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
+from regard.settings.training import seconds
 from regard.training.checkpoint import read_weights
 from regard.training.device import pick_device
 from regard.training.memory import within_memory
@@ -47,7 +49,7 @@ Overrides = Iterable[str] | Mapping[str, Any]
 
 
 def train(
-    recipe: str | Path | Recipe,
+    recipe: Any,
     *,
     data: Any = None,
     output: str | Path,
@@ -58,6 +60,10 @@ def train(
 ) -> "Run":
     """Train a recipe, or go on with the run in `output`. `check=False` does not look the data over first.
 
+    In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
+    or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
+    `time_limit` (by default 10 minutes), and written to `output`; see docs/own-data.md.
+
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
     short for those of the section `training`.
@@ -65,7 +71,14 @@ def train(
     limits = {"max_steps": max_steps, "time_limit": time_limit}
     if limits := {name: value for name, value in limits.items() if value is not None}:
         sections["training"] = {**sections.get("training", {}), **limits}
-    if not isinstance(recipe, Recipe):
+    if is_data(recipe):
+        if data is not None:
+            raise CallError("give data, or a recipe and its data: not both")
+        limit = None if time_limit is None else float(seconds(time_limit))
+        changes = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
+        changes.pop("training.time_limit", None)
+        recipe = config.read(begin(recipe, Path(output), seconds=limit, overrides=changes))
+    elif not isinstance(recipe, Recipe):
         if data is not None:
             sections["data"] = data if isinstance(data, Mapping) else {"train": str(data)}
         recipe = config.read(recipe, sections)

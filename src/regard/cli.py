@@ -16,6 +16,7 @@ from regard.commands.exit_codes import ended
 from regard.commands.options import (
     OutputFile,
     Verbs,
+    data_options,
     emit,
     explain_options,
     json_option,
@@ -54,18 +55,13 @@ def demo(output: Path, fresh: bool) -> None:
 @json_option
 @click.option("--schema", is_flag=True, help="Print the JSON schema of recipes, for editors.")
 def recipes(as_json: bool, schema: bool) -> None:
-    """List the recipes that come with regard, and what they need."""
+    """Which recipe to begin with for which data, and all there are."""
     from regard import config
+    from regard.commands.recipes import described, lines
 
     if schema:
         return emit(config.schema())
-    found = {name: config.load_recipe(file) for name, file in config.packaged().items()}
-    if as_json:
-        return emit([{"name": n, "about": r.get("about", ""), "needs": r.get("needs", [])} for n, r in found.items()])
-    width = max(map(len, found))
-    for name, recipe in found.items():
-        needs = f"  (needs {', '.join(recipe['needs'])})" if recipe.get("needs") else ""
-        click.echo(f"{name:<{width}}  {recipe.get('about', '')}{needs}")
+    emit(described()) if as_json else click.echo("\n".join(lines()))
 
 
 @cli.command()
@@ -89,6 +85,7 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/RECIPE); the same folder goes on.")
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
 @click.option("--check/--no-check", default=True, help="Look the data over before the first step.")
+@data_options
 @limit_options
 @json_option
 def train(
@@ -97,13 +94,28 @@ def train(
     output: Path | None,
     show_config: bool,
     check: bool,
+    job: str | None,
+    yes: bool,
+    dry_run: bool,
     max_steps: int | None,
     time_limit: str | None,
     as_json: bool,
 ) -> None:
-    """Train a recipe on your data, or go on where it stopped."""
-    from regard import config
+    """Train a recipe on your data, or go on where it stopped.
 
+    With DATA (files, or a folder) in a recipe's place, a recipe is made for it first: see docs/own-data.md.
+    """
+    from regard import config
+    from regard.commands.train_data import is_data, recipe_for
+
+    if is_data(recipe):
+        given = with_limits(overrides, max_steps, None)
+        file, output = recipe_for(recipe, output, job=job, time_limit=time_limit, overrides=given, yes=yes, say=say)
+        if dry_run:
+            return emit(config.as_tree(config.read(file))) if as_json else None
+        recipe, time_limit = str(file), None
+    elif job or dry_run:
+        raise click.UsageError("--job and --dry-run are for data, from which a recipe is made: regard train DATA")
     settings = config.read(recipe, with_limits(overrides, max_steps, time_limit))
     if show_config:
         tree = config.as_tree(settings)
@@ -310,7 +322,10 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, "regard", "_REGARD_COMPLETE").source())
 
 
-for command in (cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost, cli_tools.import_):
+for command in (
+    *(cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost),
+    *(cli_tools.import_, cli_tools.doctor),
+):
     cli.add_command(command)
 
 

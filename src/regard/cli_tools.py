@@ -106,3 +106,12 @@ def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> N
 
     report = import_model(source, output, convert_pickle=convert_pickle)
     emit(report.as_dict()) if as_json else click.echo(report.sentence())
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """What is installed, what is missing for which job, and caches."""
+    from regard.commands.doctor import doctor as run_doctor
+
+    run_doctor(as_json)

@@ -17,6 +17,7 @@ from torch import nn
 
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example
+from regard.data.pairs import excerpt
 from regard.data.tables import Role
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
@@ -32,6 +33,7 @@ from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
 PICTURES = 6  # looks in the report
+SHOWN = 2  # examples of each split in the check
 
 
 class Job:
@@ -74,9 +76,20 @@ class Job:
         """What is wrong with the data and, if nothing is, what the model will cost on it."""
         splits = self.output.prepare(cache, strict=False)
         report = self.output.check(splits)
+        report = replace(report, tables={**report.tables, **self._as_read(splits)})
         if not estimates or not len(splits["train"]):
             return report
         return replace(report, estimates={**self.output.estimates(splits), **report.estimates})
+
+    def _as_read(self, splits: dict[Role, Any]) -> dict[str, list[dict[str, str]]]:
+        """Two examples of each split, so that a wrong column is seen."""
+        some = [(role, one) for role, split in splits.items() if len(split) for one in self.output.some(split, SHOWN)]
+        rows = [
+            {"split": role, "input": excerpt(self.input.name(one.input)), "target": excerpt(" | ".join(one.texts))}
+            for role, one in some
+            if one.texts or isinstance(one.input, str)
+        ]
+        return {"as it is read": rows}
 
     def build(self) -> nn.Module:
         """The model, untrained; `forward(batch)` gives its loss."""

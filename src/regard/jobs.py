@@ -88,6 +88,25 @@ FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
 }
 
 
+#: What somebody may have, and the recipe to begin with: `regard recipes` says it.
+BEGIN: dict[str, str] = {
+    "texts and their translations": "translate-transformer",
+    "plain text": "language-model",
+    "texts and labels": "languages",
+    "pictures and labels": "digits-vit",
+    "recordings and labels": "tones-classify",
+    "series and labels": "series-classify",
+    "words and a tag for each": "tags",
+    "questions, documents and answers": "answer-recurrent",
+    "pairs of texts that mean the same": "encode-transformer",
+    "pictures and captions, to caption others": "shapes-caption",
+    "pictures and captions, to search or label": "shapes-match",
+    "pictures and captions, to draw": "shapes-draw",
+    "recordings and their texts": "tones",
+    "a table of series over time": "stocks-forecast",
+}
+
+
 def make(recipe: Recipe) -> "Job":
     """The job of a recipe: its input, and its output over that."""
     from regard.job import Job

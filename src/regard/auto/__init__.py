@@ -5,9 +5,3 @@
 Which job a kind of data is for stands in the table of `jobs.py`; what a job decides, in the folders of its input and
 its output. Here is only what is the same for all.
 """
-
-from regard.auto.detect import detect
-from regard.auto.detected import Detected
-from regard.auto.plan import Planned, plan
-
-__all__ = ["Detected", "Planned", "detect", "plan"]

@@ -8,8 +8,7 @@ from regard import config
 from regard.auto.detect import detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path
-from regard.auto.plan import plan
-from regard.auto.write import as_yaml
+from regard.auto.write import MADE_FOR, as_yaml
 from regard.errors import CallError
 from regard.files import atomic
 
@@ -53,11 +52,21 @@ def begin(
         raise CallError(
             f"not sure: {found.doubt}; say which is meant with data.*=..., or with --yes take the best guess"
         )
+    from regard.auto.plan import plan  # it trains a little, and loads all that this takes
+
     planned = plan(found, seconds or DEFAULT_TIME, job=job, overrides=overrides, tell=tell)
     folder.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(file, as_yaml(planned))
+    where = data if isinstance(data, str | Path) else folder / "data"
+    atomic.write_text(file, as_yaml(planned, str(where)))
     tell(f"the recipe, with the reasons of its values: {file}")
     return file
+
+
+def made_for(folder: Path) -> str:
+    """The data that a folder's recipe was made for; nothing if it has none."""
+    file = folder / RECIPE
+    first = file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
+    return first.removeprefix(MADE_FOR) if first.startswith(MADE_FOR) else ""
 
 
 def described(found: Detected) -> Iterable[str]:

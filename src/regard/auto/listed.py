@@ -24,6 +24,8 @@ def of_table(table: Table, files: Files | None = None) -> Detected:
     if not table.header:
         data["header"] = False
     texts, labels = of.get("text", []), of.get("label", [])
+    if {"picture", "recording"} & of.keys():  # numbers may be said, too: 0171 555
+        texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])
     for kind, read in (("picture", _listed_pictures), ("recording", _listed_recordings)):
         if kind in of:
             return read(table, of[kind][0], texts, labels, of.get("split", []), data, files)
@@ -104,7 +106,7 @@ def _listed_pictures(
     base = _where(table, names, files)
     data["image"] = path.key
     if base != table.path.parent:
-        data["images"] = str(base)
+        data["files"] = str(base)
     if splits and isinstance(splits[0].key, str):
         data["split"] = splits[0].key
     facts = picture_facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
@@ -132,9 +134,7 @@ def _listed_recordings(
     names = table.cells(path)
     base = _where(table, names, files)
     if base != table.path.parent:
-        raise CallError(
-            f"{table.path}: the recordings are in {base}: put the list there, for paths begin at its folder"
-        )
+        data["files"] = str(base)
     if not texts and not labels:
         raise CallError(f"{table.path}: recordings are listed, but nothing is said of them: texts or labels")
     target, kind = (texts[0], "text") if texts else (labels[0], "label")
@@ -167,7 +167,7 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
     id = next((column for column in ids if column is not label), None)
     times = of.get("time", [])
     facts = series_facts(table, times[0] if times else None, id)
-    if not table.header:
+    if not table.header and (times or id is not None or label is not None):
         raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
     if times:
         data["time"] = times[0].key

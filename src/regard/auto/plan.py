@@ -161,10 +161,10 @@ def _measure(tree: dict[str, Any], cache: Path) -> Measured:
     batches = job.batches()
     took: list[float] = []
     with processes(recipe.training.device) as parallel:
-        update = Update(job.build(), recipe.training, parallel, lambda step: SLOW, lambda: next(batches.epoch(0)))
+        update = Update(job.build(), recipe.training, parallel, lambda: next(batches.epoch(0)))
         begin = time.perf_counter()
         for step, batch in enumerate(_again(batches), 1):
-            update(step, [batch])
+            update(step, [batch], SLOW)
             took.append(time.perf_counter() - begin)
             if step == WARM + TIMED:
                 break

@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.auto.columns import Column, column_of, is_number
+from regard.auto.columns import Column, column_of
+from regard.data.columns import names_columns
 from regard.errors import CallError
 from regard.files.lines import read_lines
 
@@ -51,7 +52,7 @@ def read_table(path: Path) -> Table | None:
     rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=_quoting(delimiter)) if row]
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
-    header = _is_header(rows)
+    header = names_columns(rows)
     names: list[str | int] = [name.strip() for name in rows[0]] if header else list(range(width))
     body = rows[1:] if header else rows
     columns = [column_of(name, [row[at] for row in body], first=at == 0) for at, name in enumerate(names)]
@@ -76,59 +77,6 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
     if best is None and suffix in (".csv", ".tsv", ".tab") and lines:
         return wanted[0] if suffix != ".csv" else ","  # one column only
     return None if best is None else best[2]
-
-
-def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Names stand above: none of them is a number or occurs below, and some column is unlike its name, in being of
-    numbers, or in being much longer."""
-    if len(rows) < 2:
-        return False
-    first, body = rows[0], rows[1:]
-    if any(not cell.strip() or is_number(cell) for cell in first) or len({*first}) < len(first):
-        return False
-    for name, column in zip(first, zip(*body, strict=True), strict=True):
-        cells = [cell for cell in column if cell.strip()]
-        if not cells or name in cells:
-            continue
-        if sum(map(is_number, cells)) >= 0.9 * len(cells):
-            return True
-        usual = sorted(map(len, cells))[len(cells) // 2]
-        if usual >= 2.5 * len(name) and len(name.split()) <= 3:
-            return True
-    return any(name.strip().lower() in _NAMES for name in first)
-
-
-_NAMES = frozenset(
-    [
-        "text",
-        "label",
-        "source",
-        "target",
-        "question",
-        "answer",
-        "document",
-        "context",
-        "image",
-        "caption",
-        "path",
-        "file",
-        "filename",
-        "sentence",
-        "time",
-        "date",
-        "timestamp",
-        "id",
-        "class",
-        "category",
-        "split",
-        "title",
-        "comment",
-        "review",
-        "transcript",
-        "words",
-        "tags",
-    ]
-)
 
 
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,21 @@
 """The recipe of a user's own, as a file: every value that was decided, with the reason beside it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from regard.auto.plan import Planned
+if TYPE_CHECKING:
+    from regard.auto.plan import Planned
 
 _WIDTH = 46  # where reasons begin
 
 
-def as_yaml(planned: Planned) -> str:
-    head = ["# Made for your data. Change what you like, then: regard train FILE -o RUN", ""]
+MADE_FOR = "# A recipe made for "
+
+
+def as_yaml(planned: "Planned", data: str) -> str:
+    head = [f"{MADE_FOR}{data}", "# Change what you like, then: regard train THIS_FILE -o RUN", ""]
     return "\n".join([*head, *_lines(planned.tree, planned.reasons, ())]) + "\n"
 
 

@@ -82,6 +82,17 @@ def with_limits(overrides: tuple[str, ...], max_steps: int | None, time_limit: s
     return (*overrides, *(f"{key}={value}" for key, value in limits.items() if value is not None))
 
 
+def data_options(command: Any) -> Any:
+    """What `regard train DATA` takes."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="DATA: write the recipe, and stop before training."),
+        click.option("--yes", is_flag=True, help="DATA: where two readings are possible, take the best guess."),
+        click.option("--job", help="DATA: what it is for; refused if the data is for another job."),
+    ):
+        command = option(command)
+    return command
+
+
 def explain_options(command: Any) -> Any:
     """What `regard look` takes to ask for causes inside a model."""
     for option in (

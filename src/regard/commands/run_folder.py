@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from regard import config
@@ -15,13 +15,11 @@ RUNS = Path("runs")
 
 def run_folder(recipe: str | Path, settings: Recipe, say: Callable[[str], None]) -> Path:
     """The first folder that is free, or that holds a run of this very recipe, which then goes on."""
-    name = Path(recipe).stem
-    for number in count(1):
-        folder = RUNS / (name if number == 1 else f"{name}-{number}")
-        if _is_free(folder, settings):
-            break
-    if number > 1 and os.environ.get("RANK", "0") == "0":
-        say(f"{RUNS / name} holds another run: this one is {folder} (-o names another folder)")
+    first = RUNS / Path(recipe).stem
+    others = (first.with_name(f"{first.name}-{number}") for number in count(2))
+    folder = next(one for one in chain([first], others) if _is_free(one, settings))
+    if folder != first and os.environ.get("RANK", "0") == "0":
+        say(f"{first} holds another run: this one is {folder} (-o names another folder)")
     return folder
 
 

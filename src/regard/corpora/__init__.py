@@ -1,4 +1,4 @@
-"""Embedded corpora: data made or found on any machine, so that every recipe runs offline.
+"""Embedded corpora: data made or found on any machine, so that recipes on it run offline.
 
 In a recipe, `data.train: corpus:pocket` stands for `load("pocket", "train")`.
 """

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from regard.errors import RegardError
 from regard.files import atomic
 
 SUMS = "B2SUMS"
@@ -71,18 +70,6 @@ def damage_of(folder: Path) -> str | None:
         return f"{Path(error.filename).name} is missing"
     except (OSError, UnicodeDecodeError) as error:
         return f"it cannot be read: {error}"
-
-
-def store_of(folder: Path, version: int, what: str) -> dict[str, Any]:
-    """What the store.json of such a folder says: its files must be there as a whole, and of this version."""
-    try:
-        about = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-        complete = all((folder / name).stat().st_size == size for name, size in about["sizes"].items())
-        if about["version"] != version or not complete:
-            raise ValueError("not of this version, or not complete")
-    except (OSError, ValueError, KeyError) as problem:
-        raise RegardError(f"{folder}: is no usable store of {what} ({problem})") from None
-    return about
 
 
 def _digest(file: Path) -> str:

@@ -92,6 +92,9 @@ class DataCheck:
         self.splits, self.noun, self.sides, self._hashed = splits, noun, sides, hashed or sides
         self.findings: list[Finding] = []
         for role, split in splits.items():
+            if split.counts.sampled < 1:
+                what = f"{split.counts.sampled:.1%} of all {counted(2, noun).split()[-1]} were looked at: a sample"
+                self.add("note", role, what, "figures are of these; training reads all", count=len(split))
             self._lost(role, split, max_bad, {**_ADVICE, **advice})
             if len(split.hashes):
                 self._again(role, split, contradicts)

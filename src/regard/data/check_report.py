@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
+from regard.data.counts import SideCounts
 from regard.data.examples import Examples
 from regard.data.tables import Role
 from regard.errors import RegardError
@@ -78,13 +79,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 or noun.endswith("s") else "s")
 
 
-@runtime_checkable
-class SideCounts(Protocol):
-    tokens: int
-    unknown: int
-    lengths: Counter[int]
-
-
 def side_figures(side: SideCounts) -> SideFigures:
     lengths = {percent: percentile(side.lengths, percent) for percent in PERCENTILES}
     return SideFigures(side.tokens, side.unknown / max(1, side.tokens), lengths)
@@ -94,11 +88,8 @@ def figures_of(splits: Mapping[Role, Examples], vocabulary: int) -> CheckReport:
     """Nothing but figures: how many examples each split has, and how long their inputs and targets are."""
     figures: dict[Role, SplitFigures] = {}
     for role, split in splits.items():
-        sides = [Counter(lengths.tolist()) for lengths in split.lengths()]
-        source, target = (
-            SideFigures(sum(side.elements()), 0.0, {percent: percentile(side, percent) for percent in PERCENTILES})
-            for side in sides
-        )
+        lengths = [Counter(one.tolist()) for one in split.lengths()]
+        source, target = (side_figures(SideCounts(sum(one.elements()), 0, one)) for one in lengths)
         figures[role] = SplitFigures(split.name, len(split), split.counts.bad, source, target, ("input", "target"))
     return CheckReport(figures, {"target": vocabulary}, [])
 

@@ -20,23 +20,26 @@ from regard.errors import CallError, nearest
 SAMPLE = 1000  # rows that are looked at
 FEW = 5  # rows below which nothing is concluded from what stands in a column
 
-# What columns are called by others, by what we call them.
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "source": ("src", "input"),
-    "target": ("tgt", "trg", "output", "translation"),
-    "text": ("sentence", "review", "content", "message", "tweet", "comment", "body", "transcript", "transcription"),
-    "label": ("class", "category", "target", "sentiment", "topic", "intent", "tag"),
-    "image": ("file", "filename", "file_name", "image_path", "image_name", "path", "photo", "picture"),
-    "caption": ("text", "description", "comment", "sentence", "title"),
-    "path": ("file", "filename", "file_name", "audio", "audio_path", "wav", "recording"),
-    "question": ("query",),
-    "document": ("context", "passage", "paragraph", "text"),
-    "answer": ("answers", "answer_text"),
-    "start": ("answer_start",),
-    "words": ("tokens", "text", "sentence"),
-    "tags": ("labels", "ner_tags", "pos_tags"),
-}  # fmt: skip
-OTHERS = {"id", "index", "idx", "no", "nr", "number", "key", "uid", "split", "date", "url", "score", "rating", "user"}
+# What columns are called, ours first and then by others.
+_NAMES = """
+    source src input
+    target tgt trg output translation
+    text sentence review content message tweet comment body transcript transcription
+    label class category target sentiment topic intent tag
+    image file filename file_name image_path image_name path photo picture
+    caption text description comment sentence title
+    path file filename file_name audio audio_path wav recording
+    question query
+    document context passage paragraph text
+    answer answers answer_text
+    start answer_start
+    words tokens text sentence
+    tags labels ner_tags pos_tags
+"""
+SYNONYMS = {ours: names for ours, *names in map(str.split, _NAMES.strip().splitlines())}
+_OTHERS = """
+    id index idx no nr number key uid split date url score rating user
+"""
 _LANGUAGES = """
     english french german spanish italian portuguese dutch russian chinese mandarin japanese korean arabic hindi turkish
     polish czech swedish danish norwegian finnish greek hebrew hungarian romanian ukrainian bulgarian catalan vietnamese
@@ -102,7 +105,7 @@ class _Values:
     @property
     def is_id(self) -> bool:
         """All different, and numbers or short codes; or the column is called so."""
-        if self.name.lower() in OTHERS:
+        if self.name.lower() in _OTHERS.split():
             return True
         if len(self.cells) < FEW or self.different < len(self.cells) or self.files > 0.9:
             return False
@@ -170,23 +173,27 @@ def _first_line(first: list[str]) -> str:
 
 
 def _is_header(rows: Sequence[Sequence[str]], sought: Wanted) -> bool:
+    first = {cell.strip().lower() for cell in rows[0]}
+    return set(sought.wanted) - {sought.optional} <= first or names_columns(rows)
+
+
+def names_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row looks like names, and like no row below it."""
     first = [cell.strip() for cell in rows[0]]
     body = [row for row in rows[1:] if len(row) == len(first)]
-    if set(sought.wanted) - {sought.optional} <= {name.lower() for name in first}:
-        return True
     names = [name.lower() for name in first]
     if len(set(names)) < len(names) or not body or any(not _is_name(name) for name in names):
         return False
     columns = [_Values(n, first[n], [row[n].strip() for row in body]) for n in range(len(first))]
     if any(column.name in column.cells for column in columns):
         return False
-    known = OTHERS | set(_LANGUAGES.split()) | set(SYNONYMS) | {name for some in SYNONYMS.values() for name in some}
+    known = set((_NAMES + _OTHERS + _LANGUAGES).split())
     if all(name in known or not known.isdisjoint(re.split(r"[\W_]+", name)) for name in names):
         return True
     if len(body) < FEW:
         return False
     numbers = any(column.numbers > 0.9 and not _Values(0, "", [column.name]).numbers for column in columns)
-    return numbers or any(column.words >= 4 and len(column.name.split()) <= 2 for column in columns)
+    return numbers or any(column.words >= max(4, 2 * len(column.name.split())) for column in columns)
 
 
 def _is_name(cell: str) -> bool:

@@ -44,13 +44,14 @@ class Counts:
     """Of one split. `sides`: what comes in, and what comes out (or what else there is two of).
 
     `odd`: what is to be told of examples, by a word for it; those that are `overlong`, for one. `totals`: any other
-    number, such as the seconds of all recordings.
+    number, such as the seconds of all recordings. `sampled`: the share of the examples that was looked at.
     """
 
     read: ReadReport = field(default_factory=ReadReport)
     sides: tuple[SideCounts, SideCounts] = field(default_factory=lambda: (SideCounts(), SideCounts()))
     odd: dict[str, Remembered] = field(default_factory=dict)
     totals: dict[str, float | int] = field(default_factory=dict)
+    sampled: float = 1.0
 
     def note(self, kind: str, line: int = 0, name: str = "") -> None:
         self.odd.setdefault(kind, Remembered()).note(line, name)

@@ -4,7 +4,7 @@ A step depends on the files (name, size, time of change), on the settings that m
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,8 @@ U = TypeVar("U")
 S = TypeVar("S", bound=Store)
 V = TypeVar("V")
 _REPORT = TypeAdapter(ReadReport)
+MANY = 300_000  # training examples; of more, a check looks at ...
+SAMPLE = 100_000  # ... so many of them, about
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Steps:
     """`settings` is a data section: `max_bad`, `valid_share` and `valid_most` are asked of it.
 
     `strict` refuses data with more bad lines than `data.max_bad`, and leaves test data for when it is asked for;
-    without it all is read and bad lines are only counted, for `check`.
+    without it bad lines are only counted, for `check`, and of very many examples a sample is taken.
     """
 
     settings: Any
@@ -65,9 +67,14 @@ class Steps:
             role: source for role, source in sources.items() if role != "test" or not self.strict
         }
         s = self.settings
-        return find_splits(
+        found = find_splits(
             wanted, lambda source: self.count(source).pairs, valid_share=s.valid_share, valid_most=s.valid_most
         )
+        if self.strict:
+            return found
+        total = self.count(sources["train"]).pairs
+        sample = SAMPLE / total if total > MANY else 1.0
+        return {role: replace(split, sample=sample) for role, split in found.items()}
 
     def vocabulary(self, step: str, key: Any, learn: Callable[[], Any], load: Callable[[str], V]) -> V:
         """What `learn` makes, or made before from the same: it has `to_json`, and `load` is the inverse."""
@@ -103,8 +110,9 @@ class Steps:
             write(folder, watched(split.read(), f"reading {split}"))
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
-        read = store.counts.read
-        self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=split.part == "held out", limit=limit)
+        store.counts.sampled = split.sample
+        read, held_out = store.counts.read, split.part == "held out"
+        self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=held_out, limit=limit)
         return store
 
     def refuse_if_useless(self, read: ReadReport, kept: int, name: str, *, held_out: bool, limit: str) -> None:

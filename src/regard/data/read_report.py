@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from regard.data.pairs import Bad
 from regard.errors import RegardError
@@ -56,12 +56,3 @@ class ReadReport:
             f"{name}: {self.bad:,} of {self.pairs + self.bad:,} lines ({self.share:.1%}) cannot be used, more than "
             f"data.max_bad={max_bad:g} allows. The first of them:{listing}"
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        first = {kind: [bad._asdict() for bad in bads] for kind, bads in self.first.items()}
-        return {"pairs": self.pairs, "lost": dict(self.lost), "first": first}
-
-    @classmethod
-    def from_dict(cls, read: dict[str, Any]) -> "ReadReport":
-        first = {kind: [Bad(**bad) for bad in bads] for kind, bads in read["first"].items()}
-        return cls(read["pairs"], Counter(read["lost"]), first)

@@ -12,6 +12,37 @@ FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "conll", "text", 
 Column = Annotated[int, Field(ge=0)] | str
 
 
+class FilesSettings(Settings):
+    """Where the examples of training, validation and testing are; how many may be bad, and how many are held out."""
+
+    train: str = Field(description="training data: FILE, a folder or corpus:NAME")
+    valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
+    test: str | None = Field(None, description="test data, for `regard evaluate`")
+    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
+    max_bad: float = Field(
+        0.01, ge=0, le=1, description="the share of unreadable or incomplete ones that is tolerated (and skipped)"
+    )
+    valid_share: float = Field(
+        0.1, gt=0, lt=1, description="the share of the training data held out for validation if valid is not given"
+    )
+    valid_most: int = Field(2000, ge=1, description="most of the training data, about, to hold out for validation")
+    header: bool | None = Field(
+        None, description="whether the first line of TSV and CSV names the columns; by default this is found out"
+    )
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
+    def problems_of_columns(self, **given: Column | None) -> Iterator[tuple[str, str]]:
+        """Of the columns of a table, by what the settings call them."""
+        seen: dict[Column, str] = {}
+        for side, column in given.items():
+            if column is not None and column in seen:
+                yield side, f"is {column!r}, the same column as {seen[column]}"
+            elif column is not None:
+                seen[column] = side
+        if self.header is False and any(isinstance(column, str) for column in seen):
+            yield "header", "is false, but columns are given by name; give their numbers, from 0"
+
+
 class TokenizerSettings(Settings):
     """How text is cut into tokens; the vocabulary is learned from the training data."""
 

@@ -51,21 +51,30 @@ class Part(Protocol[I_co]):
 
     @property
     def part(self) -> Literal["all", "kept", "held out"]: ...
+    @property
+    def sample(self) -> float: ...
     def read(self) -> Iterator[I_co | Bad]: ...
     def depends_on(self) -> list[Any]: ...
 
 
 @dataclass(frozen=True)
 class Split(Generic[T_co]):
-    """One of train, valid and test: all of a source, or one side of a division of it."""
+    """One of train, valid and test: all of a source, or one side of a division of it.
+
+    `sample`: the share of it that is looked at. It is chosen by a hash, too, so that equal inputs stay together.
+    """
 
     source: Source[T_co]
     part: Literal["all", "kept", "held out"] = "all"
     share: float = 0.0
+    sample: float = 1.0
 
     def read(self) -> Iterator[T_co | Bad]:
         for item in self.source.read():
-            if isinstance(item, Bad):
+            bad = isinstance(item, Bad)
+            if self.sample < 1 and not _below(f"{item.file} {item.line}" if bad else item.key, self.sample, b"sample"):
+                continue
+            if bad:
                 if self.part != "held out":  # once is enough
                     yield item
             elif self.part == "all" or is_held_out(item.key, self.share) == (self.part == "held out"):
@@ -76,14 +85,18 @@ class Split(Generic[T_co]):
         return (item for item in self.read() if not isinstance(item, Bad))
 
     def depends_on(self) -> list[Any]:
-        return [*self.source.depends_on(), self.part, self.share]
+        return [*self.source.depends_on(), self.part, self.share, self.sample]
 
     def __str__(self) -> str:
         return self.source.where if self.part == "all" else f"{self.source.where} ({self.part})"
 
 
 def is_held_out(key: str, share: float) -> bool:
-    return text_hash(key, b"held out") < int(share * 2**64)
+    return _below(key, share, b"held out")
+
+
+def _below(key: str, share: float, salt: bytes) -> bool:
+    return text_hash(key, salt) < int(share * 2**64)
 
 
 def places(settings: Any, brings: Collection[Role] = ()) -> dict[Role, str]:

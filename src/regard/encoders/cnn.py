@@ -12,10 +12,14 @@ out, so that what a region gives depends on nothing far away, either: tokens of 
 
 Self-attention over positions (Zhang et al. 2018, SAGAN, section 3, arXiv:1805.08318):
 
-    o_j = W_v Σ_i softmax_i( (W_f x_i)ᵀ (W_g x_j) ) W_h x_i          y = x + γ o,   γ = 0 at first
+    o_j = W_v Σ_i softmax_i( cos(W_f x_i, W_g x_j) / τ ) W_h x_i          y = x + γ o,   γ = 0 at first
 
-A 1×1 convolution is a linear map of the channels at each position, so the maps W_f, W_g (to C/8), W_h (to C/2) and W_v
-are those of the general attention layer. γ lets the network begin with what is near and learn to look further.
+A 1×1 convolution is a linear map of the channels at each position, so the maps W_f, W_g (to C/8), W_h (to C/2) and
+W_v are those of the general attention layer. γ lets the network begin with what is near and learn to look further.
+
+Where we differ: the paper has the dot product, and holds its maps small by spectral normalization. Without that the
+scores run away (probably because Adam's steps are no shorter for W_f and W_g, whose gradient is small while γ is), and
+positions look at one only; dividing by √d is not enough. The cosine stays within ±1/τ, and τ is learned, from 1/4 on.
 """
 
 from collections.abc import Sequence
@@ -24,12 +28,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import Dot, Memory
+from regard.attention import Cosine, Memory
 from regard.attention.layer import Attention
 from regard.attention.role import Role
 from regard.errors import CallError
 
 GROUP = 8  # channels that are normalized together
+TEMPERATURE = 0.25  # of attention over positions, at first
 
 
 class PositionAttention(nn.Module):
@@ -37,7 +42,8 @@ class PositionAttention(nn.Module):
 
     def __init__(self, channels: int, layer: int = 0) -> None:
         super().__init__()
-        self.attention = Attention(Dot(), channels, channels, max(1, channels // 8), channels // 2)
+        width = max(1, channels // 8)
+        self.attention = Attention(Cosine(TEMPERATURE), channels, channels, width, channels // 2)
         self.attention.role = Role("encoder", layer, followed=False)
         self.out = nn.Linear(channels // 2, channels, bias=False)
         self.gate = nn.Parameter(torch.zeros(()))

@@ -1,14 +1,14 @@
 """What inputs of pictures and of recordings have in common: files, a store of each split, and one's own files."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from regard.corpora import PREFIX
-from regard.data.check import DataCheck
+from regard.data.check import DataCheck, unknown_advice
 from regard.data.check_report import CheckReport
 from regard.data.counts import Counts
 from regard.data.examples import Example, Examples
@@ -17,7 +17,7 @@ from regard.data.prepare import Steps
 from regard.data.splits import Part, Split, places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
 from regard.inputs.media_files import Bytes, find_file, is_tar, members
 from regard.inputs.media_source import Entry, MediaSource, files_root
@@ -42,7 +42,7 @@ class MediaInput(Input):
     @abstractmethod
     def examples(
         self, stores: dict[Role, Any], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> dict[Role, MediaExamples]:
+    ) -> Mapping[Role, MediaExamples]:
         """Of every split; `cache` is None where they are only counted or measured on."""
 
     def sources(self) -> dict[Role, Any]:
@@ -57,9 +57,14 @@ class MediaInput(Input):
 
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)
-        stores = {role: self.stored(steps, role, split) for role, split in steps.splits(self.sources()).items()}
+        splits = steps.splits(self.sources())
+        stores: dict[Role, Any] = {role: self.stored(steps, role, split) for role, split in splits.items()}
         vocabulary = targets.learn(self.texts(stores["train"]))
-        return {**self.examples(stores, vocabulary, steps.cache if strict else None)}
+        found = self.examples(stores, vocabulary, steps.cache if strict else None)
+        if strict and not len(found["train"]):
+            all_of_them = f"all {len(stores['train']):,} {self.source.what}s"
+            raise RegardError(f"data.train={splits['train']}: {all_of_them} are longer than {self.limits}: raise this")
+        return {**found}
 
     def texts(self, train: MediaStore) -> Iterable[str]:
         """What a vocabulary is learned from."""
@@ -90,7 +95,8 @@ class MediaInput(Input):
         notes = {note for count in counts for note in count.odd} - {"overlong"}
         check.odd({note: ("note", note, "nothing has to be done") for note in sorted(notes)})
         check.overlong(self.limits, "left out of training")
-        check.unknown(1, "raise data.tokenizer.size, or give training data that has them")
+        if "tokenizer" in type(self.data).model_fields:  # and not labels
+            check.unknown(1, unknown_advice(self.data.tokenizer, vocabulary.size))
         return check.report({columns.sides[1]: vocabulary.size}, self.look_over(check, found))
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:

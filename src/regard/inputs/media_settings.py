@@ -6,20 +6,12 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import FileFormat
-from regard.settings.base import Settings
+from regard.data.settings import FilesSettings
 
 
-class MediaSettings(Settings):
+class MediaSettings(FilesSettings):
     """Where pictures or recordings are, and what is said of each; how many may be bad, and how many are held out."""
 
-    train: str = Field(description="training data: a list, a folder, FILE.tar or corpus:NAME")
-    valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
-    test: str | None = Field(None, description="test data, for `regard evaluate`")
-    format: FileFormat = Field("auto", description="format of lists; auto goes by the ending of the name")
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
     files: str | None = Field(
         None, description="lists: folder or .tar that the names are in; by default the folder of the list"
     )
@@ -35,14 +27,10 @@ class MediaSettings(Settings):
     test_names: str | None = Field(
         None, description="a regular expression: files whose name it finds are for testing, not for training"
     )
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of bad lines and of bad files that is tolerated (and skipped)"
-    )
     valid_share: float = Field(
         0.05, gt=0, lt=1, description="the share of the training data held out for validation if valid is not given"
     )
     valid_most: int = Field(500, ge=1, description="most of the training data, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     @property
     def columns(self) -> Columns:

@@ -74,6 +74,11 @@ class MediaSource(ABC):
     def is_one(cls, name: str) -> bool:
         """Whether a file of this name is a picture or recording."""
 
+    @classmethod
+    def may_be_one(cls, name: str) -> bool:
+        """The same in a folder of nothing but data."""
+        return cls.is_one(name)
+
     @abstractmethod
     def corpus(self) -> Iterator[Entry]:
         """Those of `corpus:NAME`."""
@@ -118,7 +123,7 @@ class MediaSource(ABC):
     # --------------------------------------------------------------------------------------------------------- folders
     def _folder(self, path: Path) -> Iterator[Entry | Bad]:
         files = members(path)
-        wanted = [name for name in files if self.is_one(name)]
+        wanted = [name for name in files if self.may_be_one(name)]
         if self.columns.folders and self.name_text is None:
             self._require_classes({PurePosixPath(name).parts[0] for name in wanted if "/" in name})
         return self._called(self._entry(str(path / name), name, files) for name in wanted)

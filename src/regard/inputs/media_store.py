@@ -101,13 +101,17 @@ class MediaExamples(Examples):
         wanted       the entries that are used; None: all
         """
         self._store, self.name, self.counts, self._vocabulary = store, store.name, store.counts.read, vocabulary
-        wanted = range(len(store)) if wanted is None else wanted
-        said = [(number, text) for number in wanted for text in store.entries[number].texts]
+        wanted = set(range(len(store)) if wanted is None else wanted)
+        said = [(number, text) for number in sorted(wanted) for text in store.entries[number].texts]
         self._all = [] if vocabulary is None else target_ids(vocabulary, [text for _, text in said])
         kept = [row for row, ids in enumerate(self._all) if max_length is None or len(ids) <= max_length]
         self._ids = [self._all[row] for row in kept]
         #: The entry of each row.
         self.entry_of: NDArray[np.int64] = np.array([said[row][0] for row in kept], np.int64)
+        long = {
+            number for (number, _), ids in zip(said, self._all, strict=False) if len(ids) > (max_length or len(ids))
+        }
+        self._overlong = long | (set(range(len(store))) - wanted)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -151,8 +155,6 @@ class MediaExamples(Examples):
             target.add(len(ids) - 1, unknown_in(ids.tolist(), unknown), len(ids))
         store = self._store
         counts: Counts = replace(store.counts, sides=(source, target), odd=dict(store.counts.odd))
-        used = set(self.entry_of.tolist())
-        for number, entry in enumerate(store.entries):
-            if number not in used:
-                counts.note("overlong", entry.line, entry.name)
+        for number in sorted(self._overlong):
+            counts.note("overlong", store.entries[number].line, store.entries[number].name)
         return Listing(self.name, counts, store.lines, store.hashes, store.names)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -60,6 +60,15 @@ class Told:
     target: Any
     text: str
     score: float | None = None
+
+
+class Planned(NamedTuple):
+    """A model on the meta device that is as large as its recipe allows, before any data is read."""
+
+    model: nn.Module
+    length: int  # tokens of a typical text
+    texts: int  # of that length, for each example of a batch
+    note: str  # what was assumed
 
 
 class Output(ABC, Generic[R, I, M]):
@@ -133,6 +142,10 @@ class Output(ABC, Generic[R, I, M]):
     @abstractmethod
     def build(self) -> M:
         """The model, untrained; `forward(batch)` gives its loss."""
+
+    def planned(self) -> Planned | None:
+        """For `regard cost`; None: how large the model is depends on the data, which `regard check` reads."""
+        return None
 
     def estimates(self, splits: dict[Role, Any]) -> dict[str, str]:
         """What the model will cost on this data, by one step of training on this machine: the same for every job.
@@ -263,6 +276,7 @@ class Output(ABC, Generic[R, I, M]):
 
 LONGEST = 1024  # tokens of the step that `estimates` measures, at the most
 MEASURED = 10_000_000_000  # and weights × tokens of it
+TYPICAL = 32  # tokens of a typical sentence
 QUICK = 200  # validation examples that are decoded while training goes on
 
 

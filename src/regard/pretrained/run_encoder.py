@@ -13,7 +13,6 @@ from regard.files import atomic
 from regard.settings.encoder import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
-JOBS = ("encode", "classify", "tag", "answer")  # whose model's settings are those of an encoder, and a few of a head
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class PretrainedEncoder:
 
 
 def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEncoder:
-    """The encoder of a run: one that `regard import` made, or one trained here by encode, classify, tag or answer.
+    """The encoder of a run: one that `regard import` made, or one trained here whose model is one.
 
     `dropout`: another than it was trained with.
     """
@@ -58,8 +57,8 @@ def kept_settings(folder: Path) -> EncoderSettings:
             f"{folder} {'is not a run' if folder.exists() else 'is not there'}: "
             "`regard import SOURCE -o RUN` makes a run of a pretrained model"
         )
-    tree = config.load_yaml(folder / "config.yaml")
-    model = tree.get("model")
-    if tree.get("job") not in JOBS or not isinstance(model, dict) or model.get("kind") != "transformer":
-        raise CallError(f"{folder} is a run of the job {tree.get('job')!r} that has no Transformer encoder on its own")
-    return EncoderSettings.model_validate({key: model[key] for key in EncoderSettings.model_fields if key in model})
+    recipe = config.build(config.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    model = recipe.model
+    if not isinstance(model, EncoderSettings):  # those of an encoder, and a few of a head
+        raise CallError(f"{folder} is a run of the job {recipe.job!r} that has no Transformer encoder on its own")
+    return EncoderSettings.model_validate(model.model_dump(include=set(EncoderSettings.model_fields)))

@@ -58,7 +58,8 @@ def add_openai(app: FastAPI, service: Service) -> None:
         if not run.job.output.gives_vectors:
             raise RefusedError(422, f"{body.model} gives no vectors: that takes an encoder", "model")
         texts = [body.input] if isinstance(body.input, str) else body.input
-        found = await service.ask(service.questions.predict(schemas.Predict(inputs=texts, model=body.model)))
+        wish = schemas.Predict.model_validate({"inputs": texts, "model": body.model})
+        found = await service.ask(service.questions.predict(wish))
         data = [
             {"object": "embedding", "index": number, "embedding": _vector(one["vector"], body.encoding_format)}
             for number, one in enumerate(found)
@@ -95,7 +96,7 @@ async def _written(
             raise RefusedError(422, "one text is streamed at a time: send one prompt, and n=1", "stream")
         events = await begun(service.stream(body.model, prompts[0], "", decoding))
         return StreamingResponse(_chunks(events, decoding, form), media_type="text/event-stream")
-    wish = schemas.Predict(inputs=prompts, model=body.model, **decoding)
+    wish = schemas.Predict.model_validate({"inputs": prompts, "model": body.model, **decoding})
     found = await service.ask(service.questions.predict(wish))
     texts = [one["text"] for prediction in found for one in prediction["n_best"]]
     read, wrote = _tokens(form.run, prompts), _tokens(form.run, texts)

@@ -46,11 +46,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _protocol(self) -> Any:
-        return self.config.http_protocol_class(  # pyright: ignore[reportCallIssue]
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,  # pyright: ignore
-        )
+        made: Any = self.config.http_protocol_class
+        return made(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 def accepted(place: socket.socket) -> list[socket.socket]:

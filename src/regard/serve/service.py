@@ -74,9 +74,11 @@ class Service:
         events: asyncio.Queue[tuple[str, str] | Prediction | BaseException] = asyncio.Queue()
         put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
 
+        def tell(piece: str, said: str) -> None:
+            put((piece, said))
+
         def work(inputs: list[str]) -> list[Any]:
-            one = self.questions.given(run, inputs[0])
-            return [run.stream(one, lambda piece, said: put((piece, said)), prefix=prefix, **given)]
+            return [run.stream(self.questions.given(run, inputs[0]), tell, prefix=prefix, **given)]
 
         def ended(answer: Future[list[Any]]) -> None:
             if not answer.cancelled():

@@ -23,7 +23,7 @@ from regard.serve.turns import Turns
 from regard.work import limited
 
 Work = Callable[[list[str]], Sequence[Any]]  # one answer an input
-LANES = 3  # pieces of work that may be under way, and one more for groups
+LANES = 3  # pieces of work that may be under way, and one more for groups; six took 100 MB more and gained nothing
 
 
 class QueueFullError(Exception):

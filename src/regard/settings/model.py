@@ -38,7 +38,7 @@ class SizedSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill_from_size(cls, given: Any) -> Any:
-        return {**cls.sizes.get(given.get("size"), {}), **given} if isinstance(given, dict) else given
+        return {**cls.sizes.get(str(given.get("size")), {}), **given} if isinstance(given, dict) else given
 
 
 def head_problems(

@@ -19,7 +19,7 @@ from regard.inputs.image.settings import PictureAugmentSettings
 
 Chance = np.random.Generator
 Pixels = UInt8[np.ndarray, "C H W"]
-Operation = Callable[[Any, float, int], Any]  # a picture, how strong, and in which of two directions
+Operation = Callable[[Any, float], Any]  # a picture, and how much: from −1 to 1
 
 
 def chance_of(seed: int, epoch: int, row: int, use: int = 0) -> Chance:
@@ -81,7 +81,7 @@ def _recolored(pixels: Pixels, operations: int, strength: float, chance: Chance)
         known = list(OPERATIONS.values())
         for operation in chance.integers(0, len(known), operations):
             sign = 1 if chance.random() < 0.5 else -1
-            image = known[operation](image, strength, sign)
+            image = known[operation](image, sign * strength)
         return image
 
     return _as_image(pixels, change)
@@ -91,57 +91,45 @@ def _gray(image: Any) -> Any:
     return (128, 128, 128) if image.mode == "RGB" else 128
 
 
-def _rotate(image: Any, strength: float, sign: int) -> Any:
-    return image.rotate(30 * strength * sign, fillcolor=_gray(image))
+def _rotate(image: Any, amount: float) -> Any:
+    return image.rotate(30 * amount, fillcolor=_gray(image))
 
 
-def _affine(image: Any, matrix: tuple[float, ...]) -> Any:
-    from PIL.Image import Resampling, Transform
+def _affine(matrix: Callable[[Any, float], tuple[float, ...]]) -> Operation:
+    """(x, y) of the new picture is at (a x + b y + c, d x + e y + f) of the old one."""
 
-    return image.transform(image.size, Transform.AFFINE, matrix, Resampling.BILINEAR, fillcolor=_gray(image))
+    def moved(image: Any, amount: float) -> Any:
+        from PIL.Image import Resampling, Transform
 
+        how = matrix(image, amount)
+        return image.transform(image.size, Transform.AFFINE, how, Resampling.BILINEAR, fillcolor=_gray(image))
 
-def _shear_x(image: Any, strength: float, sign: int) -> Any:
-    slope = 0.3 * strength * sign
-    return _affine(image, (1.0, slope, -slope * image.height / 2, 0.0, 1.0, 0.0))
-
-
-def _shear_y(image: Any, strength: float, sign: int) -> Any:
-    slope = 0.3 * strength * sign
-    return _affine(image, (1.0, 0.0, 0.0, slope, 1.0, -slope * image.width / 2))
-
-
-def _translate_x(image: Any, strength: float, sign: int) -> Any:
-    return _affine(image, (1.0, 0.0, 0.45 * strength * sign * image.width, 0.0, 1.0, 0.0))
-
-
-def _translate_y(image: Any, strength: float, sign: int) -> Any:
-    return _affine(image, (1.0, 0.0, 0.0, 0.0, 1.0, 0.45 * strength * sign * image.height))
+    return moved
 
 
 def _enhance(kind: str) -> Operation:
-    def enhance(image: Any, strength: float, sign: int) -> Any:
+    def enhanced(image: Any, amount: float) -> Any:
         from PIL import ImageEnhance
 
-        return getattr(ImageEnhance, kind)(image).enhance(1 + 0.9 * strength * sign)
+        return getattr(ImageEnhance, kind)(image).enhance(1 + 0.9 * amount)
 
-    return enhance
+    return enhanced
 
 
-def _retone(kind: str, *how: Callable[[float], int]) -> Operation:
+def _retone(kind: str, *arguments: Callable[[float], int]) -> Operation:
     """An operation of Pillow's ImageOps, whose arguments follow from the strength."""
 
-    def retone(image: Any, strength: float, sign: int) -> Any:
+    def retoned(image: Any, amount: float) -> Any:
         from PIL import ImageOps
 
-        return getattr(ImageOps, kind)(image, *(one(strength) for one in how))
+        return getattr(ImageOps, kind)(image, *(one(abs(amount)) for one in arguments))
 
-    return retone
+    return retoned
 
 
 #: The list of the paper.
 OPERATIONS: dict[str, Operation] = {
-    "identity": lambda image, strength, sign: image,
+    "identity": lambda image, amount: image,
     "autocontrast": _retone("autocontrast"),
     "equalize": _retone("equalize"),
     "rotate": _rotate,
@@ -151,8 +139,8 @@ OPERATIONS: dict[str, Operation] = {
     "contrast": _enhance("Contrast"),
     "brightness": _enhance("Brightness"),
     "sharpness": _enhance("Sharpness"),
-    "shear x": _shear_x,
-    "shear y": _shear_y,
-    "translate x": _translate_x,
-    "translate y": _translate_y,
+    "shear x": _affine(lambda image, amount: (1.0, 0.3 * amount, -0.3 * amount * image.height / 2, 0.0, 1.0, 0.0)),
+    "shear y": _affine(lambda image, amount: (1.0, 0.0, 0.0, 0.3 * amount, 1.0, -0.3 * amount * image.width / 2)),
+    "translate x": _affine(lambda image, amount: (1.0, 0.0, 0.45 * amount * image.width, 0.0, 1.0, 0.0)),
+    "translate y": _affine(lambda image, amount: (1.0, 0.0, 0.0, 0.0, 1.0, 0.45 * amount * image.height)),
 }

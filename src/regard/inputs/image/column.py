@@ -23,6 +23,7 @@ class NamedPictures(NamedTuple):
     values: Mapping[str, Any]
     find: Callable[[str], Any]
     part: Literal["all", "kept", "held out"] = "all"
+    sample: float = 1.0
 
     def read(self) -> Iterator[Entry | Bad]:
         for name, value in self.values.items():

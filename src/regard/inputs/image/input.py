@@ -32,7 +32,7 @@ from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import Load, PictureExamples, PictureStore, Pixels, StoredPicture, write_pictures
 from regard.inputs.media_files import Bytes
 from regard.inputs.media_input import MediaInput
-from regard.inputs.media_source import Entry
+from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
 from regard.look.axis import Axis, axis
 from regard.settings.recipe import Recipe
@@ -64,7 +64,7 @@ class ImageInput(MediaInput):
     kind: ClassVar[str] = "image"
     ahead: ClassVar[bool] = True
     array_dims: ClassVar[int] = 3
-    source: ClassVar[type[PictureSource]] = PictureSource
+    source: ClassVar[type[MediaSource]] = PictureSource
     opened: ClassVar[type[MediaStore]] = PictureStore
 
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
@@ -81,7 +81,7 @@ class ImageInput(MediaInput):
 
     def examples(
         self, stores: dict[Role, PictureStore], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> dict[Role, PictureExamples]:
+    ) -> Mapping[Role, PictureExamples]:
         self._train = stores.get("train", self._train)
         load = self._load(stores, cache)
         return {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from regard.data.settings import Column
 from regard.inputs.media_settings import MediaSettings
@@ -11,6 +11,11 @@ from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 
 Fit = Literal["squash", "crop", "pad"]
+
+
+def _number(value: Any) -> Any:
+    """The text 3 of the command line, as a number: of listed numbers pydantic does not make it."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 class PictureAugmentSettings(Settings):
@@ -39,7 +44,9 @@ class PictureSettings(MediaSettings):
     )
     height: int = Field(64, ge=1, description="rows of pixels that a model sees")
     width: int = Field(64, ge=1, description="columns of pixels that a model sees")
-    channels: Literal[1, 3] = Field(3, description="3 for colors, 1 for shades of gray")
+    channels: Annotated[Literal[1, 3], BeforeValidator(_number)] = Field(
+        3, description="3 for colors, 1 for shades of gray"
+    )
     fit: Fit = Field("squash", description="pictures of another shape: squash, crop the middle, or pad with white")
     max_pixels: int = Field(50_000_000, ge=1, description="larger pictures are refused before they are decoded")
     workers: int = Field(0, ge=0, description="processes that decode pictures; 0 is one for each core")

@@ -26,7 +26,7 @@ UNREADABLE = frozenset((".heic", ".heif", ".avif", ".jxl", ".svg", ".raw"))  # b
 
 @cache
 def _endings() -> frozenset[str]:
-    return frozenset(pillow().registered_extensions()) | UNREADABLE | {""}
+    return frozenset(pillow().registered_extensions()) | UNREADABLE
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class PictureSource(MediaSource):
     @classmethod
     def is_one(cls, name: str) -> bool:
         return PurePosixPath(name).suffix.lower() in _endings()
+
+    @classmethod
+    def may_be_one(cls, name: str) -> bool:
+        """Names without an ending are common in data sets."""
+        return cls.is_one(name) or not PurePosixPath(name).suffix
 
     def corpus(self) -> Iterator[Entry]:
         for row, one in enumerate(load_pictures(self.where, self.role)):

@@ -30,6 +30,7 @@ class TextPart:
     documents: Literal["file", "line", "paragraph"]
     part: Literal["all", "kept", "held out"] = "all"
     at: int = 0
+    sample: float = 1.0  # all of it is read
 
     def read(self) -> Iterator[Piece | Bad]:
         if self.where.startswith(PREFIX):  # each source text of a corpus of ours is a document

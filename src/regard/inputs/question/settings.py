@@ -5,23 +5,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from regard.data.settings import WORDS, Column, OneTextTokenizer
-from regard.settings.base import Settings
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer
 
 FRAME = 3  # tokens that stand around a pair: [CLS] question [SEP] document [SEP]
 
 
-class QuestionDataSettings(Settings):
+class QuestionDataSettings(FilesSettings):
     """Questions, the documents that answer them, and where in them the answers stand.
 
     Each of train, valid and test is FILE.json (SQuAD, v1.1 or v2.0), FILE.tsv, .csv or .jsonl (columns question,
     document, answer and, if it is known, start; also .gz or .zst), or corpus:NAME (comes with regard).
     """
 
-    train: str = Field(description="training questions: FILE or corpus:NAME")
-    valid: str | None = Field(None, description="validation questions; by default those of some documents, held out")
-    test: str | None = Field(None, description="test questions, for `regard evaluate`")
-    format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(
+    format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         "auto", description="format of the files; auto goes by the ending of the name, and .json is squad"
     )
     question: Column | None = Field(None, description="column of the question; by default 'question', or the first")
@@ -30,9 +26,6 @@ class QuestionDataSettings(Settings):
     start: Column | None = Field(
         None,
         description="column of the answer's first character in the document, from 0; by default 'start', or the fourth",
-    )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
     )
     no_answer: bool = Field(
         False, description="some questions have no answer in their document (SQuAD v2.0); an empty answer says so"
@@ -45,14 +38,9 @@ class QuestionDataSettings(Settings):
     )
     max_question: int = Field(64, ge=1, description="most tokens of a question; what is longer is cut")
     overlap: int = Field(128, ge=0, description="tokens that neighboring windows of a long document share")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unusable questions that is tolerated (and skipped)"
-    )
     valid_share: float = Field(
         0.05, gt=0, lt=1, description="the share of training documents held out for validation if valid is not given"
     )
-    valid_most: int = Field(2000, ge=1, description="most training questions, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.tokenizer.problems_of_one_text()
@@ -62,11 +50,5 @@ class QuestionDataSettings(Settings):
                 f"must be more than max_question + overlap + {FRAME} = {self.max_question + self.overlap + FRAME}, "
                 "or windows of a long document would not get on",
             )
-        columns = [self.question, self.document, self.answer, self.start]
-        given = [column for column in columns if column is not None]
-        if len({type(column) for column in given}) > 1:
-            yield "question", f"is {self.question!r}, but columns are given by name or by number, not both"
-        if len(set(given)) < len(given):
-            yield "question", f"is {self.question!r}, but two of the columns are the same: {given}"
-        if self.header is False and any(isinstance(column, str) for column in given):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
+        s = self
+        yield from self.problems_of_columns(question=s.question, document=s.document, answer=s.answer, start=s.start)

@@ -1,17 +1,17 @@
 """Series come in: numbers that belong to times, an encoder of steps, and a clock to look along."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
 from regard.corpora import PREFIX
-from regard.data.check import DataCheck
+from regard.data.check import DataCheck, Listing
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.splits import places
@@ -20,6 +20,7 @@ from regard.data.vocabulary import Targets, Vocabulary
 from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder
 from regard.errors import CallError
 from regard.inputs.base import Input
+from regard.inputs.padded import Padded
 from regard.inputs.series.labeled import LabeledSplit, SeriesExamples, held_out, one_of_corpus, read_labeled
 from regard.inputs.series.panel import load_panel, refuse_errors
 from regard.inputs.series.prepare import Fitted
@@ -34,22 +35,6 @@ from regard.settings.recipe import Recipe
 
 EncoderSettings = RecurrentSeriesSettings | TransformerSeriesSettings | PatchSettings
 SeriesEncoder = RecurrentSeriesEncoder | TransformerSeriesEncoder | PatchEncoder
-
-
-@dataclass(frozen=True)
-class PaddedSeries:
-    """B series of unequal length: what `encoders.series.Steps` asks for."""
-
-    values: Float[Tensor, "B S C"]
-    lengths: Int[Tensor, " B"]
-
-    @classmethod
-    def of(cls, items: Sequence[SeriesItem]) -> "PaddedSeries":
-        series = [item.numbers for item in items]
-        return cls(nn.utils.rnn.pad_sequence(series, batch_first=True), torch.tensor([len(one) for one in series]))
-
-    def to(self, device: torch.device | str) -> "PaddedSeries":
-        return PaddedSeries(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
 
 
 class SeriesInput(Input):
@@ -82,7 +67,7 @@ class SeriesInput(Input):
         found: dict[Role, SeriesExamples] = {
             role: one for role, one in splits.items() if isinstance(one, SeriesExamples)
         }
-        listings = {role: one.listing() for role, one in found.items()}
+        listings: dict[Role, Listing] = {role: one.listing() for role, one in found.items()}
         check = DataCheck(listings, noun="series", sides=("series", "label"), max_bad=self.data.max_bad)
         for role, one in found.items():
             check.findings += one.split.panel.findings
@@ -163,7 +148,7 @@ class SeriesInput(Input):
         return len(item.numbers)
 
     def collate(self, items: Sequence[SeriesItem]) -> Any:
-        return PaddedSeries.of(items)
+        return Padded.of([item.numbers for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

@@ -209,9 +209,9 @@ def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) ->
             what = f"{missing:,} missing step{'s' if missing > 1 else ''} of {step} in {wide.sum():,} gaps{of}"
             notes.gap(what, int(wide.sum()), one.lines[1:][wide])
     empty = np.isnan(one.values[:, _counted(one.values)]).any(axis=1)
-    if empty.any():
-        notes.gap(f"{empty.sum():,} line{'s' if empty.sum() > 1 else ''}{of} with an empty cell",
-                  int(empty.sum()), one.lines[empty])  # fmt: skip
+    untold = one.lines[empty & ~np.isin(one.lines, [bad.line for bad in notes.table.bad])]  # bad cells were told
+    if len(untold):
+        notes.gap(f"{len(untold):,} line{'s' if len(untold) > 1 else ''}{of} with an empty cell", len(untold), untold)
     if settings.gaps == "fill":
         yield _filled(one, step, places, notes)
         return

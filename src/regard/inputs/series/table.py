@@ -88,7 +88,8 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> tuple
     if isinstance(table, Mapping):
         return "the given columns", *_columns(table)
     if hasattr(table, "columns"):  # a DataFrame; its index may be the clock
-        index, columns = getattr(table, "index", None), {str(name): list(table[name]) for name in table.columns}
+        frame: Any = table
+        index, columns = getattr(frame, "index", None), {str(name): list(frame[name]) for name in frame.columns}
         if index is not None and (index.name or "datetime" in str(index.dtype)):
             columns = {str(index.name or "time"): list(index), **columns}
         return "the given DataFrame", *_columns(columns)
@@ -197,9 +198,8 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
         raise CallError(f"{where}: there is no column of numbers{told}; name data.{first}")
     _require(where, names, {"time": [time], "id": [id], "label": [label], **parts})
     spread = {part: _spread(table, names, seen, part, columns, where) for part, columns in parts.items()}
-    if label is None and first == "targets":
-        return Roles(time, id, **spread)
-    return Roles(time, id, (), spread["columns"], (), label)
+    targets, past, future = (spread.get(part, ()) for part in ("targets", "past", "future"))
+    return Roles(time, id, targets, past or spread.get("columns", ()), future, label)
 
 
 def _clock(names: list[str], seen: Mapping[str, list[object]], *, several: bool) -> str | None:

@@ -5,45 +5,29 @@
 What is drawn for a row comes from (seed, epoch, row) alone, so a stopped run goes on with the very same batches.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from regard.corpora.tones import Segment
 from regard.data.check import Listing
 from regard.data.examples import Example
 from regard.data.vocabulary import Vocabulary, target_ids
 from regard.inputs.media_store import MediaExamples
+from regard.inputs.padded import Padded
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings
 from regard.inputs.sound.source import SoundStore
 
 JOIN, CHANGE = 1, 2  # what random numbers are for: two purposes never share them
-
-
-@dataclass(frozen=True)
-class Frames:
-    """Features of B recordings, padded with zeros at the end, and how many frames each has."""
-
-    values: Float[Tensor, "B S F"]
-    lengths: Int[Tensor, " B"]
-
-    def to(self, device: torch.device | str) -> "Frames":
-        return Frames(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
-
-
-def collate(features: Sequence[Float[Tensor, "..."]]) -> Frames:
-    return Frames(pad_sequence(list(features), batch_first=True), torch.tensor([len(one) for one in features]))
 
 
 class Utterance(NamedTuple):
@@ -135,9 +119,9 @@ class SoundExamples(MediaExamples):
         frames = [frame_count(int(count), self.sound) for count in np.ceil(samples / self._speeds)]
         return np.array(frames, np.int32), tokens
 
-    def source(self, rows: NDArray[np.int64], epoch: int) -> Frames:
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Padded:
         here = self.in_epoch(epoch)
-        return collate([here._features(int(row)) for row in rows])
+        return Padded.of([here._features(int(row)) for row in rows])
 
     def target(self, row: int) -> NDArray[Any]:
         if self._joined is None or self._vocabulary is None:

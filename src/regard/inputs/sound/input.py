@@ -18,9 +18,10 @@ from regard.encoders.audio_convolution import ConvolutionEncoder
 from regard.encoders.audio_pyramid import PyramidEncoder
 from regard.errors import CallError
 from regard.inputs.media_input import MediaInput
-from regard.inputs.media_source import Entry
+from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
-from regard.inputs.sound.examples import Frames, SoundExamples, Utterance, collate
+from regard.inputs.padded import Padded
+from regard.inputs.sound.examples import SoundExamples, Utterance
 from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
 from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound
 from regard.inputs.sound.resample import resample
@@ -50,7 +51,7 @@ class SoundItem(NamedTuple):
 class SoundInput(MediaInput):
     kind: ClassVar[str] = "sound"
     array_dims: ClassVar[int] = 2
-    source: ClassVar[type[SoundSource]] = SoundSource
+    source: ClassVar[type[MediaSource]] = SoundSource
     opened: ClassVar[type[MediaStore]] = SoundStore
 
     # ------------------------------------------------------------------------------------------------------- the files
@@ -68,20 +69,19 @@ class SoundInput(MediaInput):
 
     def examples(
         self, stores: dict[Role, SoundStore], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> dict[Role, SoundExamples]:
+    ) -> Mapping[Role, SoundExamples]:
         """What is measured on is never left out for its length: a score is of all the data."""
         data, join = self.data, self.data.joined
-        trained = {
+        how: dict[str, dict[str, Any]] = {role: {"seed": seed} for role, seed in SEEDS.items()}
+        how["train"] = {
             "max_length": self.max_length, "max_seconds": data.max_seconds, "augment": data.augment,
             "seed": self.recipe.training.seed,
         }  # fmt: skip
+        sequences = {role: 0 if join is None else getattr(join, role) for role in stores}
         return {
-            role: SoundExamples(
-                store, data.sound, vocabulary, join=join, sequences=0 if join is None else getattr(join, role),
-                **(trained if role == "train" else {"seed": SEEDS[role]}),
-            )
+            role: SoundExamples(store, data.sound, vocabulary, join=join, sequences=sequences[role], **how[role])
             for role, store in stores.items()
-        }  # fmt: skip
+        }
 
     def look_over(self, check: DataCheck, splits: dict[Role, SoundExamples]) -> dict[str, str]:
         advice, durations = "look whether the text belongs to the sound", {}
@@ -155,8 +155,8 @@ class SoundInput(MediaInput):
         """In frames: it is they that cost."""
         return 0 if item.silent else len(item.features)
 
-    def collate(self, items: Sequence[SoundItem]) -> Frames:
-        return collate([item.features for item in items])
+    def collate(self, items: Sequence[SoundItem]) -> Padded:
+        return Padded.of([item.features for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

@@ -31,7 +31,7 @@ class SoundError(RegardError):
     """A recording that cannot be used. The message says why, without its name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Sound:
     """A recording, or a piece of one, as samples: an array or a tensor; channels become their mean.
 
@@ -40,12 +40,13 @@ class Sound:
 
     samples: Samples
     rate: int
-    name: str = ""
+    name: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", _mono(self.samples))
-        if not isinstance(self.rate, int | np.integer) or self.rate < 1:
-            raise CallError(f"Sound(samples, rate={self.rate!r}): the rate is the number of samples a second, as 16000")
+    def __init__(self, samples: Any, rate: Any, name: str = "") -> None:
+        if not isinstance(rate, int | np.integer) or rate < 1:
+            raise CallError(f"Sound(samples, rate={rate!r}): the rate is the number of samples a second, as 16000")
+        for field, value in {"samples": _mono(samples), "rate": int(rate), "name": name}.items():
+            object.__setattr__(self, field, value)
 
     @property
     def seconds(self) -> float:

@@ -6,58 +6,40 @@ from typing import Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FileFormat, TokenizerSettings
-from regard.settings.base import Settings
+from regard.data.settings import Column, FilesSettings, TokenizerSettings
 
 
-class PairDataSettings(Settings):
+class PairDataSettings(FilesSettings):
     """Pairs of a source and a target text.
 
     Each of train, valid and test is FILE (.tsv, .csv, .jsonl, .parquet; also .gz or .zst), FILE,FILE (two parallel text
     files), corpus:NAME (comes with regard), hub:NAME[:CONFIG] or a folder (through the `datasets` library).
     """
 
-    train: str = Field(description="training pairs: FILE, FILE,FILE, corpus:NAME, hub:NAME or a folder")
-    valid: str | None = Field(None, description="validation pairs; by default a part of the training pairs, held out")
-    test: str | None = Field(None, description="test pairs, for `regard evaluate`")
     alignments: str | None = Field(None, description="file of gold word alignments of the test pairs")
     alignment_format: Literal["auto", "pharaoh", "talp", "naacl"] = Field(
         "auto",
         description="of that file: pharaoh (0-0 1?2 a line, alone or after source ||| target |||), talp (the same, "
         "counted from 1: 1-1 2p3), naacl (a link a line); auto is pharaoh or naacl",
     )
-    format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
     source: Column | None = Field(
         None, description="column of the source: a name, or a number from 0; by default 'source', or the first column"
     )
     target: Column | None = Field(
         None, description="column of the target: a name, or a number from 0; by default 'target', or the second column"
     )
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default if columns are named"
-    )
     tokenizer: TokenizerSettings = Field(
         TokenizerSettings.model_validate({}), description="how text is cut into tokens"
     )
     max_length: int = Field(256, ge=2, description="most tokens a side, the end token included")
     overlong: Literal["skip", "cut"] = Field("skip", description="what happens to pairs with a longer side")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete lines that is tolerated (and skipped)"
-    )
     valid_share: float = Field(
         0.02, gt=0, lt=1, description="the share of training sources held out for validation if valid is not given"
     )
-    valid_most: int = Field(2000, ge=1, description="most training pairs, about, to hold out for validation")
-    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     @property
     def columns(self) -> Columns:
         return Columns(self.source, self.target, self.header)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        if isinstance(self.source, str) != isinstance(self.target, str) and None not in (self.source, self.target):
-            yield "source", f"is {self.source!r} and target is {self.target!r}: give both by name or both by number"
-        if self.source is not None and self.source == self.target:
-            yield "target", f"is {self.target!r}, the same column as source"
-        if self.header is False and (isinstance(self.source, str) or isinstance(self.target, str)):
-            yield "header", "is false, but columns are given by name; give their numbers, from 0"
+        return self.problems_of_columns(source=self.source, target=self.target)

@@ -143,8 +143,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       stage.classList.toggle("wide", state.view === "compare");
       card.replaceChildren();
       card.hidden = !told;
-      const more = tables.evidence && table?.card && state.kind === "cross" && !(state.view === "beams" && state.hypothesis);
-      if (told) drawCard(card, told, more ? () => tables.evidence(number, wanted) : null);
+      const asks = tables.evidence && table?.card && state.kind === "cross" && !(state.view === "beams" && state.hypothesis);
+      if (told) drawCard(card, told, asks ? () => tables.evidence(number, wanted) : null);
       view(table, more, told?.title ?? "", apart);
     } catch (error) {
       if (mine !== turn) return;

@@ -19,20 +19,24 @@ from torch import Tensor
 from regard.data.examples import Example, Examples
 from regard.data.label_writing import Writing
 from regard.data.labels import UNKNOWN
+from regard.data.special_ids import OURS
 from regard.encoders.class_token import by_class_token
 from regard.inputs.base import Input
 from regard.inputs.image.settings import PictureSettings
+from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.layers.pooling import attends
 from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled_attention import pooled
 from regard.models.classifier import Classifier
-from regard.outputs.base import QUICK, LookOptions, Told
+from regard.outputs.base import QUICK, TYPICAL, LookOptions, Planned, Told
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels import classes
-from regard.outputs.labels.settings import ClassifyRecipe, PretrainedClassifierSettings
+from regard.outputs.labels.settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.result import Candidate, Labeled, Picture, Prediction, Scores
+from regard.parts import build_pooling, text_encoder
+from regard.pretrained import encoder as pretrained_encoder
 
 Logits = Float[np.ndarray, "M N"]
 
@@ -69,6 +73,25 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
             layer_decay=s.layer_decay if isinstance(s, PretrainedClassifierSettings) else 1.0,
             mixup=data.augment.mixup if isinstance(data, PictureSettings) else 0.0,
         )  # fmt: skip
+
+    def planned(self) -> Planned | None:
+        """With two classes; a pretrained encoder tells its own sizes and vocabulary."""
+        s, data = self.recipe.model, self.recipe.data
+        if not isinstance(s, RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings):
+            return None
+        assert isinstance(data, TextSettings)
+        sizes, vocabulary, pad = s, data.tokenizer.size, OURS.pad
+        if isinstance(s, PretrainedTextSettings):
+            found = pretrained_encoder(s.path)
+            sizes, vocabulary, pad = found.settings, found.tokenizer.size, found.tokenizer.specials.pad
+        own = isinstance(s, RecurrentTextSettings) and s.self_attention
+        with torch.device("meta"):
+            body = text_encoder(sizes, vocabulary, pad=pad or 0)
+            width = int(body.memory_width)  # pyright: ignore[reportArgumentType]
+            pooling = build_pooling(s.pooling, s.score, width, self_attention=own)
+            model = Classifier(body, pooling, width, 2)
+        note = "the vocabulary is taken as full (data.tokenizer.size), and two classes are counted"
+        return Planned(model, min(TYPICAL, data.max_length), 1, note)
 
     def validate(self, model: Classifier, valid: Examples) -> dict[str, float]:
         return self.quick(model, valid)

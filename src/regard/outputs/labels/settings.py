@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from regard.data.file_settings import ColumnSettings
 from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, Column, OneTextTokenizer
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
@@ -28,7 +27,7 @@ from regard.settings.pooling import PoolingSettings
 from regard.settings.recipe import Recipe
 
 
-class LabelSettings(ColumnSettings):
+class LabelSettings(FilesSettings):
     """Where examples and their labels come from; shared by texts, pictures and recordings.
 
     Each of train, valid and test is a FILE, a folder with a sub-folder for each class, or corpus:NAME.
@@ -91,7 +90,7 @@ class TextSettings(LabelSettings):
         return self.columns_with("text", self.text)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        yield from self.column_problems(text=self.text, label=self.label)
+        yield from self.problems_of_columns(text=self.text, label=self.label)
         yield from self.tokenizer.problems_of_one_text()
 
 
@@ -107,7 +106,7 @@ class ImageSettings(LabelSettings, PictureSettings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        yield from self.column_problems(image=self.image, label=self.label)
+        yield from self.problems_of_columns(image=self.image, label=self.label)
 
 
 class LabeledSoundSettings(RecordingSettings, LabelSettings):
@@ -122,7 +121,7 @@ class LabeledSoundSettings(RecordingSettings, LabelSettings):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
-        yield from self.column_problems(path=self.path, label=self.label)
+        yield from self.problems_of_columns(path=self.path, label=self.label)
 
 
 class SeriesSettings(LabeledSeriesSettings):

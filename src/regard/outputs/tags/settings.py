@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.data.file_settings import FileSettings
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, OneTextTokenizer
+from regard.data.settings import WORDS, FilesSettings, OneTextTokenizer
 from regard.inputs.text.body_settings import (
     PretrainedReaderSettings,
     RecurrentReaderSettings,
@@ -18,7 +17,7 @@ from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
 
 
-class TagDataSettings(FileSettings):
+class TagDataSettings(FilesSettings):
     """Sentences that are cut into words, with a tag for each word.
 
     Each of train, valid and test is a file with a word and its tags a line and a blank line between sentences (.conll,

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.data.file_settings import ColumnSettings
 from regard.data.pairs import Columns
 from regard.data.settings import Column, TokenizerSettings
 from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
@@ -14,7 +13,7 @@ from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.settings.recipe import Recipe
 
 
-class CaptionDataSettings(PictureSettings, ColumnSettings):
+class CaptionDataSettings(PictureSettings):
     """Pictures and what is said of them; a picture may have several captions, one a line of a list.
 
     Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name and caption), a folder or .tar
@@ -36,9 +35,9 @@ class CaptionDataSettings(PictureSettings, ColumnSettings):
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
         yield from self.tokenizer.problems_of_one_text()
-        yield from self.column_problems(image=self.image, caption=self.caption)
         if self.augment.mixup:
             yield "augment.mixup", "mixes labels; of two captions there is no mean"
+        yield from self.problems_of_columns(image=self.image, caption=self.caption)
 
 
 class RecurrentCaptionerSettings(RecurrentSettings):

@@ -24,7 +24,7 @@ from regard.inputs.prompt.windows import TextWindows
 from regard.look.case import Case, Parts
 from regard.look.passes import AT_ONCE, in_passes
 from regard.models.language_model import LanguageModel
-from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.base import LookOptions, Output, Planned, Told
 from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
@@ -36,6 +36,7 @@ SAMPLE = 160  # tokens of the sample while training
 SHOWN = 40  # tokens of a piece of validation text that is shown
 LOOKED_AT = 20  # most tokens that a look lets the model go on with
 GREEDY = Sampling(temperature=0.0)
+BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 
 
 class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
@@ -49,6 +50,13 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
     def build(self) -> LanguageModel:
         return build_language_model(self.recipe.model, self.tokenizer.size, self.tokenizer.specials.pad)
+
+    def planned(self) -> Planned:
+        tokenizer = self.recipe.data.tokenizer
+        with torch.device("meta"):
+            model = build_language_model(self.recipe.model, BYTES if tokenizer.kind == "byte" else tokenizer.size)
+        note = "the vocabulary is taken as full (data.tokenizer.size); small data fills less"
+        return Planned(model, self.recipe.model.context, 1, note)
 
     def validate(self, model: LanguageModel, valid: TextStore) -> dict[str, float]:
         """Loss, perplexity and bits per byte of all validation text, in windows side by side."""

@@ -20,6 +20,7 @@ from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.text.cross_attention import Ids
 from regard.outputs.text.settings import DecodingSettings
+from regard.special_tokens import PAD, START, UNK
 
 
 class TellingSteps(Steps[Any]):
@@ -54,7 +55,9 @@ def search(
     """
     rows, copies = len(memory.vectors), how.n_best if how.sample else 1
     prefixes = [list(prefix)] * rows * copies if prefix else None
-    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=prefixes)
+    says_unknown = how.unknown or how.replace_unknown or UNK in prefix
+    never = (PAD, START) if says_unknown else (PAD, START, UNK)
+    rules = Constraints(how.max_length, min_length=how.min_length, prefixes=prefixes, forbidden=never)
     steps: Steps[Any] = model if tell is None else TellingSteps(model, tell)
     penalty, watch = LengthPenalty(how.length_penalty), how.coverage_penalty > 0
     if how.sample or (how.beam == 1 and not (watch or ctc or language)):

@@ -24,6 +24,7 @@ class DecodingSettings(SamplingSettings):
     sample: bool = Field(False, description="draw from the model's distribution rather than search")
     temperature: float = Field(1.0, ge=COLDEST, description="below 1 sharpens the distribution that is drawn from")
     batch_tokens: int = Field(4096, ge=1, description="source tokens decoded together")
+    unknown: bool = Field(False, description="let the model write <unk>, where no word that it knows seems right")
     replace_unknown: bool = Field(False, description="put the source word most attended to where the model says <unk>")
 
     @property

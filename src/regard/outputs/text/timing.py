@@ -56,16 +56,16 @@ def _stretches(vectors: Sequence[tuple[int, int]], edges: Edges) -> Float[np.nda
     return edges[np.array(vectors, np.int64).reshape(-1, 2) + np.array([0, 1])]
 
 
-def words_heard(tokenizer: Tokenizer, ids: Ids, times: Sequence[tuple[float, float]]) -> list[Heard]:
+def words_heard(tokenizer: Tokenizer, ids: Ids, tokens: Sequence[Heard]) -> list[Heard]:
     """What spaces separate, each from the first to the last of its tokens."""
     text, found, place = tokenizer.decode(ids), [], 0
-    placed = list(zip(tokenizer.decoded_spans(ids), times, strict=True))
+    placed = list(zip(tokenizer.decoded_spans(ids), tokens, strict=True))
     for word in text.split():
         start = text.index(word, place)
         place = start + len(word)
-        own = [time for span, time in placed if span.start < place and span.end > start]
+        own = [token for span, token in placed if span.start < place and span.end > start]
         if own:
-            found.append(Heard(word, min(time[0] for time in own), max(time[1] for time in own)))
+            found.append(Heard(word, min(token.start for token in own), max(token.end for token in own)))
     return found
 
 

@@ -136,7 +136,7 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
             return [], []
         inside = (item.start + np.clip(times, 0.0, item.seconds)).tolist()
         tokens = [Heard(label, *span) for label, span in zip(self.tokenizer.labels(ids), inside, strict=True)]
-        return words_heard(self.tokenizer, ids, inside), tokens
+        return words_heard(self.tokenizer, ids, tokens), tokens
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Seq2Seq, one: Any, options: LookOptions) -> list[Told]:

@@ -21,10 +21,12 @@ from regard.metrics.alignment_links import alignment_report, argmax_links, merge
 from regard.metrics.text import bleu
 from regard.metrics.text_scores import text_scores
 from regard.models.seq2seq import Seq2Seq
+from regard.outputs.base import TYPICAL, Planned
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention, cross_attention
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.settings import TranslateRecipe
+from regard.parts import build_seq2seq
 from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 #: How links are read off weights; a decoder may look at a word's source one step late (`shifted`).
@@ -44,6 +46,14 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
 
     def quick_scores(self, said: Sequence[str], examples: Sequence[Example]) -> dict[str, float]:
         return {"bleu": bleu(said, [example.texts[0] for example in examples]).score}
+
+    def planned(self) -> Planned:
+        tokens, data = self.recipe.data.tokenizer, self.recipe.data
+        with torch.device("meta"):
+            target = tokens.size if tokens.joint else tokens.target_size or tokens.size
+            model = build_seq2seq(self.recipe.model, tokens.size, target)
+        note = "vocabularies are taken as full (data.tokenizer.size); small data fills less"
+        return Planned(model, min(TYPICAL, data.max_length), 2, note)
 
     # ------------------------------------------------------------------------------------------------- unknown words
     def needs_attention(self, found: Sequence[Sequence[Hypothesis]]) -> bool:

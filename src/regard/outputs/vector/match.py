@@ -125,7 +125,8 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
 
     def _prediction(self, one: Any, labels: Sequence[str], chances: Float[Tensor, " N"]) -> Labeled:
         """Log-probabilities among these labels; of kept captions, which are many, those of the best are told."""
-        how, order = self.recipe.decoding, chances.argsort(descending=True, stable=True).tolist()
+        how = self.recipe.decoding
+        order: list[int] = chances.argsort(descending=True, stable=True).tolist()
         outputs = [Candidate(labels[n], float(chances[n]), float(chances[n].exp())) for n in order[: how.n_best]]
         told = {labels[number]: float(chances[number].exp()) for number in order} if how.labels else {}
         return Labeled(self.input.name(one), outputs, labels=[outputs[0].text], probabilities=told)

@@ -1,0 +1,136 @@
+"""`regard doctor`: what this machine has, what is missing for which job, and where space has gone."""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from regard import __version__, config
+
+REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
+DEVELOPMENT = {"dev"}  # extras that no user needs
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Optional packages under one name, and who needs them."""
+
+    name: str
+    packages: dict[str, str | None]  # with the version that is installed
+    jobs: list[str]
+    recipes: list[str]
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name, found in self.packages.items() if found is None]
+
+
+@dataclass(frozen=True)
+class Health:
+    """All that the command prints."""
+
+    regard: str
+    python: str
+    torch: str
+    processor: dict[str, Any]
+    memory: int  # bytes
+    devices: list[str]
+    packages: dict[str, str | None]
+    extras: list[Extra]
+    caches: dict[str, int]  # bytes by folder
+
+    def as_dict(self) -> dict[str, Any]:
+        extras = [{**asdict(extra), "missing": extra.missing} for extra in self.extras]
+        return {**asdict(self), "extras": extras}
+
+    def lines(self) -> Iterator[str]:
+        cpu = self.processor
+        yield f"regard {self.regard}, Python {self.python}, torch {self.torch}"
+        yield f"processor: {cpu['cores']} cores, torch uses {cpu['threads']} threads and {cpu['vector_units']}"
+        yield f"memory: {_bytes(self.memory)}; devices: {', '.join(self.devices)}"
+        absent = [name for name, found in self.packages.items() if found is None]
+        yield f"needed packages: {'all there' if not absent else 'missing: ' + ', '.join(absent)}"
+        yield "extras:"
+        for extra in self.extras:
+            use = f" for {', '.join(extra.jobs)} ({', '.join(extra.recipes)})" if extra.recipes else ""
+            state = "there" if not extra.missing else f"missing {', '.join(extra.missing)}"
+            how = f": pip install 'regard[{extra.name}]'" if extra.missing else ""
+            yield f"  {extra.name:<12} {state}{use}{how}"
+        yield "caches:" if self.caches else "caches: none here"
+        for folder, size in self.caches.items():
+            yield f"  {_bytes(size):>10}  {folder}"
+
+
+def examine(runs: Path = Path("runs")) -> Health:
+    """Caches are looked for in the runs of this folder and in that of the Hugging Face hub."""
+    import torch
+
+    needed, extras = _requirements()
+    processor = {
+        "name": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "vector_units": torch.backends.cpu.get_cpu_capability(),
+    }
+    devices = ["cpu", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Health(
+        __version__, platform.python_version(), torch.__version__, processor, memory, devices,
+        {name: _version(name) for name in needed}, extras, _caches(runs),
+    )  # fmt: skip
+
+
+def _requirements() -> tuple[list[str], list[Extra]]:
+    """From the package's own metadata; which recipes and jobs need an extra is said by the recipes."""
+    needed: list[str] = []
+    optional: dict[str, list[str]] = {}
+    for text in requires("regard") or []:
+        match = REQUIREMENT.match(text)
+        assert match is not None, text
+        (needed if match[2] is None else optional.setdefault(match[2], [])).append(match[1])
+    recipes = {name: config.load_recipe(file) for name, file in config.packaged().items()}
+    extras = []
+    for name, packages in optional.items():
+        if name in DEVELOPMENT:
+            continue
+        users = [recipe for recipe, tree in recipes.items() if name in tree.get("needs", [])]
+        jobs = list(dict.fromkeys(recipes[user]["job"] for user in users))
+        extras.append(Extra(name, {package: _version(package) for package in packages}, jobs, users))
+    return needed, extras
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _caches(runs: Path) -> dict[str, int]:
+    hub = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    found = {str(folder): _size(folder) for folder in [*sorted(runs.glob("*/cache")), hub] if folder.is_dir()}
+    return {folder: size for folder, size in found.items() if size}
+
+
+def _size(folder: Path) -> int:
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+
+
+def _bytes(size: float) -> str:
+    units: Sequence[str] = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, (len(str(int(size))) - 1) // 3)
+    return f"{size / 1000**power:,.3g} {units[power]}"
+
+
+def doctor(as_json: bool) -> None:
+    from regard.commands.options import emit
+
+    health = examine()
+    if as_json:
+        return emit(health.as_dict())
+    sys.stdout.writelines(f"{line}\n" for line in health.lines())

@@ -1,0 +1,77 @@
+"""Every command of README.md and docs/*.md can be given, and those that are quick do what they say."""
+
+import re
+import shutil
+
+import pytest
+
+from doc_commands import COMMANDS, ROOT, Command
+from recipe_runs import _small_corpora as small_corpora
+from regard import config
+from regard.cli import cli
+from regard.cost.published import PUBLISHED
+from regard.jobs import JOBS
+
+PLACEHOLDER = re.compile(r"[A-Z]+")  # RUN, RECIPE, NAME
+BUDGET = ["--max-steps", "2"]  # of what is trained here, on a few examples of each corpus
+PARSED = list(dict.fromkeys(command._replace(runs=False) for command in COMMANDS))
+
+
+@pytest.mark.parametrize("command", PARSED, ids=str)
+def test_every_command_can_be_given(command: Command):
+    """Its options are those of the command line, its recipe is there and takes its settings."""
+    verb, *words = command.words
+    assert verb in cli.commands
+    given = cli.commands[verb].make_context(verb, words).params
+    recipe = given.get("recipe")
+    if recipe is None or recipe in PUBLISHED or PLACEHOLDER.fullmatch(recipe) or recipe.endswith(".yaml"):
+        return
+    if verb == "train" and all((ROOT / file).exists() for file in recipe.split(",")):  # data
+        return
+    assert recipe in config.packaged()
+    overrides = [text for text in given.get("overrides", ()) if text != "..."]
+    config.read(recipe, [text for text in overrides if not text.endswith("=...")])
+    for name, values in (vary.split("=") for vary in given.get("vary", ())):
+        for value in values.split(","):
+            config.read(recipe, {name: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list(dict.fromkeys(command.page for command in COMMANDS if command.runs)))
+def test_the_quick_commands_of_a_page_run_as_they_are_printed(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    with small_corpora():
+        for command in (command for command in COMMANDS if command.page == page and command.runs):
+            verb, *words = command.words
+            short = BUDGET if verb in ("train", "compare") else []
+            try:
+                cli.main([verb, *words, *short], standalone_mode=False)
+            except Exception as error:
+                raise AssertionError(f"regard {' '.join(command.words)}") from error
+            capsys.readouterr()
+
+
+EXAMPLES = [
+    command.words for command in COMMANDS if command.page == "examples/README.md" and command.words[0] == "train"
+]
+
+
+@pytest.mark.parametrize("words", EXAMPLES, ids=lambda words: words[1])
+def test_an_example_is_what_its_job_reads(words, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    cli.main(["check", *words[1:]], standalone_mode=False)
+
+
+def test_every_job_has_an_example():
+    assert {config.read(words[1]).job for words in EXAMPLES} >= set(JOBS) - {
+        "encode",
+        "match",
+        "draw",
+    }  # files as others'
+
+
+def test_every_file_of_the_examples_is_told_of():
+    told = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    for file in (ROOT / "examples").iterdir():
+        assert f"`{file.name}{'/' if file.is_dir() else ''}`" in told or file.name == "README.md", file.name
