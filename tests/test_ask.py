@@ -7,7 +7,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
-from regard.data.file_settings import ColumnSettings
 
 import regard
 from ask_example import tree, write_questions, written
@@ -15,7 +14,7 @@ from regard import config, jobs, look
 from regard.attention.memory import Memory
 from regard.cli import cli
 from regard.data.pairs import JointColumns
-from regard.data.settings import TokenizerSettings
+from regard.data.settings import FilesSettings, TokenizerSettings
 from regard.encoders.joint import Joint, JointEncoder
 from regard.errors import CallError
 from regard.inputs.joint import JointInput
@@ -206,7 +205,7 @@ def test_vectors_are_told_by_their_kind_and_must_have_one_width():
         ({"model.positions": "rotary"}, "words and regions have none"),
         ({"data.tokenizer": {"joint": True}}, "have a vocabulary each"),
         ({"data.augment": {"flip": True}}, "what is left would be right"),
-        ({"data.question": 0, "data.answer": 0}, "two of the columns are the same"),
+        ({"data.question": 0, "data.answer": 0}, "the same column as question"),
         ({"data.train": "corpus:shapes-answers"}, "did you mean 'shapes-questions'"),
     ],
 )
@@ -236,7 +235,7 @@ def test_other_models_read_and_write(listed, model, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------- any two of them
-class BothData(ColumnSettings):
+class BothData(FilesSettings):
     split: str | None = None
     max_length: int = 20
     tokenizer: TokenizerSettings = TokenizerSettings(kind="word")

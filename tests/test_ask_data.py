@@ -10,6 +10,7 @@ import pytest
 
 import regard
 from ask_example import COLUMNS, rows, tree, write_questions, written
+from regard import config, jobs
 from regard.corpora.asked import load_asked
 from regard.corpora.shapes_questions import shapes_questions
 from regard.corpora.shapes_seen import _direction, seen
@@ -55,6 +56,14 @@ def test_what_is_held_out_is_asked_about_other_pictures(tmp_path):
     assert pictures[1]
     assert not pictures[0] & pictures[1]
     assert len(pictures[0] | pictures[1]) == 12
+
+
+def test_a_batch_has_questions_of_several_kinds(tmp_path):
+    job = jobs.make(config.build(tree(write_questions(tmp_path)), "recipe"))
+    job.prepare(tmp_path / "cache")
+    batches = list(job.output.batches(job.splits["train"], 480).epoch(0))
+    assert len(batches) > 3
+    assert all(len(set((one.source.second > 0).sum(1).tolist())) > 1 for one in batches if len(one.target) > 5)
 
 
 def test_bad_lines_and_pictures_are_named_and_refused(tmp_path):

@@ -70,13 +70,12 @@ class JointSource(FileSource):
     def _row(self, values: list[Any], file: str, line: int) -> JointRow | Bad:
         first, second, target = values
         a, b, c = self.columns.sides
-        if isinstance(target, int | float) and not isinstance(target, bool):
-            target = str(target)
-        for one, other, sides in ((first, second, (a, b)), (second, target, (b, c))):
-            pair = pair_of(one, other, file, line, Columns(sides=sides))
-            if isinstance(pair, Bad):
-                return pair
-        return JointRow(first, first, second, str(target), file, line)
+        number = isinstance(target, int | float) and not isinstance(target, bool)
+        asked = pair_of(first, second, file, line, Columns(sides=(a, b)))
+        said = pair_of(second, str(target) if number else target, file, line, Columns(sides=(b, c)))
+        if isinstance(asked, Bad) or isinstance(said, Bad):
+            return asked if isinstance(asked, Bad) else said
+        return JointRow(asked.source, asked.source, said.source, said.target, file, line)
 
 
 def joint_sources(settings: Any) -> dict[Role, JointSource]:

@@ -111,8 +111,8 @@ class Steps:
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample
-        read = store.counts.read
-        self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=split.part == "held out", limit=limit)
+        read, held_out = store.counts.read, split.part == "held out"
+        self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=held_out, limit=limit)
         return store
 
     def refuse_if_useless(self, read: ReadReport, kept: int, name: str, *, held_out: bool, limit: str) -> None:

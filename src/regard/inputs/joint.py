@@ -84,7 +84,7 @@ class JointInput(Input):
         columns = self.first.column(firsts, role, steps), self.second.column(seconds, role, steps)
         most = self.data.max_length
         first, second = (most if kind == "text" else inf for kind in self.kinds)
-        return JointExamples(str(split), items, columns, vocabulary, (first, second, most))
+        return JointExamples(str(split), items, columns, vocabulary, (first, second, most), split.sample)
 
     def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
         first, second, target = self.data.columns.sides

@@ -17,6 +17,8 @@ from regard.data.vocabulary import Vocabulary, target_ids
 from regard.encoders.joint import Joint
 from regard.inputs.column import Column
 
+ROUNDED = 16  # tokens
+
 
 class JointExamples(Examples):
     def __init__(
@@ -26,13 +28,15 @@ class JointExamples(Examples):
         columns: tuple[Column, Column],
         vocabulary: Vocabulary | None,
         limits: Sequence[int | float] = (np.inf, np.inf, np.inf),
+        sampled: float = 1.0,
     ) -> None:
         """
         items        in the order of the file; the values of the columns are numbered as they come up in it
         vocabulary   of the targets; None for what is only measured on
         limits       most vectors of each input, and tokens of a target with its end: what is longer is left out
+        sampled      the share of the split that the items are
         """
-        self.name, self._columns, self._counts = name, columns, Counts()
+        self.name, self._columns, self._counts = name, columns, Counts(sampled=sampled)
         self.counts = self._counts.read
         self._places: tuple[dict[str, int], dict[str, int]] = {}, {}
         self.rows: list[JointRow] = list(self.counts.only_pairs(self._usable(item) for item in items))
@@ -73,7 +77,9 @@ class JointExamples(Examples):
         return len(self._ids)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        source, target = np.array(self._lengths, np.int32).reshape(-1, 2).T
+        """Rounded up: like questions are of like length, and so are their answers. A batch of one kind of question
+        would teach that kind only, and the next one another; shapes-ask learned hardly anything so."""
+        source, target = -(-np.array(self._lengths, np.int32).reshape(-1, 2).T // ROUNDED) * ROUNDED
         return source, target
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Joint:

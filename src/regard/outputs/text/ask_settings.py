@@ -46,11 +46,7 @@ class AskDataSettings(PictureSettings):
         for name in ("name_text", "valid_names", "test_names"):
             if getattr(self, name) is not None:
                 yield name, "is for folders of pictures, and questions come in lists"
-        given = [column for column in self.columns.given if column is not None]
-        if len({type(column) for column in given}) > 1:
-            yield "question", f"is {self.question!r}, but columns are given by name or by number, not both: {given}"
-        if len(set(given)) < len(given):
-            yield "question", f"is {self.question!r}, but two of the columns are the same: {given}"
+        yield from self.problems_of_columns(image=self.image, question=self.question, answer=self.answer)
 
 
 class RecurrentAskSettings(RecurrentSettings):
