@@ -92,7 +92,8 @@ def test_it_learns_is_loaded_predicts_and_is_scored(run, one):
     found = again.predict([one, one], n_best=2)[1]
     assert (found.text, found.labels, found.input) == ("high", ["high"], str(one))
     assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-6)
-    assert again.score([one], ["low"])[0].score == pytest.approx(np.log(found.probabilities["low"]), abs=1e-4)
+    (given,) = again.score([one], ["low"])[0].n_best
+    assert given.log_probability == pytest.approx(np.log(found.probabilities["low"]), abs=1e-4)
     printed = CliRunner().invoke(cli, ["predict", str(run.folder), str(one)])
     assert printed.output.strip() == "high"
 

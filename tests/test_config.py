@@ -42,12 +42,6 @@ def test_a_text_that_looks_like_a_number_stays_a_text():
     assert config.build(config.override(MINIMAL, ["data.train=2016"])).data.train == "2016"
 
 
-def test_a_listed_number_may_come_from_the_command_line():
-    assert config.read("digits-vit", ["data.channels=3"]).data.channels == 3  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(CallError, match=r"data\.channels"):
-        config.read("digits-vit", ["data.channels=2"])
-
-
 def test_equals_signs_in_values_are_kept():
     assert config.parse_override("data.train=a=b.tsv") == (("data", "train"), "a=b.tsv")
 
@@ -232,7 +226,7 @@ def test_every_field_can_be_set_to_the_value_that_it_has(name):
 
 def test_a_number_among_choices_is_a_number_on_the_command_line():
     assert config.read("digits-vit", ["data.channels=3"]).data.channels == 3
-    with pytest.raises(CallError, match=r"data\.channels='2': not known; choose from 1, 3"):
+    with pytest.raises(CallError, match=r"data\.channels=2: not known; choose from 1, 3"):
         config.read("digits-vit", ["data.channels=2"])
 
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from doc_commands import COMMANDS, ROOT, Command
-from recipe_runs import _small_corpora as small_corpora
+from recipe_runs import small_corpora
 from regard import config
 from regard.cli import cli
 from regard.cost.published import PUBLISHED

@@ -31,7 +31,7 @@ from regard.outputs.picture.output import PictureOutput
 def tree(listed, **training):
     return {
         "job": "draw",
-        "data": {"train": str(listed), "split": "split", "height": 8, "width": 12, "max_length": 6, "workers": 1},
+        "data": {"train": str(listed), "split": "split", "height": 8, "width": 12, "max_length": 6, "workers": 1, "tokenizer": {"kind": "word"}},
         "model": {
             "tokenizer": {"stages": [16, 24], "codes": 24, "width": 4, "epochs": 40},
             "layers": 2, "width": 32, "heads": 2, "dropout": 0.0,
@@ -316,10 +316,12 @@ def test_over_http(run, listed):
     from regard.serve.app import create_app
     from regard.serve.limits import Limits
 
+    asked = {"inputs": ["red before blue"], "n_best": 2, "temperature": 4.0}
     with client(create_app({"drawer": run}, Limits()), base_url="http://127.0.0.1") as service:
-        (told,) = service.post("/api/predict", json={"inputs": ["red before blue"], "n_best": 2}).json()["predictions"]
+        (told,) = service.post("/api/predict", json=asked).json()["predictions"]
         first = Image.open(io.BytesIO(base64.b64decode(told["png"][0])))
-        np.testing.assert_array_equal(np.array(first), run.predict("red before blue", n_best=2).picture)
+        drawn = run.predict("red before blue", n_best=2, temperature=4.0)
+        np.testing.assert_array_equal(np.array(first), drawn.picture)
         assert len(told["png"]) == 2
         assert service.post("/api/look", json={"text": "red before blue"}).status_code == 200
         wrong = service.post("/api/look", json={"text": "red before blue", "output": str(listed.parent / "0.png")})

@@ -326,7 +326,7 @@ def test_two_processes_train_as_one(tmp_path):
     losses = [[line["loss"] for line in lines if line["kind"] == "train"] for lines in (one, two)]
     assert len(losses[0]) == 30
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
-    assert both.stderr.count("validation loss") == 1, "only one process speaks"
+    assert both.stderr.count("step 30 · validation loss") == 1, "only one process speaks"
 
 
 def test_a_run_of_an_older_version_goes_on_though_settings_were_added(tmp_path):

@@ -64,7 +64,8 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     work = _Work(loaded, overrides, wish, subject_of(loaded, wish.about), total)
     work.write(iter(words) if words else read_words(wish.input_file))
     if work.bad:
-        raise RegardError(f"{len(work.bad):,} of the files could not be read, and are left out")
+        of = "the" if work.total is None else f"{work.total:,}"
+        raise RegardError(f"{len(work.bad):,} of {of} files could not be read, and are left out")
 
 
 class _Work:

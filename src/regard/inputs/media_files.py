@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from regard.errors import CallError
 
@@ -100,7 +100,7 @@ def _by_last_part(path: str, changed: int) -> dict[str, Bytes]:
 
 
 @lru_cache(maxsize=2)
-def _unpacked(path: str, changed: int) -> BinaryIO:
+def _unpacked(path: str, changed: int) -> Any:
     opened = tarfile.open(path).fileobj  # noqa: SIM115 (it stays open for the next member)
     assert opened is not None
-    return opened  # pyright: ignore[reportReturnType]
+    return opened

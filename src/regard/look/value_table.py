@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
 
 from regard.errors import CallError
 from regard.files import atomic
-from regard.look.render import require_suffix
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what draws is loaded with its first use
     from matplotlib.figure import Figure as Canvas
+    from rich.console import Console, RenderableType
+    from rich.style import Style
 
 SHADES = 10  # on each side of zero, in the terminal and on a page
 FOR, AGAINST = (59, 83, 207), (163, 70, 11)
@@ -60,13 +57,17 @@ class ValueTable:
         }  # fmt: skip
         return tree if self.words is None else tree | {"words": [list(row) for row in self.words]}
 
-    def show(self, console: Console | None = None) -> None:
+    def show(self, console: "Console | None" = None) -> None:
         """Draw in the terminal."""
+        from rich.console import Console
+
         console = console or Console()
         console.print(self.drawn(console.width))
 
     def save(self, path: str | Path) -> Path:
         """As .png, .svg, .pdf or .html."""
+        from regard.look.render import require_suffix
+
         path = Path(path)
         require_suffix(path)
         if path.suffix == ".npz":
@@ -77,8 +78,12 @@ class ValueTable:
 
         return atomic.write_bytes(path, as_bytes(self._figure, path.suffix[1:]))
 
-    def drawn(self, width: int) -> RenderableType:
+    def drawn(self, width: int) -> "RenderableType":
         """Columns that do not fit stand below, in tables of their own."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
         cells, shades = self._cells(), self._shades()
         first = max((len(row) for row in self.rows), default=0) + 1
         sizes = [
@@ -176,8 +181,10 @@ def _shade_name(shade: int) -> str:
     return "" if not shade else f"{'p' if shade > 0 else 'm'}{abs(shade)}"
 
 
-def _style(shade: int) -> Style:
+def _style(shade: int) -> "Style":
     """On white: a terminal of any color shows dark letters on it."""
+    from rich.style import Style
+
     if not shade:
         return Style()
     red, green, blue = (round(255 - (255 - one) * 0.6 * abs(shade) / SHADES) for one in (FOR if shade > 0 else AGAINST))

@@ -110,10 +110,8 @@ class Seq2Seq(nn.Module):
         self, source: Any, target: Int[Tensor, "B T"], rows: Int[Tensor, " N"], steps: Int[Tensor, " N"]
     ) -> Float[Tensor, " N"]:
         """log p(y_t | y_<t, x) of some rows at some steps: nothing after the last of these steps is computed."""
-        target = target[:, : int(steps.max()) + 1]
-        features = self.features(self.encode(source), target)
-        scores = self.logits(features[rows, steps]).log_softmax(-1, dtype=torch.float32)
-        return scores.gather(1, target[rows, steps].unsqueeze(1)).squeeze(1)
+        features = self.features(self.encode(source), target[:, : int(steps.max()) + 1])[rows, steps]
+        return self.logits(features).log_softmax(-1, dtype=torch.float32).gather(1, target[rows, steps, None])[:, 0]
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
         return self.decoder.start(memory, copies, watch=watch)

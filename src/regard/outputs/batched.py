@@ -71,7 +71,7 @@ def case_of(
     `at_steps(source, target, rows, at)` says the same of some steps of some rows only, which costs less.
     """
     device = device_of(model)
-    vectors = input.length(item) + 1 + (0 if target is None else target.shape[1])
+    vectors = input.length(item) + (1 if target is None else target.shape[1])
 
     def batch(some: Sequence[Parts]) -> tuple[Any, ...]:
         source = input.collate([input.without(item, parts) if parts else item for parts in some]).to(device)

@@ -24,7 +24,7 @@ class CaptionDataSettings(PictureSettings):
         None, description="column of the caption: a name, or a number from 0; by default 'caption', or the second"
     )
     tokenizer: TokenizerSettings = Field(
-        TokenizerSettings.model_validate({"kind": "word"}), description="how captions are cut into tokens"
+        TokenizerSettings.model_validate({}), description="how captions are cut into tokens"
     )
     max_length: int = Field(64, ge=2, description="captions of more tokens are left out of training")
 
