@@ -44,6 +44,9 @@ class Spots:
     def parse(self, words):
         return [Path(word) for word in words]
 
+    def is_one(self, given):
+        return isinstance(given, Path)
+
     def predict(self, inputs, *, prefix, attention):
         return [Prediction(str(path), [Candidate(f"{self.bright(path).argmax()}", 0.0, 0.0)]) for path in inputs]
 
