@@ -13,6 +13,7 @@ from regard.corpora.one_key import one_key
 from regard.corpora.one_shape import one_shape
 from regard.corpora.shapes import shapes
 from regard.corpora.shapes_of_series import shapes_of_series
+from regard.corpora.shapes_questions import shapes_questions
 from regard.corpora.stories import load as stories
 from regard.corpora.tones import tones
 
@@ -48,6 +49,9 @@ def pictures() -> None:
         Image.fromarray(one.image).save(HERE / f"pictures/{number}.png", optimize=True)
         rows += [(f"pictures/{number}.png", caption) for caption in one.texts]
     table("captions.tsv", [("image", "caption"), *rows])
+    named = {one.image.tobytes(): f"pictures/{number}.png" for number, one in enumerate(shapes("train", 24))}
+    asked = [(named.get(one.first.tobytes()), one.second, one.target) for one in shapes_questions("train", 24)]
+    table("asked.tsv", [("image", "question", "answer"), *(row for row in asked if row[0])])
     for number, one in enumerate(islice(one_shape("train"), 0, 400, 10)):
         folder = HERE / "shapes" / one.texts[0].replace(" ", "-")
         folder.mkdir(parents=True, exist_ok=True)

@@ -108,6 +108,8 @@ def answer_by_pixels(question, things):
             return str(sum(thing.color == color for thing in things))
         case ["how", "many", shapes, "are", "there"]:
             return str(sum(shapes.removesuffix("s").removesuffix("e") in (t.shape, t.shape[:-1]) for t in things))
+        case ["what", "is", "in", "the", "picture"] | ["what", "do", "you", "see"]:
+            return " and ".join(t.name for t in sorted(things, key=lambda t: (int(t.row // 16), t.column)))
         case ["is", "there", "a", color, shape]:
             return "yes" if (color, shape) in {(thing.color, thing.shape) for thing in things} else "no"
     relation = next(name for name in ("above", "below", "left of", "right of") if name in question)
@@ -140,7 +142,7 @@ def test_answers_are_what_the_pixels_show():
         )
         assert bool(one.gold) == (one.target not in ("0", "no") or " the " in one.second)
         kinds.add(" ".join(one.second.split()[:2]))
-    assert kinds == {"what color", "what shape", "how many", "what is", "is there", "is the"}
+    assert kinds == {"what do", "what color", "what shape", "how many", "what is", "is there", "is the"}
 
 
 def test_the_corpus_is_balanced_and_its_splits_are_apart():

@@ -31,7 +31,10 @@ from regard.outputs.picture.output import PictureOutput
 def tree(listed, **training):
     return {
         "job": "draw",
-        "data": {"train": str(listed), "split": "split", "height": 8, "width": 12, "max_length": 6, "workers": 1, "tokenizer": {"kind": "word"}},
+        "data": {
+            "train": str(listed), "split": "split", "height": 8, "width": 12, "max_length": 6, "workers": 1,
+            "tokenizer": {"kind": "word"},
+        },
         "model": {
             "tokenizer": {"stages": [16, 24], "codes": 24, "width": 4, "epochs": 40},
             "layers": 2, "width": 32, "heads": 2, "dropout": 0.0,

@@ -90,8 +90,7 @@ def test_it_goes_on_where_it_stopped(recipe, run, tmp_path):
 
 
 def test_other_data_under_the_old_name_is_refused(recipe, tmp_path):
-    data = {"train": write_lamps(tmp_path / "train", 50, seed=9)}
-    data |= {role: write_lamps(tmp_path / role, 20, seed=8) for role in ("valid", "test")}
+    data = {role: write_lamps(tmp_path / role, 50, seed=9) for role in ("train", "valid", "test")}
     regard.train(recipe, output=tmp_path / "run", data=data, training={"max_steps": 1})
     write_lamps(tmp_path / "train", 50, seed=10)
     with pytest.raises(RegardError, match="training data"):

@@ -45,7 +45,7 @@ class Spots:
         return [Path(word) for word in words]
 
     def is_one(self, given):
-        return not isinstance(given, list)
+        return isinstance(given, Path)
 
     def predict(self, inputs, *, prefix, attention):
         return [Prediction(str(path), [Candidate(f"{self.bright(path).argmax()}", 0.0, 0.0)]) for path in inputs]

@@ -100,6 +100,7 @@ BEGIN: dict[str, str] = {
     "questions, documents and answers": "answer-recurrent",
     "pairs of texts that mean the same": "encode-transformer",
     "pictures and captions, to caption others": "shapes-caption",
+    "pictures and questions about them": "shapes-ask",
     "pictures and captions, to search or label": "shapes-match",
     "pictures and captions, to draw": "shapes-draw",
     "recordings and their texts": "tones",

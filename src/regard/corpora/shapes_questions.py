@@ -6,6 +6,8 @@
     what is left of the triangle?          a red circle     only where one thing is on that side
     is there a red circle?                 yes              no: often the color and the shape are there, but apart
     is the circle above the square?        no
+    what is in the picture?                a red circle and a blue square      as one reads: from the top, from the left
+    what do you see?                       a red circle and a blue square
 
 Every picture is asked a question of each kind that it has an answer to. The answers to one question are about equally
 frequent, so that who does not see the picture can do little: see `blind` in docs/ask.md. The boxes are of the things
@@ -92,8 +94,27 @@ def _stands(scene: Scene, chance: np.random.Generator) -> Found:
     return question, "yes" if yes else "no", [one, other]
 
 
+def _all(scene: Scene, chance: np.random.Generator) -> Found:
+    return "what is in the picture?", *_in_order(scene)
+
+
+def _seen(scene: Scene, chance: np.random.Generator) -> Found:
+    return "what do you see?", *_in_order(scene)
+
+
+def _in_order(scene: Scene) -> tuple[str, list[Thing]]:
+    """As one reads: what stands highest first, and of what stands side by side the left one."""
+
+    def place(thing: Thing) -> tuple[int, float]:
+        below = round((thing.row - scene.first.row) / (3 * thing.radius))  # rows of the grid
+        return below, thing.column
+
+    things = sorted(scene.things, key=place)
+    return " and ".join(thing.name for thing in things), things
+
+
 KINDS: tuple[Callable[[Scene, np.random.Generator], Found | None], ...] = (
-    _color, _shape, _count, _beside, _there, _stands,
+    _color, _shape, _count, _beside, _there, _stands, _all, _seen,
 )  # fmt: skip
 
 

@@ -73,8 +73,10 @@ class JointSource(FileSource):
         number = isinstance(target, int | float) and not isinstance(target, bool)
         asked = pair_of(first, second, file, line, Columns(sides=(a, b)))
         said = pair_of(second, str(target) if number else target, file, line, Columns(sides=(b, c)))
-        if isinstance(asked, Bad) or isinstance(said, Bad):
-            return asked if isinstance(asked, Bad) else said
+        if isinstance(asked, Bad):
+            return asked
+        if isinstance(said, Bad):
+            return said
         return JointRow(asked.source, asked.source, said.source, said.target, file, line)
 
 

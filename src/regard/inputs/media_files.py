@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from regard.errors import CallError
 
@@ -33,7 +33,7 @@ class Bytes(NamedTuple):
             return _part(file, self)
 
 
-def _part(file: BinaryIO, place: Bytes) -> bytes:
+def _part(file: Any, place: Bytes) -> bytes:
     file.seek(place.start)
     return file.read() if place.size is None else file.read(place.size)
 
