@@ -45,7 +45,10 @@ def find(recipe: str | Path) -> Path:
     file = Path(recipe)
     if file.is_file():
         return file
-    hint = "" if file.suffix in {".yaml", ".yml"} else nearest(str(recipe), known)
+    named = file.suffix in {".yaml", ".yml"} or (not file.suffix and len(file.parts) == 1)
+    if not named and not file.exists():  # no recipe is called so
+        raise CallError(f"{recipe}: there is no such file or folder, neither a recipe in YAML nor data")
+    hint = "" if file.suffix else nearest(str(recipe), known)
     raise CallError(f"recipe {str(recipe)!r} is neither a packaged recipe nor a YAML file{hint}")
 
 
