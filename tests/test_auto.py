@@ -103,6 +103,19 @@ def captioned(folder: Path) -> Path:
     return folder / "all"
 
 
+def asked_about_pictures(folder: Path) -> Path:
+    lines = ["image,question,answer"]
+    for number in range(40):
+        name, color = (("red", (200, 40, 40)), ("blue", (40, 40, 200)))[number % 2]
+        _picture(folder / "asked" / f"{number}.png", color)
+        lines += [
+            f"{number}.png,what color is number {number}?,{name}",
+            f"{number}.png,is it {number} or red?,{number}",
+        ]
+    (folder / "asked" / "list.csv").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "asked"
+
+
 def sounds_by_class(folder: Path) -> Path:
     for name, pitch in (("low", 200.0), ("high", 1500.0)):
         for number in range(16):
@@ -144,7 +157,7 @@ MADE: dict[Callable[[Path], Path], tuple[str, str]] = {
     labeled_without_header: ("text", "label"), words_with_tags: ("text", "tags"), plain_text: ("nothing", "text"),
     questions: ("question", "span"), photos_by_class: ("image", "label"), captioned: ("image", "text"),
     sounds_by_class: ("sound", "label"), spoken: ("sound", "text"), shops: ("series", "values"),
-    series_with_labels: ("series", "label"),
+    series_with_labels: ("series", "label"), asked_about_pictures: ("image+text", "text"),
 }  # fmt: skip
 
 

@@ -78,6 +78,7 @@ FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
     ("text", "text"): ("translate", f"{_WRITE}:translate"),
     ("image", "text"): ("caption", f"{_WRITE}:caption"),
     ("sound", "text"): ("transcribe", f"{_WRITE}:transcribe"),
+    ("image+text", "text"): ("ask", f"{_WRITE}:ask"),
     **{
         (kind, "label"): ("classify", "regard.outputs.labels.defaults:decide")
         for kind in ("text", "image", "sound", "series")

@@ -6,13 +6,12 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
+from regard.data.tables import SPLIT_NAMES
+
 Kind = Literal["picture", "recording", "time", "number", "id", "label", "tags", "text", "split", "empty"]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"))
 RECORDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au"))
-SPLITS = {
-    "train": "train", "training": "train", "valid": "valid", "val": "valid", "validation": "valid", "dev": "valid",
-    "test": "test", "testing": "test", "eval": "test",
-}  # fmt: skip
+SPLITS = {name: role for role, names in SPLIT_NAMES.items() for name in names}
 _TIMES = ("time", "date", "timestamp", "datetime", "ds", "day", "month", "year", "hour")
 _IDS = ("id", "idx", "index", "key", "no", "nr", "number", "row", "uid", "guid", "uuid")
 _LABELS = ("label", "class", "category", "intent", "sentiment", "topic", "genre", "target", "language", "lang", "y")

@@ -60,6 +60,15 @@ def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
     ])  # fmt: skip
 
 
+def ask(kinds: tuple[str, str], sample: Sample) -> Plan:
+    """The same, with a question beside each picture; `inputs` are (facts of a picture, question)."""
+    facts, questions = ([one[side] for one in sample.inputs] for side in (0, 1))
+    made = caption(kinds, Sample(sample.count, facts, [*sample.targets, *questions], sample.seconds))
+    scored = [decision for decision in made.decisions if decision.key != "training.metric"]
+    right = Decision("training.metric", "exact_match", "an answer is right or wrong")
+    return Plan([*scored, right], made.sizes)
+
+
 def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
     usual = sounds.usual_seconds(sample.inputs)
     one_word = percentile([len(text.split()) for text in sample.targets], 90) <= 1
