@@ -8,9 +8,9 @@ import yaml
 from PIL import Image
 
 from picture_example import COLORS
-from regard.data.pairs import JointColumns
+from regard.data.pairs import Columns
 
-COLUMNS = JointColumns(("image", "question", "answer"))
+COLUMNS = Columns({"image": None, "question": None, "answer": None})
 
 
 def rows():

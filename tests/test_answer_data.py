@@ -14,7 +14,6 @@ from regard.data.pairs import Bad
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.question.examples import windows
-from regard.inputs.question.files import QuestionColumns
 from regard.inputs.question.settings import QuestionDataSettings
 from regard.inputs.question.source import QuestionSource
 from regard.inputs.question.store import encode_document
@@ -34,8 +33,12 @@ def asked(name, *answers, **more):
     return {"id": name, "question": f"Who is {name}?", "answers": found, **more}
 
 
+def columns_of(**said):
+    return QuestionDataSettings(train="", **said).columns
+
+
 def read(file, **how):
-    return list(QuestionSource(str(file), **how).read())
+    return list(QuestionSource(str(file), **{"columns": columns_of(), **how}).read())
 
 
 # ---------------------------------------------------------------------------------------------------------- formats
@@ -94,10 +97,10 @@ def test_tables_with_and_without_header_and_start(tmp_path, name, separator):
     file.write_text("\n".join(separator.join(row) for row in turned))
     (first,) = read(file)
     assert (first.question, first.answers, first.placed) == ("Who left?", ((8, 11),), "first")
-    columns = QuestionColumns(question=3, document=1, answer=2, header=True)
+    columns = columns_of(question=3, document=1, answer=2, header=True)
     assert read(file, columns=columns) == [first]
     with pytest.raises(CallError, match=r"no column data\.answer='anwser'; did you mean 'answer'"):
-        read(file, columns=QuestionColumns(answer="anwser"))
+        read(file, columns=columns_of(answer="anwser"))
 
 
 def test_jsonl_with_lists_and_paths_into_objects(tmp_path):
@@ -105,7 +108,7 @@ def test_jsonl_with_lists_and_paths_into_objects(tmp_path):
     good = {"question": "Who?", "context": DOCUMENT, "answers": {"text": ["Ada", "Ben"], "answer_start": [0, 21]}}
     uneven = {**good, "answers": {"text": ["Ada", "Ben"], "answer_start": [0]}}
     file.write_text("\n".join([json.dumps(good), json.dumps(uneven), json.dumps({"question": 3}), "nonsense"]))
-    columns = QuestionColumns(document="context", answer="answers.text", start="answers.answer_start")
+    columns = columns_of(document="context", answer="answers.text", start="answers.answer_start")
     first, second, third, fourth = read(file, columns=columns)
     assert first.answers == ((0, 3), (21, 24))
     assert (second.line, second.reason) == (2, "2 answers and 1 starts")

@@ -13,7 +13,7 @@ from ask_example import tree, write_questions, written
 from regard import config, jobs, look
 from regard.attention.memory import Memory
 from regard.cli import cli
-from regard.data.pairs import JointColumns
+from regard.data.pairs import Columns
 from regard.data.settings import FilesSettings, TokenizerSettings
 from regard.encoders.joint import Joint, JointEncoder
 from regard.errors import CallError
@@ -242,7 +242,7 @@ class BothData(FilesSettings):
 
     @property
     def columns(self):
-        return JointColumns(("lamps", "question", "answer"))
+        return Columns({"lamps": None, "question": None, "answer": None})
 
 
 class BothRecipe(Recipe):

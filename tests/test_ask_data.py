@@ -28,7 +28,7 @@ def test_lists_of_every_form_are_the_same(tmp_path, form):
     assert [(row.first, row.second, row.target) for row in found if isinstance(row, JointRow)] == list(rows())
     other = tmp_path / f"other.{form}"
     other.write_text((tmp_path / f"list.{form}").read_text().replace("question", "q").replace("answer", "a"))
-    named = replace(COLUMNS, given=(None, "q", "a"))
+    named = replace(COLUMNS, wanted={"image": None, "question": "q", "answer": "a"})
     assert [row[1:4] for row in JointSource(str(other), "train", columns=named).read()] == [row[1:4] for row in found]
 
 

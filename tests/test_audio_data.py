@@ -20,6 +20,7 @@ from regard.inputs.sound.examples import SoundExamples
 from regard.inputs.sound.features import frame_count
 from regard.inputs.sound.recording import read_sound
 from regard.inputs.sound.settings import JoinSettings
+from regard.inputs.sound.source import SoundSource
 from regard.outputs.text.transcribe_settings import SpeechDataSettings, TranscribeRecipe
 from regard.special_tokens import END
 
@@ -58,11 +59,11 @@ def calls(tmp_path_factory):
 
 
 def splits_of(data, cache):
-    return Steps(data, cache, strict=False).splits(job_of(data).input.sources())
+    return Steps(data, cache, strict=False).splits(SoundSource.by_role(data))
 
 
 def read(data):
-    return list(job_of(data).input.sources()["train"].read())
+    return list(SoundSource.by_role(data)["train"].read())
 
 
 @pytest.mark.parametrize("name", ["list.tsv", "named.csv", "list.jsonl", "wavs", "calls.tar"])

@@ -14,7 +14,7 @@ from regard import config, jobs
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
 from regard.corpora import languages as corpus
-from regard.data.files import pair_sources
+from regard.data.files import PairSource
 from regard.data.label_writing import Writing
 from regard.data.labels import Labels
 from regard.data.pairs import Bad, Pair
@@ -103,7 +103,7 @@ def job(**data: str) -> Any:
 
 
 def read(settings: TextSettings) -> list:
-    return list(pair_sources(settings)["train"].read())
+    return list(PairSource.by_role(settings)["train"].read())
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "folder"])

@@ -19,9 +19,9 @@ PAIRS = [("a dog", "un perro"), ('she said "no", twice', "dijo que no\tdos veces
 PACKERS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
 
 
-def read(where, **columns):
-    form = columns.pop("format", "auto")
-    return list(PairSource(str(where), format=form, columns=Columns(**columns)).read())
+def read(where, *, source=None, target=None, sides=("source", "target"), format="auto", **more):
+    columns = Columns(dict(zip(sides, (source, target), strict=True)), **more)
+    return list(PairSource(str(where), format=format, columns=columns).read())
 
 
 def texts(items):

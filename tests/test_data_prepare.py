@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.data.cache import built_once
-from regard.data.files import PairSource, pair_sources
+from regard.data.files import PairSource
 from regard.data.pairs import Bad, Pair
 from regard.data.prepare import Steps
 from regard.data.progress import watched
@@ -213,7 +213,7 @@ def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):
 
 
 def splits_of(settings, cache) -> dict[str, Split]:
-    return Steps(settings, cache, strict=False).splits(pair_sources(settings))
+    return Steps(settings, cache, strict=False).splits(PairSource.by_role(settings))
 
 
 def test_corpora_bring_their_own_splits(made, tmp_path):

@@ -14,7 +14,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.prompt import files
 from regard.inputs.prompt.files import Piece, read_pieces, text_files
-from regard.inputs.prompt.parts import TextPart
+from regard.inputs.prompt.parts import TextPart, TextSource
 from regard.inputs.prompt.settings import TextDataSettings
 from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
@@ -178,4 +178,4 @@ def test_a_text_shorter_than_the_context_is_one_window(tmp_path):
 
 
 def test_a_part_says_what_it_is():
-    assert str(TextPart("a.txt", "valid", "file", "held out", 5)) == "a.txt (held out)"
+    assert str(TextPart(TextSource("a.txt", "valid"), "held out", at=5)) == "a.txt (held out)"

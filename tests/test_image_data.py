@@ -28,8 +28,8 @@ from regard.inputs.image.worker import decode_all
 from regard.inputs.media_files import Bytes, find_file, members
 
 FORM = Form(6, 10)
-LABELED = Columns(sides=("image", "label"), folders=True)
-CAPTIONED = Columns(sides=("image", "caption"))
+LABELED = Columns({"image": None, "label": None}, folders=True)
+CAPTIONED = Columns({"image": None, "caption": None})
 
 
 def saved(image, format="PNG", **options):

@@ -23,7 +23,7 @@ from regard.metrics.spans import Span, marks_spans, span_scores, spans, violatio
 from regard.models.tagger import Tagger, Words
 from regard.outputs.tags.output import Tagged, TagsOutput
 
-TAGS = Columns(sides=("words", "tags"), one_to_one=True)
+TAGS = Columns({"words": None, "tags": None}, one_to_one=True)
 
 
 # ------------------------------------------------------------------------------------------------------------- spans
@@ -83,7 +83,7 @@ def test_a_word_a_line(tmp_path):
     assert isinstance(bad, Bad)
     assert (bad.line, bad.lines, bad.kind) == (7, 2, "columns")
     assert (last.source, last.target) == ("Blackburn", "I-PER")
-    first, *_ = read_conll(file, Columns(sides=("words", "tags"), conll=(0, 1)))
+    first, *_ = read_conll(file, Columns({"words": None, "tags": None}, conll=(0, 1)))
     assert isinstance(first, Pair)
     assert first.target == "NNP VBZ"
 

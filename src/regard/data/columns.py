@@ -7,13 +7,12 @@ A file is judged by its first lines only. Whatever was decided is shown by `rega
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, median
-from typing import Protocol, runtime_checkable
 
-from regard.data.pairs import excerpt
+from regard.data.pairs import Columns, excerpt
 from regard.data.settings import Column
 from regard.errors import CallError, nearest
 
@@ -51,24 +50,6 @@ FILES = {"image", "path"}  # columns of names of files
 CLASSES = {"label"}  # columns of few different values
 _ENDING = re.compile(r"\.[A-Za-z0-9]{2,5}$")
 _SENTENCE = re.compile(r"[.!?…。！？,;]\s*$")
-
-
-@runtime_checkable
-class Wanted(Protocol):
-    """What is sought in a table."""
-
-    @property
-    def wanted(self) -> Mapping[str, Column | None]:
-        """Each column by what we call it: its name, its number from 0, or None, if nothing is said of it."""
-        ...
-
-    @property
-    def optional(self) -> str:
-        """The one that may be missing, if any."""
-        ...
-
-    @property
-    def header(self) -> bool | None: ...
 
 
 @dataclass(frozen=True)
@@ -126,14 +107,14 @@ class _Values:
         return len(self.cells) >= 4 * FEW and self.different > 0.9 * len(self.cells) and self.words > 3
 
 
-def find_columns(file: str, rows: Sequence[Sequence[str]], sought: Wanted) -> tuple[list[int | None], bool]:
+def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> tuple[list[int | None], bool]:
     """The number of each column in these first rows, None for one that is optional and not there; and whether the
     first row only names the columns."""
-    first, given = [cell.strip() for cell in rows[0]], sought.wanted
+    first, given, optional = [cell.strip() for cell in rows[0]], columns.sought, columns.optional
     named = any(isinstance(column, str) for column in given.values())
-    header = named or (_is_header(rows, sought) if sought.header is None else sought.header)
+    header = named or (_is_header(rows, columns) if columns.header is None else columns.header)
     body = [row for row in rows[header:] if len(row) == len(first)]
-    columns = [_Values(n, name if header else "", [row[n].strip() for row in body]) for n, name in enumerate(first)]
+    there = [_Values(n, name if header else "", [row[n].strip() for row in body]) for n, name in enumerate(first)]
     found: dict[str, int] = {}
     for side, column in given.items():
         found |= _given(file, side, column, first)
@@ -142,18 +123,18 @@ def find_columns(file: str, rows: Sequence[Sequence[str]], sought: Wanted) -> tu
             names = {name.lower(): n for n, name in reversed(list(enumerate(first))) if n not in found.values()}
             match = next((names[name] for name in (side, *SYNONYMS.get(side, ())) if name in names), None)
             found |= {} if match is None else {side: match}
-    missing = [side for side in given if side not in found and side != sought.optional]
+    missing = [side for side in given if side not in found and side != optional]
     if missing and named and len(body) < FEW:
         raise CallError(f"{file}: there is no column data.{missing[0]}={missing[0]!r}{nearest(missing[0], first)}")
-    spare = int(sought.optional in given and sought.optional not in found and not header)
-    found |= _by_content(missing, [column for column in columns if column.place not in found.values()], spare)
+    spare = int(optional in given and optional not in found and not header)
+    found |= _by_content(missing, [column for column in there if column.place not in found.values()], spare)
     for side in missing:
         if side not in found:
             raise CallError(f"{file}: there is no column left for data.{side}: {_first_line(first)}")
     if spare and len(first) == len(given):
-        found |= {sought.optional: next(iter(set(range(len(first))) - set(found.values())))}
+        found |= {optional: next(iter(set(range(len(first))) - set(found.values())))}
     for side in CLASSES & found.keys():
-        _require_classes(file, side, columns[found[side]], columns, header)
+        _require_classes(file, side, there[found[side]], there, header)
     return [found.get(side) for side in given], header
 
 
@@ -172,9 +153,9 @@ def _first_line(first: list[str]) -> str:
     return f"the first line has {len(first)} column{plural}: {excerpt(' | '.join(first))!r}"
 
 
-def _is_header(rows: Sequence[Sequence[str]], sought: Wanted) -> bool:
+def _is_header(rows: Sequence[Sequence[str]], columns: Columns) -> bool:
     first = {cell.strip().lower() for cell in rows[0]}
-    return set(sought.wanted) - {sought.optional} <= first or names_columns(rows)
+    return set(columns.sought) - {columns.optional} <= first or names_columns(rows)
 
 
 def names_columns(rows: Sequence[Sequence[str]]) -> bool:

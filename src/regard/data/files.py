@@ -7,20 +7,19 @@ Nothing is held in memory but the rows at hand. A line that is no example become
 reason; what makes the whole file unusable (it is missing, it has no such column, it is UTF-16) is raised.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from regard.corpora import PREFIX
 from regard.data.class_folders import has_classes, read_class_folders
-from regard.data.columns import Wanted
 from regard.data.conll import read_conll
 from regard.data.formats import Cells, csv_rows, jsonl_cells, table_cells, tsv_rows, unreadable
-from regard.data.pairs import Bad, Columns, Pair, pair_of
-from regard.data.splits import places
-from regard.data.tables import Role, corpora_version, dataset_cells, parquet_cells, read_corpus
+from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
+from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_cells, read_corpus
 from regard.errors import CallError
 from regard.files.lines import read_lines
 
@@ -30,22 +29,48 @@ TABLES = {
 _CONLL = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "conll")
 
 
+class Read(Protocol):
+    """One example of a file."""
+
+    @property
+    def key(self) -> str:
+        """What of it must not be in training and in validation."""
+        ...
+
+
+T_co = TypeVar("T_co", bound=Read, covariant=True)
+
+
 @dataclass(frozen=True)
-class FileSource:
+class Source(ABC, Generic[T_co]):
     """Where examples are read from: what a string of the settings stands for."""
 
     endings: ClassVar[dict[str, str]] = TABLES  # of the formats that can be read
 
     where: str
     role: Role = "train"
+    columns: Columns = PLAIN
     format: str = "auto"
-    columns: Any = field(default_factory=Columns)  # Wanted
+
+    @classmethod
+    def of(cls, settings: Any, where: str, role: Role) -> Any:
+        """As a data section says that examples are read."""
+        return cls(where, role, settings.columns, settings.format)
+
+    @classmethod
+    def by_role(cls, settings: Any) -> dict[Role, Any]:
+        """Where a data section says that the examples of each role are."""
+        return {role: cls.of(settings, where, role) for role, where in places(settings, settings.brings).items()}
+
+    @abstractmethod
+    def read(self) -> Iterator[T_co | Bad]:
+        """All examples in the order of the files, and whatever was none."""
 
     @property
     def name(self) -> str:
         return f"data.{self.role}={self.where}"
 
-    def files(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """The files that are read; none for a corpus or a data set of the hub."""
         if self.where.startswith((PREFIX, "hub:")):
             return []
@@ -60,12 +85,21 @@ class FileSource:
                 raise CallError(f"{self.name}: {part} is a folder; name a file of it")
         return parts
 
+    @property
+    def path(self) -> Path:
+        """The only file."""
+        path, *more = self.paths()
+        if more:
+            raise CallError(f"{self.name}: takes one file")
+        return path
+
     def depends_on(self) -> list[Any]:
-        """The files and how they are read. A data set of the hub is taken not to change."""
+        """What the examples depend on, for the cache: the files (name, size, time of change) and how they are read. A
+        data set of the hub is taken not to change."""
         how = [repr(self)]
         if self.where.startswith(PREFIX):
             return [*how, corpora_version()]
-        seen = ((path.resolve(), path.stat()) for path in self.files())
+        seen = ((path.resolve(), path.stat()) for path in self.paths())
         return [*how, *([str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen)]
 
     def format_of(self, path: Path) -> str:
@@ -79,24 +113,51 @@ class FileSource:
             )
         return self.endings[ending.lower()]
 
-    def cells(self, form: str, path: Path) -> Iterator[Cells | Bad]:
-        """The columns that are sought, of a table in this format."""
-        sought: Wanted = self.columns
-        if form == "jsonl":
-            return jsonl_cells(path, sought)
-        if form == "parquet":
-            return parquet_cells(path, sought)
-        return table_cells(path, csv_rows(path) if form == "csv" else tsv_rows(path), sought)
+    def cells(self, path: Path | None = None) -> Iterator[Cells | Bad]:
+        """The cells that are sought, of a table, or else of a data set; where a column says the split, of this one."""
+        form = "dataset" if path is None else self.format_of(path)
+        if path is None:
+            rows = dataset_cells(self.where, self.role, self.columns)
+        elif form == "jsonl":
+            rows = jsonl_cells(path, self.columns)
+        elif form == "parquet":
+            rows = parquet_cells(path, self.columns)
+        else:
+            rows = table_cells(path, csv_rows(path) if form == "csv" else tsv_rows(path), self.columns)
+        return rows if self.columns.split is None else self._of_split(rows)
+
+    def _of_split(self, rows: Iterator[Cells | Bad]) -> Iterator[Cells | Bad]:
+        seen, wanted = set[str](), SPLIT_NAMES[self.role]
+        for row in rows:
+            if isinstance(row, Bad):
+                yield row
+                continue
+            *values, split = row.values
+            seen.add(said := str(split).strip().lower())
+            if said in wanted:
+                yield row._replace(values=tuple(values))
+        if seen.isdisjoint(wanted):
+            has = ", ".join(sorted(seen)[:6]) or "nothing"
+            raise CallError(
+                f"data.split={self.columns.split}: no line of {self.where} says {wanted[0]!r}; it has {has}"
+            )
+
+
+def places(settings: Any, brings: Collection[Role] = ()) -> dict[Role, str]:
+    """Where the settings say that the examples of each role are. A corpus of ours brings all three; `brings`: what
+    else the place of the training data brings by itself."""
+    given: dict[Role, str | None] = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    own = given.keys() if settings.train.startswith(PREFIX) else brings
+    return {role: where or settings.train for role, where in given.items() if where is not None or role in own}
 
 
 @dataclass(frozen=True)
-class PairSource(FileSource):
+class PairSource(Source[Pair]):
     """Where pairs are read from."""
 
     endings: ClassVar[dict[str, str]] = TABLES | {".json": "jsonl"} | _CONLL
 
     def read(self) -> Iterator[Pair | Bad]:
-        """All pairs, in the order of the files, and whatever was none."""
         columns: Columns = self.columns
         if self.where.startswith(PREFIX):
             return read_corpus(self.where, self.role, columns)
@@ -104,8 +165,8 @@ class PairSource(FileSource):
         if columns.folders and self.format != "dataset" and has_classes(folder):
             return read_class_folders(folder, self.name, columns)
         if self.where.startswith("hub:") or self.format == "dataset" or folder.is_dir():
-            return _pairs(dataset_cells(self.where, self.role, columns), columns)
-        files = self.files()
+            return _pairs(self.cells(), columns)
+        files = self.paths()
         if len(files) == 2:
             return read_parallel(files[0], files[1], columns)
         if len(files) > 2:
@@ -113,7 +174,7 @@ class PairSource(FileSource):
         form = self.format_of(files[0])
         if form == "text":
             raise CallError(f"{self.name}: text files come in two, data.{self.role}=SOURCE_FILE,TARGET_FILE")
-        return read_conll(files[0], columns) if form == "conll" else _pairs(self.cells(form, files[0]), columns)
+        return read_conll(files[0], columns) if form == "conll" else _pairs(self.cells(files[0]), columns)
 
 
 def _pairs(rows: Iterator[Cells | Bad], columns: Columns) -> Iterator[Pair | Bad]:
@@ -142,10 +203,3 @@ def read_parallel(source: Path, target: Path, columns: Columns) -> Iterator[Pair
             yield unreadable(*spoiled)
         else:
             yield pair_of(one.text, other.text, str(source), last, columns)
-
-
-def pair_sources(settings: Any) -> dict[Role, PairSource]:
-    """Where a data section says that the pairs of each role are."""
-    return {
-        role: PairSource(where, role, settings.format, settings.columns) for role, where in places(settings).items()
-    }

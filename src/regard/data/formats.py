@@ -5,12 +5,13 @@
 
 import csv
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.data.columns import SAMPLE, Wanted, find_columns
-from regard.data.pairs import Bad, excerpt
+from regard.data.columns import SAMPLE, find_columns
+from regard.data.pairs import Bad, Columns, excerpt
 from regard.files.jsonl import read_jsonl
 from regard.files.lines import Line, read_lines
 
@@ -78,11 +79,11 @@ def _delimiter(path: Path) -> str:
     return max(DELIMITERS, key=agreement)  # the first of those that do as well: a comma
 
 
-def table_cells(path: Path, rows: Iterator[Row], sought: Wanted) -> Iterator[Cells | Bad]:
+def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:
     """Of rows as files have them. The first good one says how many columns there are."""
     ahead = list(islice(rows, SAMPLE))
     good = [row.fields for row in ahead if not row.line.problem and any(field.strip() for field in row.fields)]
-    places, header = find_columns(str(path), good, sought) if good else ([], False)
+    places, header = find_columns(str(path), good, columns) if good else ([], False)
     width = len(good[0]) if good else 0
     for line, fields, lines in chain(ahead, rows):
         if line.problem:
@@ -99,27 +100,27 @@ def table_cells(path: Path, rows: Iterator[Row], sought: Wanted) -> Iterator[Cel
             yield Cells(cells, str(path), line.number)
 
 
-def jsonl_cells(path: Path, sought: Wanted) -> Iterator[Cells | Bad]:
+def jsonl_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
     found = read_jsonl(path)
     records = ((line.number, unreadable(path, line) if record is None else record) for line, record in found)
-    return record_cells(str(path), records, sought)
+    return record_cells(str(path), records, columns)
 
 
 def record_cells(
-    file: str, records: Iterable[tuple[int, dict[str, Any] | Bad]], sought: Wanted
+    file: str, records: Iterable[tuple[int, dict[str, Any] | Bad]], columns: Columns
 ) -> Iterator[Cells | Bad]:
     """Of JSON objects or rows of a data set. A dot in a name goes into objects: translation.en."""
     rest = iter(records)
     ahead = list(islice(rest, SAMPLE))
     flat = [_flat(record) for _, record in ahead if not isinstance(record, Bad)]
-    names = _names(file, flat, sought) if flat else ()
+    names = _names(file, flat, columns) if flat else ()
     for line, record in chain(ahead, rest):
         if isinstance(record, Bad):
             yield record
             continue
         values = tuple(None if name is None else _inside(record, name) for name in names)
         lost = [n for n, value in enumerate(values) if value is _MISSING]
-        if lost and (side := list(sought.wanted)[lost[0]]) != sought.optional:
+        if lost and (side := list(columns.sought)[lost[0]]) != columns.optional:
             has = excerpt(", ".join(map(str, record)) or "none")
             reason = f"no field {names[lost[0]]!r}; it has {has} (set data.{side})"
             yield Bad(file, line, "columns", reason)
@@ -130,19 +131,16 @@ def record_cells(
 _MISSING = object()
 
 
-def _names(file: str, records: list[dict[str, Any]], sought: Wanted) -> tuple[str | None, ...]:
+def _names(file: str, records: list[dict[str, Any]], columns: Columns) -> tuple[str | None, ...]:
     keys = list(dict.fromkeys(key for record in records for key in record))
     rows = [[str(record.get(key, "")) for key in keys] for record in records]
-    places, _ = find_columns(file, [keys, *rows], _Named(sought))
+    named = replace(
+        columns,
+        wanted={side: None if column is None else str(column) for side, column in columns.wanted.items()},
+        header=True,
+    )
+    places, _ = find_columns(file, [keys, *rows], named)
     return tuple(None if place is None else keys[place] for place in places)
-
-
-class _Named:
-    """The same is sought where columns always have names."""
-
-    def __init__(self, sought: Wanted) -> None:
-        self.wanted = {side: None if column is None else str(column) for side, column in sought.wanted.items()}
-        self.optional, self.header = sought.optional, True
 
 
 def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A pair, and what is none: the two things that every reader yields."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from regard.data.settings import Column
@@ -39,52 +39,33 @@ class Bad(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which two columns of a table are meant: by name, by number from 0, or by default.
+    """Which columns of a table are meant: each by what settings, messages and by default files call it, and then its
+    name in the table, its number from 0, or None, if nothing is said of it.
 
-    `sides` is what the two are called, in settings, messages and by default in files. `target_text` makes text of a
-    target that may be written otherwise: labels may be numbers or lists. `one_to_one`: each word of the source has one
-    of the target. `folders`: in a folder, the sub-folders name the targets. `conll`: the columns of files with a word
-    a line, from 0 or, below 0, from the end.
+    optional      the one that may be missing, if any
+    split         the column that says train, valid or test, where one table has all of them
+    target_text   makes text of a target that may be written otherwise: labels may be numbers or lists
+    one_to_one    each word of the source has one of the target
+    folders       in a folder, the sub-folders name the targets
+    conll         the columns of files with a word a line, from 0 or, below 0, from the end
     """
 
-    source: Column | None = None
-    target: Column | None = None
+    wanted: Mapping[str, Column | None] = field(default_factory=lambda: dict.fromkeys(("source", "target")))
     header: bool | None = None
-    sides: tuple[str, str] = ("source", "target")
+    optional: str = ""
+    split: str | None = None
     target_text: Callable[[object], object] | None = None
     one_to_one: bool = False
     folders: bool = False
     conll: tuple[int, int] = (0, -1)
 
     @property
-    def wanted(self) -> dict[str, Column | None]:
-        return dict(zip(self.sides, (self.source, self.target), strict=True))
+    def sides(self) -> tuple[str, ...]:
+        return tuple(self.wanted)
 
     @property
-    def optional(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True)
-class JointColumns:
-    """What the three are called, and the name or number of each in the list, if it is another one.
-
-    `split`: the column that says train, valid or test, where one list has all of them.
-    """
-
-    sides: tuple[str, str, str]
-    given: tuple[Column | None, Column | None, Column | None] = (None, None, None)
-    header: bool | None = None
-    split: str | None = None
-
-    @property
-    def wanted(self) -> dict[str, Column | None]:
-        named: dict[str, Column | None] = dict(zip(self.sides, self.given, strict=True))
-        return named if self.split is None else named | {"split": self.split}
-
-    @property
-    def optional(self) -> str:
-        return ""
+    def sought(self) -> dict[str, Column | None]:
+        return {**self.wanted} if self.split is None else {**self.wanted, "split": self.split}
 
 
 def excerpt(text: str, most: int = 60) -> str:

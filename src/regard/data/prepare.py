@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from regard.data.cache import built_once
+from regard.data.files import Read, Source
 from regard.data.pairs import Bad
 from regard.data.progress import watched
 from regard.data.read_report import ReadReport
-from regard.data.splits import Part, Read, Source, Split, find_splits
+from regard.data.splits import Split, find_splits
 from regard.data.store import VERSION, Store
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import RegardError
 
 T = TypeVar("T", bound=Read)
-U = TypeVar("U")
 S = TypeVar("S", bound=Store)
 V = TypeVar("V")
 _REPORT = TypeAdapter(ReadReport)
@@ -95,9 +95,9 @@ class Steps:
         self,
         kind: Callable[[Path], S],
         role: Role,
-        split: Part[U],
+        split: Split[T],
         key: Any,
-        write: Callable[[Path, Iterable[U | Bad]], None],
+        write: Callable[[Path, Iterable[T | Bad]], None],
         *,
         limit: str = "",
     ) -> S:

@@ -31,6 +31,11 @@ class FilesSettings(Settings):
     )
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
+    @property
+    def brings(self) -> tuple[Literal["valid", "test"], ...]:
+        """The roles whose examples the training data has as well, and tells apart."""
+        return ()
+
     def problems_of_columns(self, **given: Column | None) -> Iterator[tuple[str, str]]:
         """Of the columns of a table, by what the settings call them."""
         seen: dict[Column, str] = {}

@@ -5,56 +5,14 @@ source text, the document of a question, the name of a picture. The hash keeps e
 held out is never trained on; the choice stays when other examples are added, and needs no list of who is where.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal
 
-from regard.corpora import PREFIX
+from regard.data.files import Source, T_co
 from regard.data.pairs import Bad
 from regard.data.tables import Role
 from regard.data.text_hash import text_hash
-
-
-@runtime_checkable
-class Read(Protocol):
-    """One example of a file."""
-
-    @property
-    def key(self) -> str:
-        """What of it must not be in training and in validation."""
-        ...
-
-
-I_co = TypeVar("I_co", covariant=True)
-T_co = TypeVar("T_co", bound=Read, covariant=True)
-
-
-@runtime_checkable
-class Source(Protocol[T_co]):
-    """Where examples are read from: what a string of the settings stands for."""
-
-    @property
-    def where(self) -> str: ...
-
-    def read(self) -> Iterator[T_co | Bad]:
-        """All examples in their order, and whatever was none."""
-        ...
-
-    def depends_on(self) -> list[Any]:
-        """What they depend on, for the cache: the files (name, size, time of change) and how they are read."""
-        ...
-
-
-@runtime_checkable
-class Part(Protocol[I_co]):
-    """Some of a source, by whatever it is divided."""
-
-    @property
-    def part(self) -> Literal["all", "kept", "held out"]: ...
-    @property
-    def sample(self) -> float: ...
-    def read(self) -> Iterator[I_co | Bad]: ...
-    def depends_on(self) -> list[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -97,18 +55,6 @@ def is_held_out(key: str, share: float) -> bool:
 
 def _below(key: str, share: float, salt: bytes) -> bool:
     return text_hash(key, salt) < int(share * 2**64)
-
-
-def places(settings: Any, brings: Collection[Role] = ()) -> dict[Role, str]:
-    """Where the settings say that the examples of each role are. A corpus of ours brings all three; `brings`: what
-    else the place of the training data brings by itself."""
-    given: dict[Role, str | None] = {"train": settings.train, "valid": settings.valid, "test": settings.test}
-    own = given.keys() if settings.train.startswith(PREFIX) else brings
-    found: dict[Role, str] = {}
-    for role, where in given.items():
-        if where is not None or role in own:
-            found[role] = where or settings.train
-    return found
 
 
 def find_splits(

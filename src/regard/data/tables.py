@@ -12,7 +12,6 @@ from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
 
 from regard import corpora
-from regard.data.columns import Wanted
 from regard.data.formats import Cells, record_cells
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
 from regard.errors import CallError, RegardError
@@ -35,7 +34,7 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
         ) from None
 
 
-def parquet_cells(path: Path, sought: Wanted) -> Iterator[Cells | Bad]:
+def parquet_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
     """Row by row, a few thousand in memory. Parquet is read from its end, so packed files are unpacked first."""
     parquet = _optional("pyarrow.parquet", "parquet", "Parquet")
     arrow = _optional("pyarrow", "parquet", "Parquet")
@@ -50,7 +49,7 @@ def parquet_cells(path: Path, sought: Wanted) -> Iterator[Cells | Bad]:
         except (arrow.ArrowException, OSError, EOFError) as problem:
             raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
         records = _records(table, str(path), arrow.ArrowException)
-        yield from record_cells(str(path), enumerate(records, start=1), sought)
+        yield from record_cells(str(path), enumerate(records, start=1), columns)
 
 
 def _records(table: Any, name: str, broken: type[Exception]) -> Iterator[dict[str, Any]]:
@@ -64,7 +63,7 @@ def _records(table: Any, name: str, broken: type[Exception]) -> Iterator[dict[st
         raise RegardError(f"{name}: cannot be read beyond row {row:,} ({problem})") from None
 
 
-def dataset_cells(where: str, role: Role, sought: Wanted) -> Iterator[Cells | Bad]:
+def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | Bad]:
     """hub:NAME[:CONFIG], streamed, or a folder: one that `save_to_disk` wrote, or one of data files."""
     library = _optional("datasets", "hub", f"data.{role}={where}")
     try:
@@ -87,7 +86,7 @@ def dataset_cells(where: str, role: Role, sought: Wanted) -> Iterator[Cells | Ba
                 f"data.{role}={where}: there is no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(splits)}"
             )
         rows = splits[split]
-    yield from record_cells(where, enumerate(rows, start=1), sought)
+    yield from record_cells(where, enumerate(rows, start=1), columns)
 
 
 def read_corpus(where: str, role: Role, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:

@@ -19,9 +19,9 @@ from torch import nn
 
 from regard.data.check_report import CheckReport, figures_of
 from regard.data.examples import Example
+from regard.data.files import places
 from regard.data.listed import ListedExamples
 from regard.data.prepare import Steps
-from regard.data.splits import places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError

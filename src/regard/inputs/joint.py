@@ -19,7 +19,7 @@ from torch import nn
 from regard.data.check import DataCheck, unknown_advice
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.joint_source import JointRow, JointSource, joint_sources
+from regard.data.joint_source import JointRow, JointSource
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
 from regard.data.splits import Split
@@ -59,7 +59,7 @@ class JointInput(Input):
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)
-        splits = steps.splits(joint_sources(self.data))
+        splits = steps.splits(JointSource.by_role(self.data))
         train = splits["train"]
         vocabulary = steps.targets(targets, train.depends_on(), lambda: (row.target for row in train.good()))
         examples: dict[Role, Examples] = {}
@@ -78,7 +78,7 @@ class JointInput(Input):
         items = list(split.read())
         rows = [item for item in items if not isinstance(item, Bad)]
         source, firsts = split.source, {row.name: row.first for row in rows}
-        if isinstance(source, JointSource) and source.files():
+        if isinstance(source, JointSource) and source.paths():
             firsts = dict(zip(firsts, self.first.in_list(source.path, list(firsts)), strict=True))
         seconds = {row.second: row.second for row in rows}
         columns = self.first.column(firsts, role, steps), self.second.column(seconds, role, steps)
@@ -98,7 +98,7 @@ class JointInput(Input):
 
     def test(self) -> tuple[list[Example], str]:
         """Rows with the same input are one example with several right texts."""
-        source = joint_sources(self.data).get("test")
+        source = JointSource.by_role(self.data).get("test")
         if source is None:
             raise self.no_test_data()
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
@@ -111,11 +111,11 @@ class JointInput(Input):
 
     @property
     def has_test_data(self) -> bool:
-        return "test" in joint_sources(self.data)
+        return "test" in JointSource.by_role(self.data)
 
     def training_pairs(self) -> Iterator[tuple[str, str]]:
         """The second input and the target of every training row, for what can be said without the first."""
-        return ((row.second, row.target) for row in Split(joint_sources(self.data)["train"]).good())
+        return ((row.second, row.target) for row in Split(JointSource.by_role(self.data)["train"]).good())
 
     def save(self, folder: Path) -> None:
         self.first.save(folder)

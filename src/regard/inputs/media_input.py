@@ -12,9 +12,9 @@ from regard.data.check import DataCheck, unknown_advice
 from regard.data.check_report import CheckReport
 from regard.data.counts import Counts
 from regard.data.examples import Example, Examples
-from regard.data.pairs import Bad, Columns
+from regard.data.pairs import Bad
 from regard.data.prepare import Steps
-from regard.data.splits import Part, Split, places
+from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
@@ -45,19 +45,14 @@ class MediaInput(Input):
     ) -> Mapping[Role, MediaExamples]:
         """Of every split; `cache` is None where they are only counted or measured on."""
 
-    def sources(self) -> dict[Role, Any]:
-        data, names = self.data, {"valid": self.data.valid_names, "test": self.data.test_names}
-        brings: list[Role] = [role for role in ("valid", "test") if data.split or names[role]]
-        return {role: self.source.of(data, where, role) for role, where in places(data, brings).items()}
-
-    def stored(self, steps: Steps, role: Role, split: Part[Entry]) -> Any:
+    def stored(self, steps: Steps, role: Role, split: Split[Entry]) -> Any:
         return steps.store(
             self.opened, role, split, self.form, lambda folder, items: self.write(folder, str(split), items)
         )
 
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)
-        splits = steps.splits(self.sources())
+        splits = steps.splits(self.source.by_role(self.data))
         stores: dict[Role, Any] = {role: self.stored(steps, role, split) for role, split in splits.items()}
         vocabulary = targets.learn(self.texts(stores["train"]))
         found = self.examples(stores, vocabulary, steps.cache if strict else None)
@@ -72,11 +67,11 @@ class MediaInput(Input):
 
     @property
     def has_test_data(self) -> bool:
-        return "test" in self.sources()
+        return "test" in self.source.by_role(self.data)
 
     def test(self) -> tuple[list[Example], str]:
         """Values are read when they are asked for: what is mapped into memory outlives the folder it was in."""
-        if (source := self.sources().get("test")) is None:
+        if (source := self.source.by_role(self.data).get("test")) is None:
             raise self.no_test_data()
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             store = self.stored(Steps.of(self.data, Path(folder), strict=False), "test", Split(source))
@@ -138,7 +133,7 @@ class MediaInput(Input):
         name, _, row = word.partition("#")
         if not row.isdecimal():
             raise CallError(f"{word}: say which {self.source.what} of the test part, such as {name}#0")
-        corpus = self.source(name, "test", Columns()).corpus()
+        corpus = self.source(name, "test").corpus()
         for entry in islice(corpus, int(row), None):
             return entry.place
         raise CallError(f"{word}: the test part of {name} has no {self.source.what} {row}")

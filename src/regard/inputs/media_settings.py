@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from pydantic import Field
 
@@ -36,6 +37,11 @@ class MediaSettings(FilesSettings):
     def columns(self) -> Columns:
         """Those of lists. `folders`: in folders and tars, the sub-folders name the classes."""
         raise NotImplementedError
+
+    @property
+    def brings(self) -> tuple[Literal["valid", "test"], ...]:
+        names: dict[Literal["valid", "test"], str | None] = {"valid": self.valid_names, "test": self.test_names}
+        return tuple(role for role, pattern in names.items() if self.split or pattern)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         patterns = {"name_text": self.name_text, "valid_names": self.valid_names, "test_names": self.test_names}

@@ -12,17 +12,16 @@ What is said of one file in several lines comes together: it has one entry, and 
 """
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from regard.corpora import PREFIX
-from regard.data.files import PairSource
-from regard.data.pairs import Bad, Columns
-from regard.data.settings import FileFormat
-from regard.data.tables import SPLIT_NAMES, Role, corpora_version
+from regard.data.files import PairSource, Source
+from regard.data.pairs import Bad
+from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError
 from regard.inputs.media_files import TARS, Bytes, find_member, is_tar, members
 from regard.inputs.media_settings import MediaSettings
@@ -48,15 +47,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class MediaSource(ABC):
+class MediaSource(Source[Entry]):
     """What `data.train` (or valid, or test) stands for; the fields are those of `MediaSettings`."""
 
-    where: str
-    role: Role
-    columns: Columns
-    format: FileFormat = "auto"
     files: str | None = None
-    split: str | None = None
     name_text: str | None = None
     valid_names: str | None = None
     test_names: str | None = None
@@ -65,9 +59,8 @@ class MediaSource(ABC):
 
     @classmethod
     def of(cls, settings: MediaSettings, where: str, role: Role) -> Any:
-        s = settings
-        names = (s.name_text, s.valid_names, s.test_names)
-        return cls(where, role, s.columns, s.format, s.files, s.split, *names)
+        s, columns = settings, replace(settings.columns, split=settings.split)
+        return cls(where, role, columns, s.format, s.files, s.name_text, s.valid_names, s.test_names)
 
     @classmethod
     @abstractmethod
@@ -102,13 +95,11 @@ class MediaSource(ABC):
             return self._called(self.corpus())
         path = Path(self.where).expanduser()
         if not path.exists():
-            raise CallError(f"data.{self.role}={self.where}: there is no such file or folder")
+            raise CallError(f"{self.name}: there is no such file or folder")
         if path.is_dir() or is_tar(path):
             return self._folder(path)
         if path.suffix and self.is_one(path.name):
-            raise CallError(
-                f"data.{self.role}={self.where}: is one {self.what}; give a list of files and texts, a folder or a .tar"
-            )
+            raise CallError(f"{self.name}: is one {self.what}; give a list of files and texts, a folder or a .tar")
         return self._list(path)
 
     def _called(self, items: Iterable[Entry | Bad]) -> Iterator[Entry | Bad]:
@@ -129,13 +120,12 @@ class MediaSource(ABC):
         return self._called(self._entry(str(path / name), name, files) for name in wanted)
 
     def _require_classes(self, classes: Collection[str]) -> None:
-        where = f"data.{self.role}={self.where}"
         if not classes:
-            raise CallError(f"{where}: a folder needs a sub-folder for each class, with {self.what}s in it")
+            raise CallError(f"{self.name}: a folder needs a sub-folder for each class, with {self.what}s in it")
         roles = {role: name for role, names in SPLIT_NAMES.items() for name in classes if name.lower() in names}
         if len(classes) > 1 and len(roles) == len(classes):
             inside = " ".join(f"data.{role}={self.where.rstrip('/')}/{name}" for role, name in roles.items())
-            raise CallError(f"{where}: its classes are called {' and '.join(sorted(classes))}: give {inside}")
+            raise CallError(f"{self.name}: its classes are called {' and '.join(sorted(classes))}: give {inside}")
 
     def _entry(self, file: str, name: str, files: Mapping[str, Bytes]) -> Entry | Bad:
         """Its text is in its name, or in the file beside it; its class is the sub-folder."""
@@ -161,13 +151,12 @@ class MediaSource(ABC):
     # ----------------------------------------------------------------------------------------------------------- lists
     def _list(self, path: Path) -> Iterator[Entry | Bad]:
         root = files_root(self.files, path)
-        wanted = self._wanted_lines()
         texts: dict[str, list[str]] = {}
         lines: dict[str, int] = {}
-        for item in PairSource(self.where, self.role, self.format, self.columns).read():
+        for item in PairSource(self.where, self.role, self.columns, self.format).read():
             if isinstance(item, Bad):
                 yield item
-            elif wanted is None or item.line in wanted:
+            else:
                 texts.setdefault(item.source, []).append(item.target)
                 lines.setdefault(item.source, item.line)
         for name, said in texts.items():
@@ -178,36 +167,13 @@ class MediaSource(ABC):
             else:
                 yield Entry(name, tuple(said), str(path), lines[name], place=place)
 
-    def _wanted_lines(self) -> set[int] | None:
-        """The lines of this split, where a column says which; None: all of them."""
-        if self.split is None:
-            return None
-        side = self.columns.sides[0]
-        columns = Columns(self.columns.source or side, self.split, self.columns.header, (side, "split"))
-        pairs = PairSource(self.where, self.role, self.format, columns).read()
-        said = {item.line: item.target.strip().lower() for item in pairs if not isinstance(item, Bad)}
-        found = {line for line, split in said.items() if split in SPLIT_NAMES[self.role]}
-        if not found:
-            has = ", ".join(sorted(set(said.values()))[:6]) or "nothing"
-            raise CallError(
-                f"data.split={self.split}: no line of {self.where} says {SPLIT_NAMES[self.role][0]!r}; it has {has}"
-            )
-        return found
-
-    def depends_on(self) -> list[Any]:
-        """What the entries depend on, for the cache: the files, and how they are read."""
-        how = [repr(self)]
-        if self.where.startswith(PREFIX):
-            return [*how, corpora_version()]
-        place = Path(self.where).expanduser()
-        files = sorted(place.rglob("*")) if place.is_dir() else [place, *self._listed()]
-        seen = ((file.resolve(), file.stat()) for file in files if file.is_file())
-        return [*how, *([str(file), stat.st_size, stat.st_mtime_ns] for file, stat in seen)]
-
-    def _listed(self) -> list[Path]:
-        """The files that a list names: the cache is old when one of them has changed."""
+    def paths(self) -> list[Path]:
+        """With the files that a list names: the cache is old when one of them has changed."""
+        found = super().paths()
+        if not found or Path(self.where).expanduser().is_dir():
+            return found
         places = (item.place for item in self.read() if isinstance(item, Entry))
-        return sorted({Path(place.path) for place in places if isinstance(place, Bytes)})
+        return [*found, *sorted({Path(place.path) for place in places if isinstance(place, Bytes)})]
 
 
 def files_root(files: str | None, listed: Path) -> Path:

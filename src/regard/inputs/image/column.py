@@ -1,14 +1,16 @@
 """Pictures that stand beside another input: one column of a list, each picture decoded once and kept on disk."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.files import Source
 from regard.data.pairs import Bad
 from regard.errors import CallError
 from regard.inputs.column import Column
@@ -16,14 +18,12 @@ from regard.inputs.image.store import PictureExamples
 from regard.inputs.media_source import Entry
 
 
-class NamedPictures(NamedTuple):
+@dataclass(frozen=True)
+class NamedPictures(Source[Entry]):
     """Pictures by their names, each a word (`find` says where it is) or an array: what a store is made of."""
 
-    where: str
-    values: Mapping[str, Any]
-    find: Callable[[str], Any]
-    part: Literal["all", "kept", "held out"] = "all"
-    sample: float = 1.0
+    values: Mapping[str, Any] = field(default_factory=dict)
+    find: Callable[[str], Any] = str
 
     def read(self) -> Iterator[Entry | Bad]:
         for name, value in self.values.items():
@@ -40,9 +40,6 @@ class NamedPictures(NamedTuple):
             return [blake2b(np.ascontiguousarray(value).tobytes(), digest_size=10).hexdigest(), *value.shape]
         file = next((place for place in (Path(value), *Path(value).parents) if place.is_file()), None)  # or its tar
         return [value] if file is None else [value, file.stat().st_size, file.stat().st_mtime_ns]
-
-    def __str__(self) -> str:
-        return self.where
 
 
 class PictureColumn(Column):

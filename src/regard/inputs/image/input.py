@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.data.check import DataCheck
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
+from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
 from regard.encoders.cnn import ConvNet
@@ -118,7 +119,8 @@ class ImageInput(MediaInput):
 
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:
         """Pictures that cannot be read are told of with the rows that name them."""
-        store = self.stored(replace(steps, strict=False), role, NamedPictures(f"{role} pictures", values, self.find))
+        pictures = NamedPictures(f"{role} pictures", role, values=values, find=self.find)
+        store = self.stored(replace(steps, strict=False), role, Split(pictures))
         examples = self.examples({role: store}, None, steps.cache if steps.strict else None)
         return PictureColumn(list(values), examples[role])
 

@@ -32,6 +32,10 @@ class Piece(NamedTuple):
     text: str
     ends: bool
 
+    @property
+    def key(self) -> str:
+        return self.text
+
 
 def text_files(where: str, role: Role = "train") -> list[Path]:
     """The files that a setting stands for, in the order it names them, those of a glob or folder by name."""

@@ -23,7 +23,7 @@ from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
 from regard.inputs.prompt.files import BLOCK, Piece
-from regard.inputs.prompt.parts import TextPart, text_bytes, text_parts
+from regard.inputs.prompt.parts import TextPart, text_bytes, text_part, text_parts
 from regard.inputs.prompt.store import TextStore, write_text
 from regard.inputs.tokenized import TokenizedInput
 from regard.look.axis import Axis, Token
@@ -55,15 +55,15 @@ class PromptInput(TokenizedInput):
             return islice(pieces, 0, None, max(1, whole // how.learn_from) if whole > BLOCK else 1)
 
         self.learn_once(steps, train.depends_on(), texts)
-        return {role: self._store(steps, part) for role, part in parts.items()}
+        return {role: self._store(steps, role, part) for role, part in parts.items()}
 
-    def _store(self, steps: Steps, part: TextPart) -> TextStore:
+    def _store(self, steps: Steps, role: Role, part: TextPart) -> TextStore:
         tokenizer = self.tokenizer
 
         def write(folder: Path, items: Iterable[Piece | Bad]) -> None:
             write_text(folder, items, tokenizer, name=str(part))
 
-        return steps.store(TextStore, part.role, part, tokenizer.to_json(), write)
+        return steps.store(TextStore, role, part, tokenizer.to_json(), write)
 
     @property
     def tokenizer_kind(self) -> Any:
@@ -98,8 +98,8 @@ class PromptInput(TokenizedInput):
         data = self.data
         with TemporaryDirectory(prefix="regard-text-", ignore_cleanup_errors=True) as folder:  # its files stay mapped
             steps = Steps(data, Path(folder))
-            given = None if data.test is None else TextPart(data.test, "test", data.documents)
-            store = self._store(steps, given or text_parts(data, steps)["valid"])
+            part = text_parts(data, steps)["valid"] if data.test is None else text_part(data, data.test, "test")
+            store = self._store(steps, "test", part)
         bad = store.counts.read.bad
         return store, f"{bad} lines that are no text" if bad else ""
 

@@ -11,13 +11,11 @@ a `Bad` with its place: the line, or in SQuAD's JSON the number of the question,
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from regard.data.examples import Example
 from regard.data.pairs import Bad, excerpt
-from regard.data.settings import Column
 from regard.errors import CallError
 from regard.files.lines import open_bytes
 
@@ -59,22 +57,6 @@ class Question(NamedTuple):
     def example(self) -> Example:
         """Without an answer, the empty one is right."""
         return Example(Asked(self.question, self.document), tuple(dict.fromkeys(self.texts)) or ("",))
-
-
-@dataclass(frozen=True)
-class QuestionColumns:
-    """Which columns of a table are meant: by name, by number from 0, or by default."""
-
-    question: Column | None = None
-    document: Column | None = None
-    answer: Column | None = None
-    start: Column | None = None
-    header: bool | None = None
-    optional: ClassVar[str] = "start"
-
-    @property
-    def wanted(self) -> dict[str, Column | None]:
-        return {"question": self.question, "document": self.document, "answer": self.answer, "start": self.start}
 
 
 def question_of(

@@ -25,7 +25,7 @@ from regard.files.text import read_text
 from regard.inputs.question.examples import QuestionExamples, windows
 from regard.inputs.question.files import Asked, Question
 from regard.inputs.question.settings import FRAME
-from regard.inputs.question.source import question_sources
+from regard.inputs.question.source import QuestionSource
 from regard.inputs.question.store import Encoded, QuestionStore, encode_document, write_questions
 from regard.inputs.tokenized import TokenizedInput
 from regard.layers.embedding import Embedding
@@ -63,7 +63,7 @@ class QuestionInput(TokenizedInput):
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Answers are spans of the documents: there is no vocabulary of `targets` to learn."""
-        steps, sources = Steps.of(self.data, cache, strict=strict), question_sources(self.data)
+        steps, sources = Steps.of(self.data, cache, strict=strict), QuestionSource.by_role(self.data)
         splits, how = steps.splits(sources), self.data.tokenizer
         train = splits["train"]
 
@@ -112,7 +112,7 @@ class QuestionInput(TokenizedInput):
 
     def test(self) -> tuple[list[Example], str]:
         """In a table, lines that ask the same are one question with several right answers."""
-        source = question_sources(self.data).get("test")
+        source = QuestionSource.by_role(self.data).get("test")
         if source is None:
             raise self.no_test_data()
         items, read = dict[tuple[str, ...], Question](), ReadReport()

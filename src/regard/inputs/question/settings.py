@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from regard.data.pairs import Columns
 from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer
 
 FRAME = 3  # tokens that stand around a pair: [CLS] question [SEP] document [SEP]
@@ -42,6 +43,11 @@ class QuestionDataSettings(FilesSettings):
         0.05, gt=0, lt=1, description="the share of training documents held out for validation if valid is not given"
     )
 
+    @property
+    def columns(self) -> Columns:
+        wanted = {"question": self.question, "document": self.document, "answer": self.answer, "start": self.start}
+        return Columns(wanted, self.header, optional="start")
+
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.tokenizer.problems_of_one_text()
         if self.max_question + self.overlap + FRAME >= self.max_length:
@@ -50,5 +56,4 @@ class QuestionDataSettings(FilesSettings):
                 f"must be more than max_question + overlap + {FRAME} = {self.max_question + self.overlap + FRAME}, "
                 "or windows of a long document would not get on",
             )
-        s = self
-        yield from self.problems_of_columns(question=s.question, document=s.document, answer=s.answer, start=s.start)
+        yield from self.problems_of_columns(**self.columns.wanted)

@@ -14,7 +14,7 @@ from regard.corpora import PREFIX
 from regard.data.check import DataCheck, Listing
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.splits import places
+from regard.data.files import places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder

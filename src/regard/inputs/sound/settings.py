@@ -106,7 +106,9 @@ class SoundDataSettings(RecordingSettings):
 
     @property
     def columns(self) -> Columns:
-        return Columns(self.path, self.text, self.header, ("path", "text"), Spoken(tuple(sorted(self.spoken.items()))))
+        return Columns(
+            {"path": self.path, "text": self.text}, self.header, target_text=Spoken(tuple(sorted(self.spoken.items())))
+        )
 
     @property
     def joined(self) -> JoinSettings | None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.check import DataCheck
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.files import PairSource, pair_sources
+from regard.data.files import PairSource
 from regard.data.pairs import Bad, Pair
 from regard.data.prepare import Steps
 from regard.data.settings import TokenizerSettings
@@ -45,7 +45,7 @@ class TextInput(TokenizedInput):
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
-        steps, sources = Steps.of(self.data, cache, strict=strict), pair_sources(self.data)
+        steps, sources = Steps.of(self.data, cache, strict=strict), PairSource.by_role(self.data)
         splits = steps.splits(sources)
         vocabulary = self._learn(steps, splits["train"], steps.count(sources["train"]).pairs, targets)
         return {
@@ -113,7 +113,7 @@ class TextInput(TokenizedInput):
 
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
-        source: PairSource | None = pair_sources(self.data).get("test")
+        source: PairSource | None = PairSource.by_role(self.data).get("test")
         if source is None:
             raise self.no_test_data()
         items = list(source.read())

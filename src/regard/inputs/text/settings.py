@@ -39,7 +39,7 @@ class PairDataSettings(FilesSettings):
 
     @property
     def columns(self) -> Columns:
-        return Columns(self.source, self.target, self.header)
+        return Columns({"source": self.source, "target": self.target}, self.header)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         return self.problems_of_columns(source=self.source, target=self.target)

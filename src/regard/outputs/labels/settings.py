@@ -44,7 +44,7 @@ class LabelSettings(FilesSettings):
 
     def columns_with(self, side: str, column: Column | None) -> Columns:
         """Those of the examples, which are called `side`, and of their labels."""
-        return Columns(column, self.label, self.header, (side, "label"), self.writing, folders=True)
+        return Columns({side: column, "label": self.label}, self.header, target_text=self.writing, folders=True)
 
     @property
     def writing(self) -> Writing:

@@ -35,7 +35,7 @@ class TagDataSettings(FilesSettings):
 
     @property
     def columns(self) -> Columns:
-        return Columns(sides=("words", "tags"), one_to_one=True, conll=(self.word, self.column))
+        return Columns(dict.fromkeys(("words", "tags")), one_to_one=True, conll=(self.word, self.column))
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.tokenizer.problems_of_one_text()

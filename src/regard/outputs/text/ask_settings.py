@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.data.pairs import JointColumns
+from regard.data.pairs import Columns
 from regard.data.settings import WORDS, Column, OneTextTokenizer
 from regard.inputs.image.settings import PictureEncoderSettings, PictureSettings, fits
 from regard.outputs.text.settings import DecodingSettings
@@ -28,10 +28,9 @@ class AskDataSettings(PictureSettings):
     max_length: int = Field(64, ge=2, description="rows with a text of more tokens are left out of training")
 
     @property
-    def columns(self) -> JointColumns:  # pyright: ignore[reportIncompatibleMethodOverride] (there are three of them)
-        return JointColumns(
-            ("image", "question", "answer"), (self.image, self.question, self.answer), self.header, self.split
-        )
+    def columns(self) -> Columns:
+        wanted = {"image": self.image, "question": self.question, "answer": self.answer}
+        return Columns(wanted, self.header, split=self.split)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
@@ -46,7 +45,7 @@ class AskDataSettings(PictureSettings):
         for name in ("name_text", "valid_names", "test_names"):
             if getattr(self, name) is not None:
                 yield name, "is for folders of pictures, and questions come in lists"
-        yield from self.problems_of_columns(image=self.image, question=self.question, answer=self.answer)
+        yield from self.problems_of_columns(**self.columns.wanted)
 
 
 class RecurrentAskSettings(RecurrentSettings):

@@ -30,7 +30,7 @@ class CaptionDataSettings(PictureSettings):
 
     @property
     def columns(self) -> Columns:
-        return Columns(self.image, self.caption, self.header, ("image", "caption"))
+        return Columns({"image": self.image, "caption": self.caption}, self.header)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()

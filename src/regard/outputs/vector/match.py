@@ -186,7 +186,7 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
     def _zero_shot(self, model: TwoTowers, where: str) -> dict[str, float]:
         """How often the most likely label is the right one, in percent; and how often a blind guess would be."""
         data = self.recipe.data
-        source = PictureSource(where, "test", Columns(sides=("image", "label"), folders=True))
+        source = PictureSource(where, "test", Columns(dict.fromkeys(("image", "label")), folders=True))
         with TemporaryDirectory(prefix="regard-pictures-") as folder:
             store = self.input.stored(Steps.of(data, Path(folder), strict=False), "test", Split(source))
             store.counts.read.refuse_if(f"data.zero_shot={where}", data.max_bad)
