@@ -14,12 +14,12 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.batches import made_ahead
+from regard.data.batches import made_ahead, seeded
 from regard.data.pairs import Bad, Columns
 from regard.data.splits import find_splits
 from regard.errors import CallError, RegardError
 from regard.inputs.image import worker as image_worker
-from regard.inputs.image.augment import OPERATIONS, augmented, chance_of
+from regard.inputs.image.augment import OPERATIONS, augmented
 from regard.inputs.image.decode import BadPictureError, Form, at_once, decode, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.source import PictureSource
@@ -279,7 +279,7 @@ def test_changes_follow_from_seed_epoch_and_row():
     how = PictureAugmentSettings(crop=0.3, shift=2, flip=True, operations=2, strength=0.7, erase=0.5)
 
     def changed(seed, epoch, row):
-        return augmented(pixels, how, chance_of(seed, epoch, row))
+        return augmented(pixels, how, seeded(seed, epoch, row))
 
     assert np.array_equal(changed(1, 2, 3), changed(1, 2, 3))
     others = [changed(1, 2, 4), changed(1, 3, 3), changed(2, 2, 3)]
@@ -297,10 +297,10 @@ def test_every_operation_keeps_size_and_mode(operation, mode):
 
 def test_single_changes_by_hand():
     pixels = np.arange(12, dtype=np.uint8).reshape(1, 3, 4)
-    flips = {augmented(pixels, PictureAugmentSettings(flip=True), chance_of(0, 0, row))[0, 0, 0] for row in range(20)}
+    flips = {augmented(pixels, PictureAugmentSettings(flip=True), seeded(0, 0, row))[0, 0, 0] for row in range(20)}
     assert flips == {0, 3}
     for row in range(10):
-        moved = augmented(pixels, PictureAugmentSettings(shift=1), chance_of(0, 0, row))[0].astype(int)
+        moved = augmented(pixels, PictureAugmentSettings(shift=1), seeded(0, 0, row))[0].astype(int)
         down, right = moved[1, 1] // 4 - 1, moved[1, 1] % 4 - 1
         rows, columns = np.clip(np.arange(3) + down, 0, 2), np.clip(np.arange(4) + right, 0, 3)
         np.testing.assert_array_equal(moved, pixels[0][rows[:, None], columns])
@@ -324,5 +324,5 @@ def test_the_prefetching_thread_leaves_torch_its_random_numbers():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    list(made_ahead(chance_of(0, 0, row).random() for row in range(5)))
+    list(made_ahead(seeded(0, 0, row).random() for row in range(5)))
     assert torch.equal(torch.rand(3), expected)

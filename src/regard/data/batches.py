@@ -36,8 +36,46 @@ AHEAD = 4  # batches that are ready before they are asked for
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
 
 
-class PlannedBatches(ABC, Generic[B]):
-    """Batches of examples that have two lengths each, epoch by epoch; who knows the examples gives `batch`."""
+def seeded(*numbers: int) -> np.random.Generator:
+    """Random numbers that depend on these alone: Philox, a generator that counts."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(numbers)))
+
+
+class Batches(ABC, Generic[B]):
+    """Batches of an order that (seed, epoch) names, epoch by epoch; who knows the examples gives `_plan` and `batch`."""
+
+    def __init__(self, *, seed: int = 0, ahead: bool = False) -> None:
+        """`ahead`: batches are made by a thread while the model works."""
+        self._seed, self._ahead = seed, ahead
+        self._planned: tuple[int, list[NDArray[np.int64]]] | None = None
+
+    @abstractmethod
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]: ...
+
+    @abstractmethod
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> B:
+        """The given examples, padded, as this epoch wants them."""
+
+    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The rows of every batch of an epoch, of all processes together. The last one asked for is remembered."""
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = (epoch, self._plan(epoch))
+        return self._planned[1]
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[B]:
+        """The batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of each."""
+        if not 0 <= rank < world:
+            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
+        batches = (self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
+        return made_ahead(batches) if self._ahead else batches
+
+    def len_epoch(self, number: int) -> int:
+        """How many batches an epoch has."""
+        return len(self.plan(number))
+
+
+class PlannedBatches(Batches[B]):
+    """Batches of examples that have two lengths each."""
 
     def __init__(
         self,
@@ -48,9 +86,8 @@ class PlannedBatches(ABC, Generic[B]):
         seed: int = 0,
         ahead: bool = False,
     ) -> None:
-        """`ahead`: batches are made by a thread while the model works."""
-        self._max_tokens, self._seed, self._ahead = max_tokens, seed, ahead
-        self._planned: tuple[int, list[NDArray[np.int64]]] | None = None
+        super().__init__(seed=seed, ahead=ahead)
+        self._max_tokens = max_tokens
         self.measure(source_lengths, target_lengths)
 
     def measure(self, source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]) -> None:
@@ -63,18 +100,8 @@ class PlannedBatches(ABC, Generic[B]):
                 "raise training.max_tokens, or lower data.max_length"
             )
 
-    @abstractmethod
-    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> B:
-        """The given examples, padded, as this epoch wants them."""
-
-    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The rows of every batch of an epoch, of all processes together. The last one asked for is remembered."""
-        if self._planned is None or self._planned[0] != epoch:
-            self._planned = (epoch, self._plan(epoch))
-        return self._planned[1]
-
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
+        chance = seeded(self._seed, epoch)
         order = chance.permutation(len(self._source_lengths))
         mean = (self._source_lengths.mean() + self._target_lengths.mean()) if len(order) else 1.0
         pool = max(1, int(POOL * self._max_tokens / mean))
@@ -84,17 +111,6 @@ class PlannedBatches(ABC, Generic[B]):
             for batch in self._cut(self._sorted(order[start : start + pool]), chance.random())
         ]
         return [batches[place] for place in chance.permutation(len(batches))]
-
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[B]:
-        """The batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of each."""
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
-        batches = (self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
-        return made_ahead(batches) if self._ahead else batches
-
-    def len_epoch(self, number: int) -> int:
-        """How many batches an epoch has."""
-        return len(self.plan(number))
 
     def _sorted(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         target, source = self._target_lengths[rows], self._source_lengths[rows]

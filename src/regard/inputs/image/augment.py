@@ -22,11 +22,6 @@ Pixels = UInt8[np.ndarray, "C H W"]
 Operation = Callable[[Any, float], Any]  # a picture, and how much: from −1 to 1
 
 
-def chance_of(seed: int, epoch: int, row: int, use: int = 0) -> Chance:
-    """Random numbers of one picture in one epoch; each `use` has its own."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, epoch, row, use])))
-
-
 def augmented(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pixels:
     """The picture, changed in every way that is asked for."""
     if how.crop:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.corpora.pictures import Noun
+from regard.data.batches import seeded
 from regard.data.check import Listing
 from regard.data.examples import Example
 from regard.data.pairs import Bad
 from regard.data.store import Array
 from regard.data.vocabulary import Vocabulary
-from regard.inputs.image.augment import augmented, chance_of
+from regard.inputs.image.augment import augmented
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.worker import decode_all
@@ -117,7 +118,7 @@ class Pixels:
         if self.augment is not None and self.augment.any:
             pixels = np.stack(
                 [
-                    augmented(one, self.augment, chance_of(self.seed, epoch, int(row)))
+                    augmented(one, self.augment, seeded(self.seed, epoch, int(row)))
                     for one, row in zip(pixels, rows, strict=True)
                 ]
             )
@@ -136,7 +137,7 @@ class Features:
 
     def __call__(self, pictures: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Tensor:
         views = len(self.table)
-        drawn = [int(chance_of(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
+        drawn = [int(seeded(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
         return torch.from_numpy(np.ascontiguousarray(self.table[drawn, pictures]))
 
 

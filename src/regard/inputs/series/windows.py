@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.batches import Batches, seeded
 from regard.errors import RegardError
 from regard.inputs.series.panel import Panel, Series
 from regard.inputs.series.settings import WindowSettings
@@ -159,23 +160,20 @@ class Windows:
             yield self.batch(np.arange(start, min(start + size, len(self))))
 
 
-class WindowBatches:
-    """Windows in an order that depends on (seed, epoch) alone; a batch has max_tokens // rows of a window of them."""
+class WindowBatches(Batches[SeriesBatch | None]):
+    """A batch has max_tokens // rows of a window of them."""
 
     def __init__(self, windows: Windows, max_tokens: int, *, seed: int = 0) -> None:
-        self._windows, self._seed = windows, seed
-        lay = windows.layout
+        super().__init__(seed=seed)
+        self._windows, lay = windows, windows.layout
         self.size = max(1, max_tokens // (lay.look_back + lay.horizon))
 
-    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[SeriesBatch | None]:
-        chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, number])))
-        order = chance.permutation(len(self._windows))
-        for place in range(start * self.size, len(order), self.size):
-            share = order[place : place + self.size][rank::world]
-            yield self._windows.batch(share) if len(share) else None
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        order = seeded(self._seed, epoch).permutation(len(self._windows))
+        return np.split(order, range(self.size, len(order), self.size)) if len(order) else []
 
-    def len_epoch(self, number: int) -> int:
-        return -(-len(self._windows) // self.size)
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> SeriesBatch | None:
+        return self._windows.batch(rows) if len(rows) else None
 
 
 def cut_times(panel: Panel, settings: WindowSettings) -> tuple[float, float, float]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.corpora.tones import Segment
+from regard.data.batches import seeded
 from regard.data.check import Listing
 from regard.data.examples import Example
 from regard.data.vocabulary import Vocabulary, target_ids
@@ -51,7 +52,7 @@ class Sequences:
     def drawn(
         cls, entries: NDArray[np.int64], how: JoinSettings, count: int, rate: int, seed: int, epoch: int
     ) -> "Sequences":
-        chance = _chance(seed, epoch, JOIN)
+        chance = seeded(seed, epoch, JOIN)
         sizes = chance.integers(how.fewest, how.most + 1, size=count)
         rows = [entries[chance.integers(0, len(entries), size=size)] for size in sizes]
         gaps = [np.round(chance.uniform(*how.gap, size=size) * rate).astype(np.int64) for size in sizes]
@@ -187,8 +188,4 @@ class SoundExamples(MediaExamples):
         return spec_augment(log_mel(samples, sound), how, sound.hop, chance)
 
     def _chance(self, row: int) -> np.random.Generator:
-        return _chance(self._seed, self._epoch, row, CHANGE)
-
-
-def _chance(*of: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(list(of))))
+        return seeded(self._seed, self._epoch, row, CHANGE)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batches import PlannedBatches
+from regard.data.batches import PlannedBatches, seeded
 from regard.data.examples import ExampleBatches
 from regard.inputs.image.store import PictureExamples
 from regard.inputs.text.frame import Frame
@@ -51,7 +51,7 @@ class MatchBatches(PlannedBatches[MatchBatch]):
         self._size = max(2, max_tokens // int((regions[first] + longest).max(initial=1)))
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, epoch])))
+        chance = seeded(self._seed, epoch)
         order = chance.permutation(len(self._source_lengths))
         return np.array_split(order, -(-len(order) // self._size)) if len(order) else []
 
