@@ -9,7 +9,7 @@ Every input says what it calls its examples and their two sides; what is wrong i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from regard.data.check_report import CheckReport, Finding, Severity, SplitFigure
 from regard.data.check_report import side_figures as figures
 from regard.data.counts import Counts
 from regard.data.read_report import FIRST
+from regard.data.store import Store
 from regard.data.tables import Role
 
 MANY_UNKNOWN = 0.02  # of all tokens of a side
@@ -36,26 +37,9 @@ _ADVICE = {
 }
 
 
-@runtime_checkable
-class Checked(Protocol):
-    """What is known of the examples of a split; a `Store` knows it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def counts(self) -> Counts: ...
-    @property
-    def hashes(self) -> NDArray[np.uint64]: ...
-    @property
-    def lines(self) -> NDArray[np.int64]: ...
-    @property
-    def names(self) -> Sequence[str]: ...
-    def __len__(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Listing:
-    """The same of examples that are in memory."""
+    """What is known of the examples of a split that are in memory; of others, their `Store` knows it."""
 
     name: str
     counts: Counts
@@ -67,6 +51,9 @@ class Listing:
         return len(self.lines)
 
 
+Checked = Listing | Store
+
+
 class DataCheck:
     """What was found in the splits. The constructor looks for bad lines, repeated and contradicting examples, and for
     what training shares with the others; an input adds what it knows beside that, and asks for the `report`."""
@@ -76,9 +63,9 @@ class DataCheck:
         splits: Mapping[Role, Checked],
         *,
         noun: str,
-        sides: tuple[str, str],
+        sides: Sequence[str],
         max_bad: float,
-        hashed: tuple[str, str] | None = None,
+        hashed: Sequence[str] | None = None,
         contradicts: bool = False,
         advice: Mapping[str, str] = _ADVICE,
     ) -> None:

@@ -1,7 +1,7 @@
 """What a look over the data found: figures of each split, and what is wrong with it. What `regard check` prints."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ class SplitFigures:
     skipped: int
     source: SideFigures
     target: SideFigures
-    sides: tuple[str, str] = ("source", "target")  # what this job calls them
+    sides: Sequence[str]  # what this job calls them
 
 
 @dataclass(frozen=True)

@@ -74,19 +74,24 @@ class _Zstandard(io.RawIOBase):
 
 def read_lines(path: Path) -> Iterator[Line]:
     """Every line of a UTF-8 text file; those that are no text say why."""
+    parts = raw_lines(path)
+    for number, raw in enumerate(parts, start=1):
+        problem = ""
+        if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
+            problem = f"longer than {LONGEST_LINE:,} bytes"
+            next((part for part in parts if part.endswith(b"\n")), None)
+        yield decoded(number, raw, problem)
+
+
+def raw_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The bytes of every line with its end, without a mark at the very beginning; of a line of more than `longest`
+    bytes, so many at a time."""
     number = 0
     with open_bytes(path) as file:
         try:
-            while raw := file.readline(LONGEST_LINE):
+            while raw := file.readline(longest):
+                yield raw if number else _without_mark(path, raw)
                 number += 1
-                problem = ""
-                if number == 1:
-                    raw = _without_mark(path, raw)
-                if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
-                    problem = f"longer than {LONGEST_LINE:,} bytes"
-                    while (more := file.readline(LONGEST_LINE)) and not more.endswith(b"\n"):
-                        pass
-                yield _line(number, raw, problem)
         except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as problem:
             raise RegardError(
                 f"{path}: cannot be unpacked beyond line {number:,} ({problem}); copy or download it again"
@@ -101,7 +106,8 @@ def _without_mark(path: Path, first: bytes) -> bytes:
     return first.removeprefix(b"\xef\xbb\xbf")
 
 
-def _line(number: int, raw: bytes, problem: str) -> Line:
+def decoded(number: int, raw: bytes, problem: str = "") -> Line:
+    """The line in these bytes; `problem`: what is already known to be wrong with it."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         text = raw.decode()

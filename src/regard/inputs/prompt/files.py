@@ -8,18 +8,15 @@ written; otherwise not a character is changed.
 """
 
 import glob
-import gzip
-import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import zstandard
-
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import Role
-from regard.errors import CallError, RegardError
-from regard.files.lines import open_bytes
+from regard.errors import CallError
+from regard.files.lines import decoded, raw_lines
 
 Documents = Literal["file", "line", "paragraph"]
 BLOCK = 1 << 16  # bytes of a piece, about
@@ -64,97 +61,45 @@ def _is_text(file: Path) -> bool:
 
 
 def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad]:
-    """All files, one after the other."""
+    """All files, one after the other. What parts documents belongs to none, and nothing between two is no document."""
+    end = {"file": None, "line": "\n", "paragraph": "\n\n"}[documents]
     for file in files:
-        blocks = _blocks(file)
-        if documents == "file":
-            yield from _one_document(blocks)
-        else:
-            yield from _many_documents(blocks, "\n" if documents == "line" else "\n\n")
-
-
-def _one_document(blocks: Iterator[str | Bad]) -> Iterator[Piece | Bad]:
-    held: str | None = None  # only after the last one is it known to be the last
-    for block in blocks:
-        if isinstance(block, Bad):
-            yield block
-            continue
-        if held is not None:
-            yield Piece(held, ends=False)
-        held = block
-    if held is not None:
-        yield Piece(held, ends=True)
-
-
-def _many_documents(blocks: Iterator[str | Bad], end: str) -> Iterator[Piece | Bad]:
-    """What `end` parts; it belongs to neither side, and nothing between two of them is no document."""
-    rest = ""
-    for block in blocks:
-        if isinstance(block, Bad):
-            yield block
-            continue
-        *whole, rest = (rest + block).split(end)
-        yield from (Piece(text, ends=True) for text in whole if text.strip())
-    if rest.strip():
-        yield Piece(rest.rstrip("\n"), ends=True)
+        held = ""  # only after the last one is it known to be the last
+        for block in _blocks(file):
+            if isinstance(block, Bad):
+                yield block
+            elif end is None:
+                if held:
+                    yield Piece(held, ends=False)
+                held = block
+            else:
+                *whole, held = (held + block).split(end)
+                yield from (Piece(text, ends=True) for text in whole if text.strip())
+        if held if end is None else held.strip():
+            yield Piece(held if end is None else held.rstrip("\n"), ends=True)
 
 
 def _blocks(file: Path) -> Iterator[str | Bad]:
     """Text of about BLOCK bytes, cut after a line's end, else before a space, else anywhere between characters."""
-    rest, line = b"", 1
-    with open_bytes(file) as handle:
-        while True:
-            try:
-                more = handle.read(BLOCK)
-            except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError, OSError) as problem:
-                raise RegardError(f"{file}: cannot be read beyond line {line:,} ({problem})") from None
-            if line == 1 and not rest:
-                more = _without_mark(file, more)
-            rest += more
-            if not rest:
-                return
-            cut = _cut(rest) if more else len(rest)
-            block, rest = rest[:cut], rest[cut:]
-            yield from _decoded(file, block, line)
-            line += block.count(b"\n")
+    number, size, good, rest = 1, 0, list[str](), b""
+    for more in chain(raw_lines(file, BLOCK), [b""]):
+        raw, ends = rest + more, more.endswith(b"\n")
+        cut = len(raw) if ends or not more else _cut(raw)
+        line, rest, size = decoded(number, raw[:cut]), raw[cut:], size + cut
+        if line.problem:
+            yield Bad(str(file), number, "encoding", line.problem, excerpt(line.text))
+        elif raw[:cut]:
+            good.append(line.text + "\n" * ends)
+        if good and (size >= BLOCK or not more):
+            yield "".join(good)
+            size, good = 0, []
+        number += ends
 
 
-def _cut(block: bytes) -> int:
-    if (end := block.rfind(b"\n") + 1) > 0:
-        return end
-    if (space := block.rfind(b" ")) > 0:
+def _cut(line: bytes) -> int:
+    if (space := line.rfind(b" ")) > 0:
         return space
-    end = len(block) - 1
-    while end > max(0, len(block) - 4) and block[end] & 0xC0 == 0x80:  # inside a character, which may go on
+    end = len(line) - 1
+    while end > max(0, len(line) - 4) and line[end] & 0xC0 == 0x80:  # inside a character, which may go on
         end -= 1
     return end
-
-
-def _decoded(file: Path, block: bytes, line: int) -> Iterator[str | Bad]:
-    block = block.replace(b"\r\n", b"\n")
-    try:
-        text = block.decode()
-    except UnicodeDecodeError:
-        text = None
-    if text is not None and "\0" not in text:
-        yield text
-        return
-    good: list[str] = []
-    for number, raw in enumerate(block.splitlines(keepends=True), line):
-        try:
-            text = raw.decode()
-            problem = f"byte {raw.index(0) + 1} is zero: not a text file?" if "\0" in text else ""
-        except UnicodeDecodeError as error:
-            problem = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8"
-        if problem:
-            yield Bad(str(file), number, "encoding", problem, excerpt(raw.decode(errors="replace")))
-        else:
-            good.append(text or "")
-    if good:
-        yield "".join(good)
-
-
-def _without_mark(file: Path, first: bytes) -> bytes:
-    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise CallError(f"{file}: is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 {file} > NEW")
-    return first.removeprefix(b"\xef\xbb\xbf")
