@@ -58,6 +58,18 @@ def test_what_is_held_out_is_asked_about_other_pictures(tmp_path):
     assert len(pictures[0] | pictures[1]) == 12
 
 
+def test_a_list_too_small_to_hold_a_picture_out_says_so(tmp_path):
+    file = write_questions(tmp_path, "tsv")
+    file.write_text("\n".join(file.read_text().splitlines()[:3]) + "\n")  # both of the same picture
+    made = tree(file)
+    made["data"] |= {"valid": None, "test": None}
+    said = (
+        r"data.valid=.*list.tsv \(held out\): nothing was held out by data.valid_share=0.05; raise it"
+    )
+    with pytest.raises(RegardError, match=said):
+        regard.check(written(file, made))
+
+
 def test_a_batch_has_questions_of_several_kinds(tmp_path):
     job = jobs.make(config.build(tree(write_questions(tmp_path)), "recipe"))
     job.prepare(tmp_path / "cache")

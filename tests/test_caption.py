@@ -17,7 +17,8 @@ from regard.corpora.shapes import SHAPES, paint, shapes, stream
 from regard.data.examples import ExampleBatches
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.image.store import PictureExamples, PictureStore, Pixels
+from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
+from regard.inputs.media_store import MediaExamples
 from regard.outputs.text.captions import Captions
 
 
@@ -230,7 +231,7 @@ def test_batches_follow_from_seed_and_epoch_alone(run, listed):
 
     def batches(augment=settings.data.augment):
         sight = Pixels(store, augment, seed=3)
-        examples = PictureExamples(store, sight, run.job.output.tokenizer, 15, 8)
+        examples = MediaExamples(store, PictureColumn(store, sight, 15), run.job.output.tokenizer, max_length=8)
         return ExampleBatches(examples, run.job.output.collate, 200, seed=3, ahead=True)
 
     whole = list(batches().epoch(2))

@@ -15,8 +15,7 @@ from regard.data.progress import watched
 from regard.data.read_report import ReadReport
 from regard.data.settings import TokenizerSettings
 from regard.data.splits import Split
-from regard.data.store import Store
-from regard.data.text_hash import text_hash
+from regard.data.store import Store, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.inputs.text.settings import PairDataSettings

@@ -18,7 +18,8 @@ from regard.cli import cli
 from regard.corpora.one_shape import one_shape
 from regard.encoders.cnn import PositionAttention
 from regard.errors import CallError, RegardError
-from regard.inputs.image.store import PictureExamples, PictureStore, Pixels
+from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
+from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.frame import Frame
 from regard.jobs import make
 from regard.look.methods import METHODS
@@ -67,7 +68,7 @@ def run(listed):
 def test_a_batch_has_a_picture_once_and_equal_captions_are_no_negatives(run):
     store = PictureStore(next((run.folder / "cache").glob("train-*")))
     tokenizer = run.job.output.text.tokenizer
-    examples = PictureExamples(store, Pixels(store), tokenizer, 15, 8)
+    examples = MediaExamples(store, PictureColumn(store, Pixels(store), 15), tokenizer, max_length=8)
     frame = Frame.of(tokenizer.specials, first=False)
     batches = MatchBatches(examples, frame, 10**4, seed=3)
     assert [len(rows) for rows in batches.plan(0)] == [13]

@@ -1,8 +1,8 @@
 """Tables: which of their columns is which, and what they are for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.auto.columns import Column, are_tags
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
@@ -24,11 +24,8 @@ def of_table(table: Table, files: Files | None = None) -> Detected:
     if not table.header:
         data["header"] = False
     texts, labels = of.get("text", []), of.get("label", [])
-    if {"picture", "recording"} & of.keys():  # numbers may be said, too: 0171 555
-        texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])
-    for kind, read in (("picture", _listed_pictures), ("recording", _listed_recordings)):
-        if kind in of:
-            return read(table, of[kind][0], texts, labels, of.get("split", []), data, files)
+    if noun := next((noun for noun in LISTED if noun in of), None):
+        return _listed(table, noun, of, data, files)
     if found := _question_columns(named):
         return _asked(table, found, data)
     if len(texts) > 1 and are_tags(*(table.cells(column) for column in texts[:2])):
@@ -98,51 +95,50 @@ def _asked(table: Table, found: tuple[Column, Column, Column], data: dict[str, A
     return Detected(("question", "span"), data, table.count, inputs, table.cells(answer), beliefs, shown)
 
 
-def _listed_pictures(
-    table: Table, path: Column, texts: list[Column], labels: list[Column], splits: list[Column], data: dict[str, Any],
-    files: Files | None,
-) -> Detected:  # fmt: skip
+class Listed(NamedTuple):
+    """What a list of pictures, or of recordings, is called in settings; and what is known of its files."""
+
+    kind: str
+    column: str
+    text: str  # the column of what is said
+    facts: Callable[[Path, Sequence[str]], list[Any]]
+    described: Callable[[list[Any]], str]
+
+
+LISTED = {
+    "picture": Listed("image", "image", "caption", picture_facts, picture_sizes),
+    "recording": Listed("sound", "path", "text", sound_facts, sound_lengths),
+}
+
+
+def _listed(
+    table: Table, noun: str, of: dict[str, list[Column]], data: dict[str, Any], files: Files | None
+) -> Detected:
+    what, path, texts, labels = LISTED[noun], of[noun][0], of.get("text", []), of.get("label", [])
+    texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])  # numbers may be said: 0171 555
     names = table.cells(path)
     base = _where(table, names, files)
-    data["image"] = path.key
+    data[what.column] = path.key
     if base != table.path.parent:
         data["files"] = str(base)
-    if splits and isinstance(splits[0].key, str):
+    if (splits := of.get("split")) and isinstance(splits[0].key, str):
         data["split"] = splits[0].key
-    facts = picture_facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
+    facts = what.facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
     question = next((column for column in texts if column.name == "question"), None)
     answer = next((column for column in (*texts, *labels) if column.name == "answer"), None)
-    if question and answer:
+    if noun == "picture" and question and answer:
         data |= {"question": question.key, "answer": answer.key}
         inputs = list(zip(facts * len(names), table.cells(question), strict=False))
         shown = [*zip(table.cells(question)[:3], table.cells(answer)[:3], strict=True)]
         beliefs = [_described(table), "questions about pictures"]
         return Detected(("image+text", "text"), data, table.count, inputs, table.cells(answer), beliefs, shown)
     if not texts and not labels:
-        raise CallError(f"{table.path}: pictures are listed, but nothing is said of them: captions or labels")
+        raise CallError(f"{table.path}: {noun}s are listed, but nothing is said of them: {what.text}s or labels")
     target, kind = (texts[0], "text") if texts else (labels[0], "label")
-    data |= {"caption": target.key} if kind == "text" else {"kind": "image", "label": target.key}
+    data |= {what.text: target.key} if kind == "text" else {"kind": what.kind, "label": target.key}
     said = table.cells(target)
-    beliefs = [_described(table), picture_sizes(facts), *([class_counts(said)] if kind == "label" else [])]
-    return Detected(("image", kind), data, table.count, facts, said, beliefs, first_three(names, said))
-
-
-def _listed_recordings(
-    table: Table, path: Column, texts: list[Column], labels: list[Column], splits: list[Column], data: dict[str, Any],
-    files: Files | None,
-) -> Detected:  # fmt: skip
-    names = table.cells(path)
-    base = _where(table, names, files)
-    if base != table.path.parent:
-        data["files"] = str(base)
-    if not texts and not labels:
-        raise CallError(f"{table.path}: recordings are listed, but nothing is said of them: texts or labels")
-    target, kind = (texts[0], "text") if texts else (labels[0], "label")
-    data |= {"path": path.key} | ({"text": target.key} if kind == "text" else {"kind": "sound", "label": target.key})
-    facts = sound_facts(base, names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT])
-    said = table.cells(target)
-    beliefs = [_described(table), sound_lengths(facts), *([class_counts(said)] if kind == "label" else [])]
-    return Detected(("sound", kind), data, table.count, facts, said, beliefs, first_three(names, said))
+    beliefs = [_described(table), what.described(facts), *([class_counts(said)] if kind == "label" else [])]
+    return Detected((what.kind, kind), data, table.count, facts, said, beliefs, first_three(names, said))
 
 
 def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:

@@ -10,11 +10,11 @@ from typing import Any
 
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns
+from regard.data.formats import DELIMITERS, find_delimiter, quoting
 from regard.errors import CallError
 from regard.files.lines import read_lines
 
 MOST = 2000  # rows that are looked at
-_DELIMITERS = ("\t", ",", ";", "|")
 _PACKED = (".gz", ".zst")
 
 
@@ -49,7 +49,7 @@ def read_table(path: Path) -> Table | None:
     delimiter = _delimiter(lines, ending(path))
     if delimiter is None:
         return None
-    rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=_quoting(delimiter)) if row]
+    rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
     header = names_columns(rows)
@@ -59,24 +59,12 @@ def read_table(path: Path) -> Table | None:
     return Table(path, columns, body, _count(path, lines, len(body)), header, delimiter)
 
 
-def _quoting(delimiter: str) -> Any:
-    return csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-
-
 def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
-    """The one that cuts nearly all lines into equally many cells, two at least. Tabs are no part of sentences, so
-    they count in any file; commas and the like only where the ending says that there is a table."""
-    wanted = _DELIMITERS if suffix in (".csv", ".tsv", ".tab") else ("\t",)
-    best: tuple[float, int, str] | None = None
-    for delimiter in wanted:
-        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, quoting=_quoting(delimiter)) if row]
-        usual = max(set(widths), key=widths.count) if widths else 1
-        share = widths.count(usual) / max(1, len(widths))
-        if usual > 1 and share >= 0.9 and (best is None or (share, usual) > best[:2]):
-            best = (share, usual, delimiter)
-    if best is None and suffix in (".csv", ".tsv", ".tab") and lines:
-        return wanted[0] if suffix != ".csv" else ","  # one column only
-    return None if best is None else best[2]
+    """Tabs are no part of sentences, so they count in any file; commas and the like only where the ending says that
+    there is a table, perhaps of one column."""
+    table = suffix in (".csv", ".tsv", ".tab")
+    found = find_delimiter(lines, DELIMITERS if table else "\t", agree=0.9)
+    return found or (("," if suffix == ".csv" else "\t") if table and lines else None)
 
 
 def _json_rows(path: Path) -> Iterator[dict[str, Any]]:

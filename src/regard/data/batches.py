@@ -42,7 +42,7 @@ def seeded(*numbers: int) -> np.random.Generator:
 
 
 class Batches(ABC, Generic[B]):
-    """Batches of an order that (seed, epoch) names, epoch by epoch; who knows the examples gives `_plan` and `batch`."""
+    """Batches in an order that (seed, epoch) names; who knows the examples gives `_plan` and `batch`."""
 
     def __init__(self, *, seed: int = 0, ahead: bool = False) -> None:
         """`ahead`: batches are made by a thread while the model works."""

@@ -4,7 +4,7 @@
 """
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from regard.data.pairs import Bad, Columns, excerpt
 from regard.files.jsonl import read_jsonl
 from regard.files.lines import Line, read_lines
 
-DELIMITERS = ",;\t|"
+DELIMITERS = "\t,;|"
 SNIFFED = 50  # lines by which a delimiter is known
 
 
@@ -51,8 +51,9 @@ def csv_rows(path: Path) -> Iterator[Row]:
                 broken.append(line)
             yield line.text + "\n"
 
+    first = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
     # strict: a quote that is never closed is an error, and not a field that swallows the rest of the file
-    reader = csv.reader(texts(), strict=True, delimiter=_delimiter(path))
+    reader = csv.reader(texts(), strict=True, delimiter=find_delimiter(first) or ",")
     while True:
         start = reader.line_num + 1
         try:
@@ -68,15 +69,21 @@ def csv_rows(path: Path) -> Iterator[Row]:
         yield Row(line, fields, reader.line_num - start + 1)
 
 
-def _delimiter(path: Path) -> str:
-    """The one by which most of the first lines have as many columns as the first, if that has several."""
-    lines = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
+def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float = 0.5) -> str | None:
+    """The one that cuts the most lines, and so large a share of them at least, into equally many cells, two or more;
+    None, if none does."""
+    best: tuple[float, int, str | None] = (agree, 1, None)
+    for delimiter in among:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
+        usual = max(set(widths), key=widths.count) if widths else 1
+        if usual > 1 and (widths.count(usual) / len(widths), usual) > best[:2]:
+            best = (widths.count(usual) / len(widths), usual, delimiter)
+    return best[2]
 
-    def agreement(delimiter: str) -> float:
-        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
-        return 0.0 if not widths or widths[0] < 2 else sum(width == widths[0] for width in widths) / len(widths)
 
-    return max(DELIMITERS, key=agreement)  # the first of those that do as well: a comma
+def quoting(delimiter: str) -> Any:
+    """Beside tabs, quotes mean nothing."""
+    return csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
 
 
 def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:

@@ -100,10 +100,11 @@ class Steps:
         write: Callable[[Path, Iterable[T | Bad]], None],
         *,
         limit: str = "",
+        refuse: bool = True,
     ) -> S:
         """What `write` made of all that is read of the split, which depends on `key`, too.
 
-        Refused if nothing is left, or too little of what was read. `limit`: what all of them may be longer than.
+        `refuse` it if nothing is left, or too little of what was read. `limit`: what all of them may be longer than.
         """
 
         def build(folder: Path) -> None:
@@ -112,7 +113,8 @@ class Steps:
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample
         read, held_out = store.counts.read, split.part == "held out"
-        self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=held_out, limit=limit)
+        if refuse:
+            self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=held_out, limit=limit)
         return store
 
     def refuse_if_useless(self, read: ReadReport, kept: int, name: str, *, held_out: bool, limit: str) -> None:

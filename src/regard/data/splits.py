@@ -11,8 +11,8 @@ from typing import Any, Generic, Literal
 
 from regard.data.files import Source, T_co
 from regard.data.pairs import Bad
+from regard.data.store import text_hash
 from regard.data.tables import Role
-from regard.data.text_hash import text_hash
 
 
 @dataclass(frozen=True)

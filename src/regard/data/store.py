@@ -46,6 +46,11 @@ def ids_array(size: int) -> Array:
     return Array("uint16" if size <= 1 << 16 else "uint32", ragged=True)
 
 
+def text_hash(text: str, salt: bytes = b"") -> int:
+    """64 bits that tell texts apart; differences of white space are none."""
+    return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8, salt=salt).digest(), "little")
+
+
 class StoreWriter:
     """Fills a folder, which must exist. Nothing is held in memory but what is being added.
 

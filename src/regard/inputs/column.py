@@ -1,6 +1,7 @@
-"""One column of a list: what stands in its cells, each once, in the form that batches are made from.
+"""One column of the data: what comes in, each once, in the form that batches are made from.
 
-An input that stands beside another one (`inputs/joint.py`) is given such a column, and not files of its own.
+Pictures and recordings of a split are a column. An input that stands beside another one (`inputs/joint.py`) is given
+the values of a column of a list, and not files of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -10,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.text_hash import text_hash
+from regard.data.store import text_hash
 from regard.errors import CallError
 
 
 class Column(ABC):
-    """Values are numbered in the order in which they were given."""
+    numbers: Mapping[str, int]  # of the values that can be used, by their names
 
-    bad: dict[int, str]  # the numbers of those that cannot be read, and why
+    @abstractmethod
+    def why(self, name: str) -> str:
+        """Why a value has no number."""
 
     @abstractmethod
     def length(self, number: int) -> int:
@@ -47,25 +50,27 @@ class ReadColumn(Column):
         collate: Callable[[Sequence[Any]], Any],
     ) -> None:
         """`values` by name; `read`, `length` and `collate` are the input's."""
-        self._names, self._values = list(values), list(values.values())
-        self._length, self._collate = length, collate
-        self._items: list[Any] = []
-        self.bad = {}
-        for number, value in enumerate(self._values):
+        self._values, self._length, self._collate = values, length, collate
+        self._items, self._bad = dict[str, Any](), dict[str, str]()
+        for name, value in values.items():
             try:
-                self._items.append(read(value))
+                self._items[name] = read(value)
             except CallError as problem:
-                self._items.append(None)
-                self.bad[number] = str(problem)
+                self._bad[name] = str(problem)
+        self._names = list(self._items)
+        self.numbers = {name: number for number, name in enumerate(self._names)}
+
+    def why(self, name: str) -> str:
+        return self._bad[name]
 
     def length(self, number: int) -> int:
-        return self._length(self._items[number])
+        return self._length(self._items[self._names[number]])
 
     def source(self, numbers: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Any:
-        return self._collate([self._items[number] for number in numbers.tolist()])
+        return self._collate([self._items[self._names[number]] for number in numbers.tolist()])
 
     def one(self, number: int) -> Any:
-        return self._values[number]
+        return self._values[self._names[number]]
 
     def hash(self, number: int) -> int:
         return text_hash(self._names[number])

@@ -45,10 +45,11 @@ class MediaInput(Input):
     ) -> Mapping[Role, MediaExamples]:
         """Of every split; `cache` is None where they are only counted or measured on."""
 
-    def stored(self, steps: Steps, role: Role, split: Split[Entry]) -> Any:
-        return steps.store(
-            self.opened, role, split, self.form, lambda folder, items: self.write(folder, str(split), items)
-        )
+    def stored(self, steps: Steps, role: Role, split: Split[Entry], *, refuse: bool = True) -> Any:
+        def write(folder: Path, items: Iterable[Entry | Bad]) -> None:
+            self.write(folder, str(split), items)
+
+        return steps.store(self.opened, role, split, self.form, write, refuse=refuse)
 
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)

@@ -8,8 +8,7 @@ A broken file is found here, before training, and is skipped: batches are made o
 """
 
 import json
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -20,11 +19,11 @@ from numpy.typing import NDArray
 
 from regard.data.check import Listing
 from regard.data.counts import Counts, SideCounts, unknown_in
-from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
-from regard.data.store import HASHES, LINES, Array, Store, StoreWriter
-from regard.data.text_hash import text_hash
-from regard.data.vocabulary import Vocabulary, target_ids
+from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, text_hash
+from regard.data.vocabulary import Vocabulary
+from regard.inputs.column import Column
+from regard.inputs.column_examples import ColumnExamples, Said
 from regard.inputs.media_source import Entry
 
 
@@ -84,77 +83,42 @@ class MediaStore(Store):
         return [entry.name for entry in self.entries]
 
 
-class MediaExamples(Examples):
-    """Stored pictures or recordings: each thing that is said of one is a row of its own."""
+class MediaExamples(ColumnExamples):
+    """Stored pictures or recordings, and what is said of each."""
 
     def __init__(
         self,
         store: MediaStore,
+        column: Column,
         vocabulary: Vocabulary | None,
         *,
         max_length: int | None = None,
-        wanted: Iterable[int] | None = None,
+        longest: float | int = np.inf,
     ) -> None:
-        """
-        vocabulary   of the targets; None for what is only measured on
-        max_length   longer targets, the end token included, are left out
-        wanted       the entries that are used; None: all
-        """
-        self._store, self.name, self.counts, self._vocabulary = store, store.name, store.counts.read, vocabulary
-        wanted = set(range(len(store)) if wanted is None else wanted)
-        said = [(number, text) for number in sorted(wanted) for text in store.entries[number].texts]
-        self._all = [] if vocabulary is None else target_ids(vocabulary, [text for _, text in said])
-        kept = [row for row, ids in enumerate(self._all) if max_length is None or len(ids) <= max_length]
-        self._ids = [self._all[row] for row in kept]
-        #: The entry of each row.
-        self.entry_of: NDArray[np.int64] = np.array([said[row][0] for row in kept], np.int64)
-        long = {
-            number for (number, _), ids in zip(said, self._all, strict=False) if len(ids) > (max_length or len(ids))
-        }
-        self._overlong = long | (set(range(len(store))) - wanted)
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def target(self, row: int) -> NDArray[Any]:
-        return self._ids[row]
+        """`max_length`, of targets, and `longest`, of pictures or recordings: what is longer is left out."""
+        said = [
+            Said((number,), text, entry.line, entry.gold or None)
+            for number, entry in enumerate(store.entries)
+            for text in entry.texts
+        ]
+        limits = (longest, np.inf if max_length is None else max_length)
+        super().__init__(store.name, store.counts, [column], said, vocabulary, limits)
+        self.store = store
 
     def digest(self) -> str:
-        return self._store.digest()
+        return self.store.digest()
 
-    def targets_read(self) -> Iterator[tuple[str, int]]:
-        return ((text, entry.line) for entry in self._store.entries for text in entry.texts)
-
-    @property
-    def target_lengths(self) -> NDArray[np.int32]:
-        return np.array([len(ids) for ids in self._ids], np.int32)
-
-    def examples(self, most: int) -> list[Example]:
-        """Evenly spread, as neighbors are often alike."""
-        rows = range(0, len(self._store), max(1, len(self._store) // most))[:most]
-        return [self.example(row) for row in rows]
-
-    def every(self) -> list[Example]:
-        return [self.example(row) for row in range(len(self._store))]
-
-    @abstractmethod
-    def example(self, number: int) -> Example:
-        """That of an entry."""
-
-    @abstractmethod
     def listing(self) -> Listing:
         """What the data check looks at."""
-
-    def listed(self, lengths: Iterable[int]) -> Listing:
-        """`lengths`: how many vectors, or frames, each entry is."""
         unknown = None if self._vocabulary is None else self._vocabulary.specials.unk
         source, target = SideCounts(), SideCounts()
-        for length in lengths:
-            source.add(length)
-        for ids in self._all:
+        for number in range(len(self.store)):
+            source.add(self.columns[0].length(number))
+        for ids in self.ids:
             target.add(len(ids) - 1, unknown_in(ids.tolist(), unknown), len(ids))
-        store = self._store
+        store = self.store
         counts: Counts = replace(store.counts, sides=(source, target), odd=dict(store.counts.odd))
-        for number in sorted(self._overlong):
+        long = set(range(len(self.ids))) - set(self.kept.tolist())
+        for number in sorted({self.said[row].numbers[0] for row in long}):
             counts.note("overlong", store.entries[number].line, store.entries[number].name)
         return Listing(self.name, counts, store.lines, store.hashes, store.names)

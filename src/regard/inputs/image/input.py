@@ -1,7 +1,6 @@
 """Pictures come in: pixels of one size, an encoder of regions, and a grid to look at."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,7 +20,6 @@ from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError
 from regard.inputs.image.build import build_body, build_encoder, frozen_splits
-from regard.inputs.image.column import NamedPictures, PictureColumn
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
 from regard.inputs.image.settings import (
     ConvNetSettings,
@@ -29,12 +27,12 @@ from regard.inputs.image.settings import (
     PictureSettings,
     VisionTransformerSettings,
 )
-from regard.inputs.image.source import PictureSource
-from regard.inputs.image.store import Load, PictureExamples, PictureStore, Pixels, StoredPicture, write_pictures
+from regard.inputs.image.source import NamedPictures, PictureSource
+from regard.inputs.image.store import Load, PictureColumn, PictureStore, Pixels, StoredPicture, write_pictures
 from regard.inputs.media_files import Bytes
 from regard.inputs.media_input import MediaInput
 from regard.inputs.media_source import Entry, MediaSource
-from regard.inputs.media_store import MediaStore
+from regard.inputs.media_store import MediaExamples, MediaStore
 from regard.look.axis import Axis, axis
 from regard.settings.recipe import Recipe
 
@@ -82,13 +80,17 @@ class ImageInput(MediaInput):
 
     def examples(
         self, stores: dict[Role, PictureStore], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> Mapping[Role, PictureExamples]:
-        self._train = stores.get("train", self._train)
-        load = self._load(stores, cache)
+    ) -> Mapping[Role, MediaExamples]:
+        columns = self._columns(stores, cache)
         return {
-            role: PictureExamples(store, load[role], vocabulary, self.regions, self.max_length)
+            role: MediaExamples(store, columns[role], vocabulary, max_length=self.max_length)
             for role, store in stores.items()
         }
+
+    def _columns(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, PictureColumn]:
+        self._train = stores.get("train", self._train)
+        load, regions = self._load(stores, cache), self.regions
+        return {role: PictureColumn(store, load[role], regions) for role, store in stores.items()}
 
     def _load(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, Load]:
         """How batches get the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
@@ -102,7 +104,7 @@ class ImageInput(MediaInput):
             return {**frozen_splits(stores, encoder, cache, seed, [changed] * (reads.views - 1))}
         return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
 
-    def look_over(self, check: DataCheck, splits: dict[Role, PictureExamples]) -> dict[str, str]:
+    def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
         wanted = form_of(self.data).seen
         for role, one in splits.items():
             numbers = np.array([len(entry.texts) for entry in one.store.entries])
@@ -120,9 +122,8 @@ class ImageInput(MediaInput):
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:
         """Pictures that cannot be read are told of with the rows that name them."""
         pictures = NamedPictures(f"{role} pictures", role, values=values, find=self.find)
-        store = self.stored(replace(steps, strict=False), role, Split(pictures))
-        examples = self.examples({role: store}, None, steps.cache if steps.strict else None)
-        return PictureColumn(list(values), examples[role])
+        store = self.stored(steps, role, Split(pictures), refuse=False)
+        return self._columns({role: store}, steps.cache if steps.strict else None)[role]
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def read(self, one: Any) -> PictureItem:

@@ -4,9 +4,10 @@ data.train=pictures.npz           arrays x_train, y_train, x_test, y_test (and c
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 from zipfile import BadZipFile
@@ -14,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from regard.corpora.pictures import load_pictures
+from regard.data.files import Source
 from regard.data.pairs import Bad
 from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError, RegardError
@@ -51,6 +53,30 @@ class PictureSource(MediaSource):
         if path.suffix == ".npz" and path.is_file():
             return self._called(_arrays(path, self.role))
         return super()._all()
+
+
+@dataclass(frozen=True)
+class NamedPictures(Source[Entry]):
+    """Pictures by their names, each a word (`find` says where it is) or an array: what a store is made of."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    find: Callable[[str], Any] = str
+
+    def read(self) -> Iterator[Entry | Bad]:
+        for name, value in self.values.items():
+            try:
+                yield Entry(name, (), name, place=self.find(value) if isinstance(value, str) else value)
+            except CallError as problem:
+                yield Bad(name, 0, "not found", str(problem))
+
+    def depends_on(self) -> list[Any]:
+        return [[name, *self._content(value)] for name, value in self.values.items()]
+
+    def _content(self, value: Any) -> list[Any]:
+        if not isinstance(value, str):
+            return [blake2b(np.ascontiguousarray(value).tobytes(), digest_size=10).hexdigest(), *value.shape]
+        file = next((place for place in (Path(value), *Path(value).parents) if place.is_file()), None)  # or its tar
+        return [value] if file is None else [value, file.stat().st_size, file.stat().st_mtime_ns]
 
 
 def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:

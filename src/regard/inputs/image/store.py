@@ -15,18 +15,16 @@ from torch import Tensor
 
 from regard.corpora.pictures import Noun
 from regard.data.batches import seeded
-from regard.data.check import Listing
-from regard.data.examples import Example
 from regard.data.pairs import Bad
 from regard.data.store import Array
-from regard.data.vocabulary import Vocabulary
+from regard.inputs.column import Column
 from regard.inputs.image.augment import augmented
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.worker import decode_all
 from regard.inputs.media_files import Bytes
 from regard.inputs.media_source import Entry
-from regard.inputs.media_store import Loaded, MediaExamples, MediaStore, write_media
+from regard.inputs.media_store import Loaded, MediaStore, write_media
 
 _AT_ONCE = 4096  # pictures between two looks at the workers; what is held in memory is far less
 
@@ -149,30 +147,26 @@ class StoredPicture(NamedTuple):
     features: Tensor | None = None
 
 
-class PictureExamples(MediaExamples):
-    def __init__(
-        self,
-        store: PictureStore,
-        load: Load,
-        vocabulary: Vocabulary | None,
-        regions: int,
-        max_length: int | None = None,
-    ) -> None:
+class PictureColumn(Column):
+    def __init__(self, store: PictureStore, load: Load, regions: int) -> None:
         """`load`: how batches get the pictures."""
-        super().__init__(store, vocabulary, max_length=max_length)
         self.store, self.load, self.regions = store, load, regions
+        self.numbers = {entry.name: number for number, entry in enumerate(store.entries)}
 
-    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return np.full(len(self), self.regions, np.int32), self.target_lengths
+    def why(self, name: str) -> str:
+        first = (bad for bads in self.store.counts.read.first.values() for bad in bads)  # only these are remembered
+        return next((bad.reason for bad in first if bad.file == name), f"{name}: this picture cannot be read")
 
-    def source(self, rows: NDArray[np.int64], epoch: int) -> Tensor:
-        return self.load(self.entry_of[rows], rows, epoch)
+    def length(self, number: int) -> int:
+        return self.regions
 
-    def example(self, number: int) -> Example:
-        entry, at = self.store.entries[number], np.array([number])
-        pixels = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0))
+    def source(self, numbers: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Tensor:
+        return self.load(numbers, rows, epoch)
+
+    def one(self, number: int) -> StoredPicture:
+        pixels, at = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0)), np.array([number])
         features = self.load(at, at, 0)[0] if isinstance(self.load, Features) else None
-        return Example(StoredPicture(entry.name, pixels, features), entry.texts, entry.gold or None)
+        return StoredPicture(self.store.entries[number].name, pixels, features)
 
-    def listing(self) -> Listing:
-        return self.listed([self.regions] * len(self.store))
+    def hash(self, number: int) -> int:
+        return int(self.store.hashes[number, 0])

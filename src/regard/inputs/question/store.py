@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from regard.data.counts import Counts, unknown_in
 from regard.data.pairs import Bad
-from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, ids_array
-from regard.data.text_hash import text_hash
+from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, ids_array, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.files import Question
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from regard.corpora.tones import Segment
 from regard.data.batches import seeded
-from regard.data.check import Listing
 from regard.data.examples import Example
 from regard.data.vocabulary import Vocabulary, target_ids
+from regard.inputs.column import Column
 from regard.inputs.media_store import MediaExamples
 from regard.inputs.padded import Padded
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
@@ -59,6 +59,48 @@ class Sequences:
         return cls(rows, gaps)
 
 
+class SoundColumn(Column):
+    """`augment`: changes for training, others for every row in every epoch."""
+
+    def __init__(self, store: SoundStore, sound: SoundSettings, augment: AugmentSettings | None, seed: int) -> None:
+        self.store, self.sound, self.augment, self.seed = store, sound, augment, seed
+        self.samples = store.row_lengths("values")
+        self.numbers = {entry.name: number for number, entry in enumerate(store.entries)}
+
+    def why(self, name: str) -> str:
+        return f"{name}: this recording cannot be read"
+
+    def length(self, number: int) -> int:
+        return frame_count(int(self.samples[number]), self.sound)
+
+    def source(self, numbers: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Padded:
+        heard = (self.store.samples(number) for number in numbers.tolist())
+        return Padded.of([self.features(one, row, epoch) for one, row in zip(heard, rows.tolist(), strict=True)])
+
+    def one(self, number: int) -> Utterance:
+        return Utterance(f"recording {number + 1} of {self.store.name}", lambda: self.store.samples(number))
+
+    def hash(self, number: int) -> int:
+        return int(self.store.hashes[number, 0])
+
+    def speed(self, row: int, epoch: int) -> tuple[float, np.random.Generator]:
+        """What is drawn first for a row, and whatever is drawn after it."""
+        chance = seeded(self.seed, epoch, row, CHANGE)
+        return 1.0 if self.augment is None else float(chance.choice(self.augment.speeds)), chance
+
+    def features(self, samples: Float[np.ndarray, " N"], row: int, epoch: int) -> Float[Tensor, "S F"]:
+        how, sound = self.augment, self.sound
+        if how is None:
+            return log_mel(samples, sound)
+        speed, chance = self.speed(row, epoch)
+        samples = resample(samples, speed, 1.0)
+        if how.noise is not None:
+            below = how.noise + chance.exponential(10.0)  # dB
+            level = np.sqrt(np.mean(samples**2)) * 10 ** (-below / 20)
+            samples = samples + level * chance.standard_normal(len(samples), np.float32)
+        return spec_augment(log_mel(samples, sound), how, sound.hop, chance)
+
+
 class SoundExamples(MediaExamples):
     def __init__(
         self,
@@ -72,57 +114,59 @@ class SoundExamples(MediaExamples):
         join: JoinSettings | None = None,
         sequences: int = 0,
         seed: int = 0,
-        epoch: int = 0,
     ) -> None:
         """
         max_length   longer targets are left out, and recordings longer than `max_seconds`
-        augment      changes for training, others in every epoch; None: every epoch is as the first
+        augment      changes for training; None: every epoch is as the first
         join         make so many `sequences` of the recordings
         """
-        self._samples = store.row_lengths("values")
-        wanted = np.flatnonzero(self._samples <= max_seconds * sound.rate).tolist()
-        super().__init__(store, vocabulary, max_length=max_length, wanted=wanted)
-        self.store, self.sound, self._augment, self._seed, self._epoch = store, sound, augment, seed, epoch
-        self._join, self._sequences = join, sequences
+        self.column = SoundColumn(store, sound, augment, seed)
+        longest = frame_count(int(max_seconds * sound.rate), sound) if max_seconds < float("inf") else max_seconds
+        super().__init__(store, self.column, vocabulary, max_length=max_length, longest=longest)
+        self._join, self._sequences, self._epoch = join, sequences, 0
         self._other: SoundExamples | None = None  # the last epoch that was asked for, beside this one
 
     def in_epoch(self, number: int) -> "SoundExamples":
-        if self._augment is None or number == self._epoch:
+        if self.column.augment is None or number == self._epoch:
             return self
         if self._other is None or self._other._epoch != number:
             self._other = copy(self)
             self._other._epoch, self._other._other = number, None
-            for drawn in ("_joined", "_speeds"):
-                vars(self._other).pop(drawn, None)
+            vars(self._other).pop("_joined", None)
         return self._other
 
     @cached_property
     def _joined(self) -> Sequences | None:
         if self._join is None:
             return None
-        entries = np.arange(len(self.store)) if self._vocabulary is None else np.unique(self.entry_of)
-        return Sequences.drawn(entries, self._join, self._sequences, self.sound.rate, self._seed, self._epoch)
+        entries = np.arange(len(self.store)) if self._vocabulary is None else np.unique(self.numbers)
+        rate, seed = self.column.sound.rate, self.column.seed
+        return Sequences.drawn(entries, self._join, self._sequences, rate, seed, self._epoch)
 
     def __len__(self) -> int:
         return super().__len__() if self._joined is None else len(self._joined.rows)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Frames, at the speed that was drawn, and tokens."""
-        if self._joined is None:
-            samples, tokens = self._samples[self.entry_of], self.target_lengths
-        else:
-            drawn = zip(self._joined.rows, self._joined.gaps, strict=True)
-            samples = np.array([self._samples[rows].sum() + gaps.sum() for rows, gaps in drawn])
+        _, tokens = super().lengths()
+        samples = self.column.samples[self.numbers[:, 0]]
+        if self._joined is not None:
             # As if a space were a token, which it is for characters; other kinds have a few fewer.
             first = np.zeros(len(self.store), np.int32)
-            first[self.entry_of[::-1]] = self.target_lengths[::-1]
+            first[self.numbers[::-1, 0]] = tokens[::-1]
             tokens = np.array([first[rows].sum() for rows in self._joined.rows], np.int32)
-        frames = [frame_count(int(count), self.sound) for count in np.ceil(samples / self._speeds)]
+            drawn = zip(self._joined.rows, self._joined.gaps, strict=True)
+            samples = np.array([self.column.samples[rows].sum() + gaps.sum() for rows, gaps in drawn])
+        speeds = np.array([self.column.speed(row, self._epoch)[0] for row in range(len(self))])
+        frames = [frame_count(int(count), self.column.sound) for count in np.ceil(samples / speeds)]
         return np.array(frames, np.int32), tokens
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Padded:
         here = self.in_epoch(epoch)
-        return Padded.of([here._features(int(row)) for row in rows])
+        if here._joined is None:
+            return super().source(rows, here._epoch)
+        heard = [here.column.features(here.joined(row).input.load(), row, here._epoch) for row in rows.tolist()]
+        return Padded.of(heard)
 
     def target(self, row: int) -> NDArray[Any]:
         if self._joined is None or self._vocabulary is None:
@@ -130,62 +174,31 @@ class SoundExamples(MediaExamples):
         return target_ids(self._vocabulary, [self.joined(row).texts[0]])[0]
 
     def examples(self, most: int) -> list[Example]:
-        """The first ones."""
+        """The first sequences, where there are such."""
         if self._joined is None:
-            return [self.example(number) for number in range(min(most, len(self.store)))]
+            return super().examples(most)
         return [self.joined(row) for row in range(min(most, len(self)))]
 
     def every(self) -> list[Example]:
-        return self.examples(max(len(self.store), len(self)))
-
-    def example(self, number: int) -> Example:
-        entry, name = self.store.entries[number], f"recording {number + 1} of {self.store.name}"
-        return Example(Utterance(name, lambda: self.store.samples(number)), entry.texts, entry.gold or None)
+        return self.examples(max(len(self.said), len(self)))
 
     def joined(self, row: int) -> Example:
         """A sequence: its texts with spaces between, and when each of them is heard."""
         assert self._joined is not None
         rows, gaps = self._joined.rows[row].tolist(), self._joined.gaps[row].tolist()
-        rate, segments, place = self.sound.rate, [], 0
+        rate, segments, place = self.column.sound.rate, [], 0
         for number, gap in zip(rows, gaps, strict=True):
-            end = place + int(self._samples[number])
+            end = place + int(self.column.samples[number])
             segments.append(Segment(self.store.entries[number].texts[0], place / rate, end / rate))
             place = end + gap
 
         def load() -> Float[np.ndarray, " N"]:
-            parts = ((self.store.samples(n), np.zeros(gap, np.float32)) for n, gap in zip(rows, gaps, strict=True))
-            return np.concatenate([one for part in parts for one in part])
+            heard = zip(map(self.column.store.samples, rows), gaps, strict=True)
+            return np.concatenate([part for one, gap in heard for part in (one, np.zeros(gap, np.float32))])
 
         text = " ".join(segment.text for segment in segments)
         return Example(Utterance(f"sequence {row + 1} of {self.store.name}", load), (text,), tuple(segments))
 
     def recorded(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Samples and tokens of single recordings, as they were read."""
-        return self._samples[self.entry_of], self.target_lengths
-
-    def listing(self) -> Listing:
-        return self.listed(frame_count(int(count), self.sound) for count in self._samples)
-
-    # --------------------------------------------------------------------------------------------------- augmentation
-    @cached_property
-    def _speeds(self) -> NDArray[np.float64]:
-        if (how := self._augment) is None:
-            return np.ones(len(self))
-        return np.array([self._chance(row).choice(how.speeds) for row in range(len(self))])
-
-    def _features(self, row: int) -> Float[Tensor, "S F"]:
-        samples = self.store.samples(int(self.entry_of[row])) if self._joined is None else self.joined(row).input.load()
-        how, sound = self._augment, self.sound
-        if how is None:
-            return log_mel(samples, sound)
-        chance = self._chance(row)
-        chance.choice(how.speeds)  # the speed, which was drawn when the epoch was planned
-        samples = resample(samples, self._speeds[row], 1.0)
-        if how.noise is not None:
-            below = how.noise + chance.exponential(10.0)  # dB
-            level = np.sqrt(np.mean(samples**2)) * 10 ** (-below / 20)
-            samples = samples + level * chance.standard_normal(len(samples), np.float32)
-        return spec_augment(log_mel(samples, sound), how, sound.hop, chance)
-
-    def _chance(self, row: int) -> np.random.Generator:
-        return seeded(self._seed, self._epoch, row, CHANGE)
+        return self.column.samples[self.numbers[:, 0]], super().lengths()[1]

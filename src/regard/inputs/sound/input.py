@@ -91,11 +91,11 @@ class SoundInput(MediaInput):
             crowded = tokens - 1 > np.maximum(vectors // self.times.reduction, 1)
             what = "with more tokens of text than the model has vectors of sound"
             more = f"{advice}; or lower model.pyramid, or use sub-words"
-            check.at("warning", role, np.unique(one.entry_of[crowded]), what, more)
+            check.at("warning", role, np.unique(one.numbers[crowded]), what, more)
             pace, usual = tokens / np.maximum(samples, 1), np.median(tokens / np.maximum(samples, 1))
             odd = (np.abs(np.log(pace / usual)) > np.log(ODD_RATE)) & (tokens >= ODD_TOKENS) & ~crowded
             what = f"with {ODD_RATE:g} times more or less text a second than usual"
-            check.at("warning", role, np.unique(one.entry_of[odd]), what, advice)
+            check.at("warning", role, np.unique(one.numbers[odd]), what, advice)
             seconds = samples.sum() / self.data.sound.rate
             told = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.1f} minutes"
             durations[f"sound in {role}"] = told

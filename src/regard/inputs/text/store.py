@@ -7,8 +7,7 @@ from typing import Literal
 
 from regard.data.counts import SideCounts, unknown_in
 from regard.data.pairs import Bad, Pair
-from regard.data.store import HASHES, LINES, StoreWriter, ids_array
-from regard.data.text_hash import text_hash
+from regard.data.store import HASHES, LINES, StoreWriter, ids_array, text_hash
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError
 

@@ -23,7 +23,7 @@ from regard.data.examples import Example, ExampleBatches
 from regard.data.tables import Role
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
-from regard.inputs.image.store import PictureExamples
+from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.case import Case
 from regard.models.drawer import DrawBatch, Drawer
@@ -93,7 +93,7 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
     def check(self, splits: dict[Role, Any]) -> CheckReport:
         return self.captioned.check(splits, self.vocabulary)
 
-    def batches(self, split: PictureExamples, max_tokens: int, *, seed: int = 0) -> StagedBatches:
+    def batches(self, split: MediaExamples, max_tokens: int, *, seed: int = 0) -> StagedBatches:
         if not len(split):
             raise RegardError(f"{split.name}: every caption is longer than data.max_length={self._longest}")
         captions = ExampleBatches(split, self.collate, max_tokens, seed=seed, ahead=self.captioned.ahead)
@@ -102,12 +102,12 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
     def build(self) -> Drawer:
         return build_drawer(self.recipe, self.vocabulary.size, self.captioned.train)
 
-    def validate(self, model: Drawer, valid: PictureExamples) -> dict[str, float]:
+    def validate(self, model: Drawer, valid: MediaExamples) -> dict[str, float]:
         """`loss` is the sum of what regions cost and what tokens lose, so that it falls in both stages."""
         costs = picture_scores.costs(model, self.batches(valid, self.recipe.training.max_tokens).epoch(0))
         return {"loss": costs["region_loss"] + costs["reconstruction"], **costs}
 
-    def some(self, valid: PictureExamples, most: int) -> list[Example]:
+    def some(self, valid: MediaExamples, most: int) -> list[Example]:
         return self._asked(valid.examples(most))
 
     def reference(self, example: Example) -> Any:
@@ -118,7 +118,7 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
         ((drawn,),) = self._candidates(model, [example.input], 1)
         return f"{example.input}\n→ {_as_text(drawn.codes)}"
 
-    def pictures(self, model: Drawer, valid: PictureExamples) -> list[Picture]:
+    def pictures(self, model: Drawer, valid: MediaExamples) -> list[Picture]:
         """Validation pictures, what tokens keep of them, and what is drawn for their sentences."""
         examples = self.some(valid, picture_scores.SHOWN)
         sentences, true = [example.input for example in examples], _pixels(examples)

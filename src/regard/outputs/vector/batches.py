@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.data.batches import PlannedBatches, seeded
 from regard.data.examples import ExampleBatches
-from regard.inputs.image.store import PictureExamples
+from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.frame import Frame
 
 
@@ -38,10 +38,10 @@ class MatchBatch:
 class MatchBatches(PlannedBatches[MatchBatch]):
     """Every picture once in an epoch. A batch is cut to the budget by its size, alike for all of them."""
 
-    def __init__(self, examples: PictureExamples, frame: Frame, max_tokens: int, *, seed: int = 0) -> None:
+    def __init__(self, examples: MediaExamples, frame: Frame, max_tokens: int, *, seed: int = 0) -> None:
         self._examples, self._frame = examples, frame
         self._captions = [examples.target(row) for row in range(len(examples))]
-        _, first = np.unique(examples.entry_of, return_index=True)  # those that have a caption
+        _, first = np.unique(examples.numbers, return_index=True)  # those that have a caption
         self._said = np.split(np.arange(len(examples)), first[1:])
         names: dict[bytes, int] = {}  # captions that read the same are the same
         self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in self._captions], np.int64)

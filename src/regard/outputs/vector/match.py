@@ -26,7 +26,7 @@ from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
 from regard.inputs.image.input import ImageInput, PictureItem
 from regard.inputs.image.source import PictureSource
-from regard.inputs.image.store import PictureExamples
+from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.axis import whole
 from regard.look.case import Case
@@ -84,7 +84,7 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
             raise RegardError(f"{folder}: the run has lost its captions ({error})") from None
 
     # ------------------------------------------------------------------------------------------------------- training
-    def batches(self, split: PictureExamples, max_tokens: int, *, seed: int = 0) -> MatchBatches:
+    def batches(self, split: MediaExamples, max_tokens: int, *, seed: int = 0) -> MatchBatches:
         if not len(split):
             longest = self.recipe.data.max_length
             raise RegardError(f"{split.name}: every caption is longer than data.max_length={longest}")
@@ -103,7 +103,7 @@ class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
         noise, frozen = input.noise(), input.frozen
         return Tower(encoder, pooling(width), width, s.width, dropout=s.dropout, noise=noise, frozen=frozen)
 
-    def quick(self, model: TwoTowers, valid: PictureExamples) -> dict[str, float]:
+    def quick(self, model: TwoTowers, valid: MediaExamples) -> dict[str, float]:
         """How well some pictures and their captions find each other."""
         return {"temperature": 1 / model.scale.item(), **self._told_apart(model, valid.examples(QUICK)).values}
 
