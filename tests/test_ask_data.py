@@ -63,9 +63,7 @@ def test_a_list_too_small_to_hold_a_picture_out_says_so(tmp_path):
     file.write_text("\n".join(file.read_text().splitlines()[:3]) + "\n")  # both of the same picture
     made = tree(file)
     made["data"] |= {"valid": None, "test": None}
-    said = (
-        r"data.valid=.*list.tsv \(held out\): nothing was held out by data.valid_share=0.05; raise it"
-    )
+    said = r"data.valid=.*list.tsv \(held out\): nothing was held out by data.valid_share=0.05; raise it"
     with pytest.raises(RegardError, match=said):
         regard.check(written(file, made))
 

@@ -21,7 +21,8 @@ def test_every_file_and_folder_that_is_named_exists(path):
 
 
 IDEAS = re.findall(
-    r"`((?:attention|layers|encoders|decoders|models|decoding|cost|metrics)/[a-z_0-9]+\.py)`", PAGES["lectures.md"]
+    r"`((?:attention|layers|encoders|decoders|models|decoding|cost|metrics|inputs)/[a-z_0-9/]+\.py)`",
+    PAGES["lectures.md"],
 )
 
 

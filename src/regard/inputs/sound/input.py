@@ -1,156 +1,26 @@
 """Sound comes in: features of short windows, an encoder that listens to them, and seconds to look at."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention import Sinusoidal
-from regard.data.check import DataCheck
-from regard.data.pairs import Bad
-from regard.data.tables import Role
-from regard.data.vocabulary import Vocabulary
 from regard.encoders.audio_convolution import ConvolutionEncoder
 from regard.encoders.audio_pyramid import PyramidEncoder
-from regard.errors import CallError
-from regard.inputs.media_input import MediaInput
-from regard.inputs.media_source import Entry, MediaSource
-from regard.inputs.media_store import MediaStore
 from regard.inputs.padded import Padded
-from regard.inputs.sound.examples import SoundExamples, Utterance
-from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
-from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound
-from regard.inputs.sound.resample import resample
+from regard.inputs.sound.data import SoundData, SoundItem
 from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
-from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
-from regard.inputs.sound.windows import Window, windows
 from regard.layers.transformer import Block
 from regard.look.axis import Axis, axis
 from regard.parts import added_positions, build_pooling, final_norm, transformer_blocks
 
-ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
-ODD_TOKENS = 8  # ... and is not very short
-SEEDS: dict[Role, int] = {"valid": 1, "test": 2}  # of sequences that are joined for measuring
 
-
-class SoundItem(NamedTuple):
-    """A recording or a window of one. What is silent has no more than a frame, and nobody has to listen to it."""
-
-    name: str
-    features: Float[Tensor, "S F"]
-    start: float  # in the recording, in seconds
-    seconds: float
-    silent: bool
-    clipped: bool
-
-
-class SoundInput(MediaInput):
-    kind: ClassVar[str] = "sound"
-    array_dims: ClassVar[int] = 2
-    source: ClassVar[type[MediaSource]] = SoundSource
-    opened: ClassVar[type[MediaStore]] = SoundStore
-
-    # ------------------------------------------------------------------------------------------------------- the files
-    @property
-    def form(self) -> list[Any]:
-        return [self.data.sound.rate]
-
-    def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
-        write_sounds(folder, items, self.data.sound.rate, name=name)
-
-    def texts(self, train: MediaStore) -> Iterable[str]:
-        """Joined recordings have spaces between them, which a vocabulary of characters has to know."""
-        texts = super().texts(train)
-        return texts if self.data.joined is None else (f"{text} {text}" for text in texts)
-
-    def examples(
-        self, stores: dict[Role, SoundStore], vocabulary: Vocabulary | None, cache: Path | None
-    ) -> Mapping[Role, SoundExamples]:
-        """What is measured on is never left out for its length: a score is of all the data."""
-        data, join = self.data, self.data.joined
-        how: dict[str, dict[str, Any]] = {role: {"seed": seed} for role, seed in SEEDS.items()}
-        how["train"] = {
-            "max_length": self.max_length, "max_seconds": data.max_seconds, "augment": data.augment,
-            "seed": self.recipe.training.seed,
-        }  # fmt: skip
-        sequences = {role: 0 if join is None else getattr(join, role) for role in stores}
-        return {
-            role: SoundExamples(store, data.sound, vocabulary, join=join, sequences=sequences[role], **how[role])
-            for role, store in stores.items()
-        }
-
-    def look_over(self, check: DataCheck, splits: dict[Role, SoundExamples]) -> dict[str, str]:
-        advice, durations = "look whether the text belongs to the sound", {}
-        for role, one in splits.items():
-            samples, tokens = one.recorded()
-            vectors = np.array([frame_count(int(count), self.data.sound) for count in samples])
-            crowded = tokens - 1 > np.maximum(vectors // self.times.reduction, 1)
-            what = "with more tokens of text than the model has vectors of sound"
-            more = f"{advice}; or lower model.pyramid, or use sub-words"
-            check.at("warning", role, np.unique(one.numbers[crowded]), what, more)
-            pace, usual = tokens / np.maximum(samples, 1), np.median(tokens / np.maximum(samples, 1))
-            odd = (np.abs(np.log(pace / usual)) > np.log(ODD_RATE)) & (tokens >= ODD_TOKENS) & ~crowded
-            what = f"with {ODD_RATE:g} times more or less text a second than usual"
-            check.at("warning", role, np.unique(one.numbers[odd]), what, advice)
-            seconds = samples.sum() / self.data.sound.rate
-            told = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.1f} minutes"
-            durations[f"sound in {role}"] = told
-        return durations
-
-    @property
-    def limits(self) -> str:
-        seconds = f"data.max_seconds={self.data.max_seconds:g}"
-        return seconds if self.max_length is None else f"{seconds} or {super().limits}"
-
+class SoundInput(SoundData):
     # ------------------------------------------------------------------------------------------------------- one's own
-    def read(self, one: Any) -> SoundItem:
-        """A path, `Sound(samples, rate)`, or one of the examples; as a whole."""
-        (item,) = self.pieces(one, float("inf"))
-        return item
-
-    def pieces(self, one: Any, longest: float) -> Iterator[SoundItem]:
-        """Cut where it is quiet into windows of at most `longest` seconds, which are read one after the other."""
-        if isinstance(one, SoundItem):
-            yield one
-            return
-        name = self.name(one)
-        try:
-            place = self._place(one)
-            if isinstance(place, Sound):
-                yield from (self._item(name, window) for window in windows(place, longest))
-                return
-            with open_sound(place) as file:
-                yield from (self._item(name, window) for window in windows(file, longest))
-        except SoundError as problem:
-            raise CallError(f"{name}: {problem}") from None
-
-    def _place(self, one: Any) -> Any:
-        if isinstance(one, Utterance):
-            return Sound(one.load(), self.data.sound.rate)
-        if isinstance(one, Mapping) and {"array", "sampling_rate"} <= one.keys():  # as the `datasets` library has them
-            return Sound(one["array"], one["sampling_rate"])
-        if not isinstance(one, Sound | str | Path | bytes):
-            raise CallError(
-                f"an input is the path or the bytes of a recording, or regard.Sound(samples, rate), not "
-                f"{type(one).__name__}: without its rate, nobody knows how fast an array is to be played"
-            )
-        return self.find(str(one)) if isinstance(one, str | Path) else one
-
-    def _item(self, name: str, window: Window) -> SoundItem:
-        sound, how = window.sound, self.data.sound
-        silent = is_silent(sound.samples)
-        heard = torch.zeros(1, how.bands) if silent else log_mel(resample(sound.samples, sound.rate, how.rate), how)
-        return SoundItem(name, heard, window.start, sound.seconds, silent, is_clipped(sound.samples))
-
-    def name(self, one: Any) -> str:
-        if isinstance(one, Sound | SoundItem | Utterance):
-            return one.name
-        return str(one) if isinstance(one, str | Path) else f"a recording ({type(one).__name__})"
-
     def length(self, item: SoundItem) -> int:
         """In frames: it is they that cost."""
         return 0 if item.silent else len(item.features)
@@ -200,7 +70,3 @@ class SoundInput(MediaInput):
     def gather(self, item: SoundItem, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
         table = products[0].sum(-1)  # N S
         return np.add.reduceat(table, np.arange(0, table.shape[1], self.times.reduction), axis=1)
-
-    @property
-    def times(self) -> MemoryTimes:
-        return MemoryTimes(self.data.sound, self.settings.reduction)

@@ -1,0 +1,157 @@
+"""Pictures from files and from one's own hand: decoded, kept on disk, checked."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from regard.data.check import DataCheck
+from regard.data.pairs import Bad
+from regard.data.prepare import Steps
+from regard.data.splits import Split
+from regard.data.tables import Role
+from regard.data.vocabulary import Vocabulary
+from regard.errors import CallError
+from regard.inputs.image.build import build_body, build_encoder, frozen_splits
+from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
+from regard.inputs.image.settings import (
+    ConvNetSettings,
+    EfficientNetSettings,
+    PictureSettings,
+    VisionTransformerSettings,
+)
+from regard.inputs.image.source import NamedPictures, PictureSource
+from regard.inputs.image.store import Load, PictureColumn, PictureStore, Pixels, StoredPicture, write_pictures
+from regard.inputs.media_files import Bytes
+from regard.inputs.media_input import MediaInput
+from regard.inputs.media_source import Entry, MediaSource
+from regard.inputs.media_store import MediaExamples, MediaStore
+from regard.settings.recipe import Recipe
+
+PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
+
+
+class PictureItem(NamedTuple):
+    """`grid`: the regions that are looked at, if not those of the memory; `class_token`: it stands before them."""
+
+    pixels: UInt8[Tensor, "C H W"]
+    features: Float[Tensor, "K D"] | None = None  # in their place, where a frozen network has read them before
+    grid: tuple[int, int] | None = None
+    class_token: bool = False
+    name: str = "a picture"
+
+
+def form_of(settings: PictureSettings) -> Form:
+    return Form(settings.height, settings.width, settings.channels, settings.fit, settings.max_pixels)
+
+
+def _encoder_settings(recipe: Any) -> Any:
+    """A model that is nothing but the network that reads has its settings itself."""
+    return recipe.model if isinstance(recipe.model, PictureEncoderSettings) else recipe.model.encoder
+
+
+class ImageData(MediaInput):
+    kind: ClassVar[str] = "image"
+    ahead: ClassVar[bool] = True
+    array_dims: ClassVar[int] = 3
+    source: ClassVar[type[MediaSource]] = PictureSource
+    opened: ClassVar[type[MediaStore]] = PictureStore
+
+    def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
+        super().__init__(recipe, section)
+        self._train: PictureStore | None = None  # the pictures whose mean and deviation are taken
+
+    @property
+    def form(self) -> list[Any]:
+        return [form_of(self.data).__dict__]
+
+    def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
+        write_pictures(folder, items, form_of(self.data), name=name, workers=self.data.workers)
+
+    def examples(
+        self, stores: dict[Role, PictureStore], vocabulary: Vocabulary | None, cache: Path | None
+    ) -> Mapping[Role, MediaExamples]:
+        columns = self._columns(stores, cache)
+        return {
+            role: MediaExamples(store, columns[role], vocabulary, max_length=self.max_length)
+            for role, store in stores.items()
+        }
+
+    def _columns(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, PictureColumn]:
+        self._train = stores.get("train", self._train)
+        load, regions = self._load(stores, cache), self.regions
+        return {role: PictureColumn(store, load[role], regions) for role, store in stores.items()}
+
+    def _load(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, Load]:
+        """How batches get the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
+        if cache is None:
+            return {role: Pixels(store) for role, store in stores.items()}
+        seed, reads = self.recipe.training.seed, self.settings
+        assert self._train is not None, "training data comes first"
+        changed = Pixels(self._train, self.data.augment, seed)
+        if isinstance(reads, EfficientNetSettings) and reads.frozen:
+            encoder = build_encoder(reads, self.data, self._train, pretrained=True)
+            return {**frozen_splits(stores, encoder, cache, seed, [changed] * (reads.views - 1))}
+        return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
+
+    def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
+        wanted = form_of(self.data).seen
+        for role, one in splits.items():
+            numbers = np.array([len(entry.texts) for entry in one.store.entries])
+            usual = int(np.bincount(numbers).argmax())
+            what = f"with more or fewer {check.sides[1]}s than the usual {usual}"
+            check.at("note", role, np.flatnonzero(numbers != usual), what, "nothing has to be done")
+            first, *others = one.store.seen or {wanted: 0}
+            if role == "train" and (first != wanted or others):
+                more = f" (most of them; {len(others) + 1} kinds)" if others else ""
+                what = f"pictures are {first}{more}, the recipe makes them {wanted}"
+                advice = "set data.width, data.height and data.channels if that loses what matters"
+                check.add("note", role, what, advice, count=len(one.store))
+        return {"regions of a picture": f"{self.regions}"}
+
+    def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:
+        """Pictures that cannot be read are told of with the rows that name them."""
+        pictures = NamedPictures(f"{role} pictures", role, values=values, find=self.find)
+        store = self.stored(steps, role, Split(pictures), refuse=False)
+        return self._columns({role: store}, steps.cache if steps.strict else None)[role]
+
+    def read(self, one: Any) -> PictureItem:
+        """A path, bytes, an array, a tensor, or what Pillow has opened."""
+        if isinstance(one, PictureItem):
+            return one
+        if isinstance(one, StoredPicture):
+            return self.read(one.pixels)._replace(features=one.features, name=one.name)
+        try:
+            return PictureItem(torch.tensor(self._decoded(one).pixels), name=self.name(one))
+        except BadPictureError as problem:
+            raise CallError(f"{self.name(one)}: {problem}") from None
+
+    def _decoded(self, one: Any) -> Decoded:
+        form = form_of(self.data)
+        place = self.find(str(one)) if isinstance(one, str | Path) else one
+        if isinstance(place, Bytes):
+            try:
+                return decode(place.read(), form, place.name)
+            except OSError as problem:
+                raise BadPictureError(f"cannot be read: {problem.strerror or problem}") from None
+        return decode(place, form) if isinstance(place, bytes) else from_python(place, form)
+
+    def name(self, one: Any) -> str:
+        if isinstance(one, StoredPicture | PictureItem):
+            return one.name
+        return str(one) if isinstance(one, str | Path) else f"a picture ({type(one).__name__})"
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows × columns of the regions that a picture becomes."""
+        with torch.device("meta"):
+            return build_body(self.settings, self.data).grid
+
+    @property
+    def regions(self) -> int:
+        rows, columns = self.grid
+        return rows * columns

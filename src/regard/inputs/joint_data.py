@@ -1,0 +1,159 @@
+"""Two inputs from a list, or from one's own hand: each of them reads its own column."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, NamedTuple
+
+from regard.data.check import DataCheck, unknown_advice
+from regard.data.check_report import CheckReport
+from regard.data.examples import Example, Examples
+from regard.data.joint_source import JointRow, JointSource
+from regard.data.pairs import Bad
+from regard.data.prepare import Steps
+from regard.data.splits import Split
+from regard.data.tables import Role
+from regard.data.vocabulary import Targets, Vocabulary
+from regard.errors import CallError
+from regard.inputs.base import Input
+from regard.inputs.joint_examples import JointExamples
+from regard.settings.recipe import Recipe
+
+
+class JointItem(NamedTuple):
+    first: Any
+    second: Any
+
+
+class JointData(Input):
+    ahead: ClassVar[bool] = True
+
+    def __init__(self, recipe: Recipe, first: Input, second: Input) -> None:
+        super().__init__(recipe)
+        self.first, self.second = first, second
+
+    def with_recipe(self, recipe: Recipe) -> Any:
+        changed = super().with_recipe(recipe)
+        changed.first, changed.second = self.first.with_recipe(recipe), self.second.with_recipe(recipe)
+        return changed
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (*self.first.kinds, *self.second.kinds)
+
+    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
+        steps = Steps.of(self.data, cache, strict=strict)
+        splits = steps.splits(JointSource.by_role(self.data))
+        train = splits["train"]
+        vocabulary = steps.targets(targets, train.depends_on(), lambda: (row.target for row in train.good()))
+        examples: dict[Role, Examples] = {}
+        for role, split in splits.items():  # those of the training data first: the two inputs learn from them
+            found = examples[role] = self._examples(steps, role, split, vocabulary)
+            limit, held_out = f"data.max_length={self.data.max_length} tokens", split.part == "held out"
+            steps.refuse_if_useless(
+                found.counts, len(found), f"data.{role}={split}", held_out=held_out, limit=limit
+            )  # fmt: skip
+        return examples
+
+    def _examples(
+        self, steps: Steps, role: Role, split: Split[JointRow], vocabulary: Vocabulary | None
+    ) -> JointExamples:
+        """The rows of a split, read by both inputs."""
+        items = list(split.read())
+        rows = [item for item in items if not isinstance(item, Bad)]
+        source, firsts = split.source, {row.name: row.first for row in rows}
+        if isinstance(source, JointSource) and source.paths():
+            firsts = dict(zip(firsts, self.first.in_list(source.path, list(firsts)), strict=True))
+        seconds = {row.second: row.second for row in rows}
+        columns = self.first.column(firsts, role, steps), self.second.column(seconds, role, steps)
+        most = self.data.max_length
+        first, second = (most if kind == "text" else inf for kind in self.kinds)
+        return JointExamples(str(split), items, columns, vocabulary, (first, second, most), split.sample)
+
+    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+        first, second, target = self.data.columns.sides
+        check = DataCheck(
+            {role: one.listing() for role, one in splits.items() if isinstance(one, JointExamples)},
+            noun="row", sides=(f"{first} and {second}", target), hashed=(first, second), max_bad=self.data.max_bad,
+        )  # fmt: skip
+        check.overlong(f"data.max_length={self.data.max_length} tokens", "left out of training")
+        check.unknown(1, unknown_advice(self.data.tokenizer, vocabulary.size))
+        return check.report({target: vocabulary.size})
+
+    def test(self) -> tuple[list[Example], str]:
+        """Rows with the same input are one example with several right texts."""
+        source = JointSource.by_role(self.data).get("test")
+        if source is None:
+            raise self.no_test_data()
+        with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
+            steps = Steps.of(self.data, Path(folder), strict=False)
+            examples = self._examples(steps, "test", Split(source), None)
+            examples.counts.refuse_if(f"data.test={source.where}", self.data.max_bad)
+            found = examples.every()
+        lost = examples.counts.bad
+        return found, f"{lost} lines of {source.where} that cannot be used: regard check names them" if lost else ""
+
+    @property
+    def has_test_data(self) -> bool:
+        return "test" in JointSource.by_role(self.data)
+
+    def training_pairs(self) -> Iterator[tuple[str, str]]:
+        """The second input and the target of every training row, for what can be said without the first."""
+        return ((row.second, row.target) for row in Split(JointSource.by_role(self.data)["train"]).good())
+
+    def save(self, folder: Path) -> None:
+        self.first.save(folder)
+        self.second.save(folder)
+
+    def restore(self, folder: Path) -> None:
+        self.first.restore(folder)
+        self.second.restore(folder)
+
+    def parse(self, words: Sequence[str]) -> list[tuple[Any, Any]]:
+        return [self._about(word.partition("\t")) for word in words if word.strip()]
+
+    def _about(self, word: tuple[str, str, str]) -> tuple[Any, Any]:
+        first, apart, second = word
+        found = [*self.first.parse([first]), *self.second.parse([second])]
+        if not apart or len(found) != 2:
+            raise self._no_two("".join(word))
+        return found[0], found[1]
+
+    def subject(self, file: str) -> Any:
+        found = self.first.parse([file])
+        if len(found) != 1:
+            raise CallError(f"--about {file}: has {len(found)} {self.data.columns.sides[0]}s; give one")
+        return found[0]
+
+    def about(self, words: Sequence[str], subject: Any) -> list[tuple[Any, Any]]:
+        return [(subject, word) for word in self.second.parse(words)]
+
+    def _two(self, one: Any) -> tuple[Any, Any]:
+        """Of a pair, a mapping of both by their names, or a text with a tab between."""
+        if isinstance(one, str):
+            return self._about(one.partition("\t"))
+        names = self.data.columns.sides
+        if isinstance(one, Mapping) and set(one) == set(names[:2]):
+            return one[names[0]], one[names[1]]
+        if isinstance(one, tuple | list) and len(one) == 2:
+            return one[0], one[1]
+        raise self._no_two(one)
+
+    def _no_two(self, one: Any) -> CallError:
+        a, b, _ = self.data.columns.sides
+        shown = repr(one) if isinstance(one, str) else f"an input of type {type(one).__name__}"
+        return CallError(
+            f'{shown} is not an {a} and a {b}: on the command line, give "{b}" --about FILE, or {a}<TAB>{b}; '
+            f'in Python, {{"{a}": ..., "{b}": ...}}'
+        )
+
+    def read(self, one: Any) -> JointItem:
+        if isinstance(one, JointItem):
+            return one
+        first, second = self._two(one)
+        return JointItem(self.first.read(first), self.second.read(second))
+
+    def name(self, one: Any) -> str:
+        first, second = self._two(one)
+        return f"{self.first.name(first)}: {self.second.name(second)}"

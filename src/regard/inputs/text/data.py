@@ -1,0 +1,139 @@
+"""Texts from files and from one's own hand: pairs on disk as token ids, and what is wrong with them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.check import DataCheck
+from regard.data.check_report import CheckReport
+from regard.data.examples import Example, Examples
+from regard.data.files import PairSource
+from regard.data.pairs import Bad, Pair
+from regard.data.prepare import Steps
+from regard.data.settings import TokenizerSettings
+from regard.data.splits import Split
+from regard.data.store import Store
+from regard.data.tables import Role
+from regard.data.tokenizer import Tokenizer
+from regard.data.vocabulary import Targets, Vocabulary
+from regard.errors import RegardError
+from regard.inputs.column import Column
+from regard.inputs.text.examples import PairExamples
+from regard.inputs.text.frame import Frame
+from regard.inputs.text.store import write_pairs
+from regard.inputs.tokenized import TokenizedInput
+from regard.settings.encoder import EncoderSettings, PretrainedSettings
+
+
+class TextData(TokenizedInput):
+    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
+        """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
+        steps, sources = Steps.of(self.data, cache, strict=strict), PairSource.by_role(self.data)
+        splits = steps.splits(sources)
+        vocabulary = self._learn(steps, splits["train"], steps.count(sources["train"]).pairs, targets)
+        return {
+            role: self.examples(self._store(steps, role, split, vocabulary), split) for role, split in splits.items()
+        }
+
+    def _learn(self, steps: Steps, train: Split[Pair], pairs: int, targets: Targets) -> Vocabulary:
+        """Both vocabularies, from training pairs only, and from an even choice of them if there are very many."""
+        how = self.data.tokenizer
+        key, every = [train.depends_on(), how.learn_from], -(-pairs // how.learn_from)
+
+        def texts(side: str, every: int) -> Iterator[str]:
+            return (getattr(pair, side) for pair in islice(train.good(), 0, None, every))
+
+        def sources() -> Iterator[str]:
+            return chain(texts("source", every), texts("target", every)) if self._joint else texts("source", every)
+
+        self.learn_once(steps, key, sources)
+        return steps.targets(targets, key, lambda: texts("target", 1 if targets.learns_from_all else every))
+
+    def _store(self, steps: Steps, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
+        data, source = self.data, self.writer()
+
+        def write(folder: Path, items: Iterable[Pair | Bad]) -> None:
+            limits = {"max_length": data.max_length, "overlong": data.overlong}
+            write_pairs(folder, items, source, target, name=str(split), **limits)
+
+        key = [source.to_json(), target.to_json(), data.max_length, data.overlong]
+        limit = f"data.max_length={data.max_length}; raise it, or set data.overlong=cut"
+        return steps.store(Store, role, split, key, write, limit=limit)
+
+    def examples(self, store: Store, split: Split[Pair]) -> PairExamples:
+        return PairExamples(store, split, self.frame, self.example)
+
+    def writer(self) -> Vocabulary:
+        """What writes inputs as the ids of a store: the tokenizer, or more than it."""
+        return self.tokenizer
+
+    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+        """A target that is a text like the source is held against it; else it is what is said of one, like a label."""
+        stores: dict[Role, Store] = {role: one.store for role, one in splits.items() if isinstance(one, PairExamples)}
+        data, sides, texts = self.data, self.data.columns.sides, isinstance(vocabulary, Tokenizer)
+        noun = "pair" if texts else sides[0]
+        found = DataCheck(stores, noun=noun, sides=sides, max_bad=data.max_bad, contradicts=not texts)
+        limit = f"data.max_length={data.max_length} tokens"
+        done = "skipped" if data.overlong == "skip" else "cut"
+        found.overlong(limit, done, ("data.max_length", data.max_length))
+        for side, one in enumerate((self.tokenizer, vocabulary)):
+            if isinstance(one, Tokenizer):
+                found.unknown(side, self.unknown_advice(one.size))
+        for role, store in stores.items():
+            source, target = store.row_lengths("source"), store.row_lengths("target")
+            advice = "remove them, or use data.tokenizer.kind=byte"
+            nothing = "in which the tokenizer finds nothing to read"
+            found.at("warning", role, np.flatnonzero(source <= 1), nothing, advice)
+            if texts:
+                advice = "look whether these are translations of each other"
+                found.unequal(role, source, target, "with one side more than 4 times longer than usual", advice)
+                same = np.flatnonzero(store.hashes[:, 0] == store.hashes[:, 1])
+                share = len(same) / len(store)
+                advice = "remove them if they were left untranslated: the model would learn to copy"
+                what = f"({share:.1%}) with a target equal to the source"
+                found.at("warning" if share > 0.01 else "note", role, same, what, advice)
+        return found.report({sides[0]: self.tokenizer.size, sides[1]: vocabulary.size})
+
+    def test(self) -> tuple[list[Example], str]:
+        """Nothing is cut or skipped for its length: a score is of all the data."""
+        source: PairSource | None = PairSource.by_role(self.data).get("test")
+        if source is None:
+            raise self.no_test_data()
+        items = list(source.read())
+        pairs = [item for item in items if isinstance(item, Pair)]
+        if not pairs:
+            raise RegardError(f"data.test={source.where}: there is not one {self._noun} in it")
+        lost = len(items) - len(pairs)
+        examples = [self.example(pair) for pair in pairs]
+        return examples, f"{lost} lines of {source.where} that are no {self._noun}" if lost else ""
+
+    def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> Column:
+        self.learn(values.values())
+        return super().column(values, role, steps)
+
+    def example(self, pair: Pair) -> Example:
+        """A pair of the files as a person would give it."""
+        return Example(pair.source, (pair.target,))
+
+    @property
+    def shared_vocabulary(self) -> Tokenizer | None:
+        return self._tokenizer if self._joint else None
+
+    @property
+    def _noun(self) -> str:
+        one, other = self.data.columns.sides
+        return "pair" if (one, other) == ("source", "target") else f"{one} with its {other}"
+
+    @property
+    def _joint(self) -> bool:
+        how = self.data.tokenizer
+        return isinstance(how, TokenizerSettings) and how.joint
+
+    @property
+    def frame(self) -> Frame:
+        """Encoders that stand alone read a first token, whose vector stands for the whole text."""
+        first = isinstance(self.settings, EncoderSettings | PretrainedSettings)
+        return Frame.of(self.tokenizer.specials, first=first)
