@@ -14,10 +14,10 @@ from regard import config, jobs
 from regard.corpora.asked import load_asked
 from regard.corpora.shapes_questions import shapes_questions
 from regard.corpora.shapes_seen import _direction, seen
-from regard.data.joint_source import JointRow, JointSource
 from regard.data.pairs import Bad
 from regard.data.splits import find_splits
 from regard.errors import CallError, RegardError
+from regard.inputs.joint_examples import JointRow, JointSource
 from regard.metrics.pointing import Pointed, pointed
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.data.batches import Padded
 from regard.data.examples import Batch
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
@@ -15,7 +16,6 @@ from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
 from regard.encoders.audio import memory_lengths
 from regard.encoders.audio_pyramid import together
-from regard.inputs.padded import Padded
 from regard.inputs.sound.input import SoundInput
 from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings, TranscribeRecipe
 from regard.outputs.text.transcription import Transcription

@@ -12,9 +12,7 @@ from regard.data.splits import Split
 from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.inputs.text.examples import PairExamples
-from regard.inputs.text.frame import Frame
-from regard.inputs.text.store import write_pairs
+from regard.inputs.text.pairs import Frame, PairExamples, write_pairs
 
 BUDGET = 600
 

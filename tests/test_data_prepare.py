@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from regard.data.cache import built_once
+from regard.data.counts import ReadReport
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Pair
-from regard.data.prepare import Steps
-from regard.data.progress import watched
-from regard.data.read_report import ReadReport
+from regard.data.prepare import Steps, watched
 from regard.data.settings import TokenizerSettings
 from regard.data.splits import Split
 from regard.data.store import Store, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.inputs.text.pairs import write_pairs
 from regard.inputs.text.settings import PairDataSettings
-from regard.inputs.text.store import write_pairs
 from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -140,7 +139,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.inputs.text.input.write_pairs", killed)
+    monkeypatch.setattr("regard.inputs.text.data.write_pairs", killed)
     with pytest.raises(KeyboardInterrupt):
         prepare(made, tmp_path / "cache")
     assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary", "targets"}
@@ -301,7 +300,7 @@ def test_the_check_of_very_many_pairs_takes_a_sample_and_says_so(made, tmp_path,
 def test_long_work_says_how_far_it_is_and_short_work_says_nothing(capsys, monkeypatch):
     assert list(watched(range(600), "reading x")) == list(range(600))
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("regard.data.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("regard.data.prepare.PATIENCE", 0.0)
     assert list(watched(range(600), "reading x")) == list(range(600))
     out, err = capsys.readouterr()
     assert (out, err) == ("", "reading x: 256 in 0 s\nreading x: 600 in 0 s\n")

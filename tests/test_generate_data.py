@@ -13,11 +13,9 @@ from regard.data.store import Array, StoreWriter
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.prompt import files
-from regard.inputs.prompt.files import Piece, read_pieces, text_files
-from regard.inputs.prompt.parts import TextPart, TextSource
+from regard.inputs.prompt.files import Piece, TextPart, TextSource, read_pieces, text_files
 from regard.inputs.prompt.settings import TextDataSettings
-from regard.inputs.prompt.store import TextStore
-from regard.inputs.prompt.windows import TextWindows
+from regard.inputs.prompt.store import TextStore, TextWindows
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.special_tokens import END, START
 

@@ -109,11 +109,11 @@ def test_a_region_of_the_grid_is_where_it_is_drawn():
     torch.testing.assert_close(net(images.flip(2, 3)).vectors, expected)
 
 
-@pytest.mark.parametrize(("preset", "millions"), [("Ti/16", 5.7), ("S/16", 22.1), ("B/16", 86.6)])
-def test_vision_transformers_have_the_papers_sizes(preset, millions):
+@pytest.mark.parametrize(("size", "millions"), [("Ti/16", 5.7), ("S/16", 22.1), ("B/16", 86.6)])
+def test_vision_transformers_have_the_papers_sizes(size, millions):
     """With 1,000 classes, at 224 pixels: Touvron et al. 2020, Table 1; Dosovitskiy et al. 2020, Table 1."""
-    s = VisionTransformerSettings.model_validate({"preset": preset})
-    assert s.width == VIT_SIZES[preset]["width"]
+    s = VisionTransformerSettings.model_validate({"size": size})
+    assert s.width == VIT_SIZES[size]["width"]
     with torch.device("meta"):
         encoder = VisionTransformer((224, 224), s.patch, s.width, s.heads, s.layers, feed_forward=s.feed_forward)
         model = Classifier(encoder, Pooling("last"), s.width, 1000)

@@ -138,8 +138,8 @@ def test_places_of_pieces_in_the_text(tiny, tmp_path):
     spans = [(text[span.start : span.end], span.word) for span in tokenizer.spans(text)]
     assert spans[:4] == [("Dog", 0), ("s", 0), ("étét", 1), ("[", 2)]
     assert tokenizer.specials.end not in tokenizer.encode(text)
-    assert tokenizer.specials.cls == 2
-    assert tokenizer.specials.sep == 3
+    assert tokenizer.specials.start == 2
+    assert tokenizer.specials.end == 3
     assert tokenizer.framed([6], [8]) == ([2, 6, 3, 8, 3], [0, 0, 0, 1, 1])
 
 

@@ -20,7 +20,7 @@ from regard.encoders.cnn import PositionAttention
 from regard.errors import CallError, RegardError
 from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
 from regard.inputs.media_store import MediaExamples
-from regard.inputs.text.frame import Frame
+from regard.inputs.text.pairs import Frame
 from regard.jobs import make
 from regard.look.methods import METHODS
 from regard.models.two_towers import TwoTowers

@@ -15,9 +15,9 @@ import regard
 import regard.config
 from regard.cli import cli
 from regard.corpora.tones import call, write
+from regard.data.batches import Padded
 from regard.errors import CallError
 from regard.files.subtitles import Heard, in_order
-from regard.inputs.padded import Padded
 from regard.inputs.sound.features import MemoryTimes
 from regard.inputs.sound.recording import Sound, read_sound
 from regard.inputs.sound.settings import SoundSettings

@@ -17,15 +17,17 @@ only pictures and sound are worth a thread that makes them ahead.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from queue import Full, Queue
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.errors import CallError
 from regard.special_tokens import END, PAD
@@ -180,3 +182,18 @@ def padded(sentences: Sequence[NDArray], pad: int = PAD) -> Int[Tensor, "B S"]:
     if len(sentences):
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.concatenate(sentences)
     return torch.from_numpy(padded)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """B sequences, padded with zeros at the end, and how many vectors each has."""
+
+    values: Float[Tensor, "B S F"]
+    lengths: Int[Tensor, " B"]
+
+    @classmethod
+    def of(cls, sequences: Sequence[Float[Tensor, "..."]]) -> "Padded":
+        return cls(pad_sequence(list(sequences), batch_first=True), torch.tensor([len(one) for one in sequences]))
+
+    def to(self, device: torch.device | str) -> "Padded":
+        return Padded(self.values.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from regard.data.check_report import CheckReport, Finding, Severity, SplitFigures, by_severity, counted, percentile
 from regard.data.check_report import side_figures as figures
-from regard.data.counts import Counts
-from regard.data.read_report import FIRST
+from regard.data.counts import FIRST, Counts
 from regard.data.store import Store
 from regard.data.tables import Role
 
@@ -159,15 +158,13 @@ class DataCheck:
                 what += " are not in the vocabulary"
                 self.add("warning", role, what, advice, count=seen.unknown)
 
-    def unequal(
-        self, role: Role, one: NDArray[Any], other: NDArray[Any], what: str, advice: str, least: int = ODD_LENGTH
-    ) -> None:
-        """Rows whose two lengths have an unusual ratio, if one of the lengths is `least` or more."""
+    def unequal(self, role: Role, one: NDArray[Any], other: NDArray[Any], what: str, advice: str) -> None:
+        """Rows whose two lengths have an unusual ratio, if they are not very short."""
         if not len(one):
             return
         ratio = np.log(np.maximum(one, 1) / np.maximum(other, 1))
         odd = np.abs(ratio - np.median(ratio)) > np.log(ODD_RATIO)
-        self.at("warning", role, np.flatnonzero(odd & (np.maximum(one, other) >= least)), what, advice)
+        self.at("warning", role, np.flatnonzero(odd & (np.maximum(one, other) >= ODD_LENGTH)), what, advice)
 
     # -------------------------------------------------------------------------------------------- what is always asked
     def _lost(self, role: Role, split: Checked, max_bad: float, advice: Mapping[str, str]) -> None:

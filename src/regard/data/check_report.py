@@ -12,7 +12,6 @@ from regard.errors import RegardError
 
 Severity = Literal["error", "warning", "note"]
 PERCENTILES = (50, 90, 99, 100)
-MANY_UNKNOWN = 0.02  # of all tokens of a side
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Examples: inputs and what is to come out of them, one split on disk, and the batches that training reads.
+"""Examples: inputs and what is to come out of them, one split on disk or in memory, and batches for training.
 
 Whatever the kinds are, an example is an input and a target that is written as ids: tokens of a text, or the classes of
 labels. An input's folder brings the one, an output's vocabulary the other, and what is below is the same for all.
@@ -7,6 +7,7 @@ labels. An input's folder brings the one, an output's vocabulary the other, and 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
-from regard.data.read_report import ReadReport
+from regard.data.counts import ReadReport
 
 S = TypeVar("S")
 
@@ -108,3 +109,38 @@ class ExampleBatches(PlannedBatches[Batch[Any]]):
         """Every row once, with its number: for scores."""
         for rows in self.plan(0):
             yield rows, self.batch(rows)
+
+
+class ListedExamples(Examples):
+    def __init__(
+        self,
+        name: str,
+        examples: Sequence[Example],
+        items: Sequence[Any],
+        targets: Sequence[Sequence[int] | NDArray[Any]],
+        length: Callable[[Any], int],
+        collate: Callable[[Sequence[Any]], Any],
+    ) -> None:
+        """`items` and `targets` are those of the examples, in their order; `length` and `collate` are the input's."""
+        self.name, self.counts = name, ReadReport(len(examples))
+        self._examples, self._items, self._length, self._collate = list(examples), list(items), length, collate
+        self._targets = [np.array(ids, np.int64) for ids in targets]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        sources = [self._length(item) for item in self._items]
+        return np.array(sources, np.int32), np.array([len(ids) for ids in self._targets], np.int32)
+
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
+        return self._collate([self._items[row] for row in rows.tolist()])
+
+    def target(self, row: int) -> NDArray[Any]:
+        return self._targets[row]
+
+    def digest(self) -> str:
+        return blake2b(repr([(one.input, one.texts) for one in self._examples]).encode(), digest_size=16).hexdigest()
+
+    def examples(self, most: int) -> list[Example]:
+        return self._examples[:most]

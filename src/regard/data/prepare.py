@@ -3,18 +3,19 @@
 A step depends on the files (name, size, time of change), on the settings that matter to it, and on the steps before it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from regard.data.cache import built_once
+from regard.data.counts import ReadReport
 from regard.data.files import Read, Source
 from regard.data.pairs import Bad
-from regard.data.progress import watched
-from regard.data.read_report import ReadReport
 from regard.data.splits import Split, find_splits
 from regard.data.store import VERSION, Store
 from regard.data.tables import Role
@@ -22,11 +23,34 @@ from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import RegardError
 
 T = TypeVar("T", bound=Read)
+U = TypeVar("U")
 S = TypeVar("S", bound=Store)
 V = TypeVar("V")
 _REPORT = TypeAdapter(ReadReport)
 MANY = 300_000  # training examples; of more, a check looks at ...
 SAMPLE = 100_000  # ... so many of them, about
+PATIENCE = 2.0  # seconds before anything is said
+EVERY = 1.0  # seconds between two words on a terminal; a file gets a line in half a minute
+EVERY_IN_FILES = 30.0
+
+
+def watched(items: Iterable[U], doing: str) -> Iterator[U]:
+    """The same items; `doing`, such as "reading train.tsv", is said with their number, if they are long in coming."""
+    terminal = sys.stderr.isatty()
+    begin = monotonic()
+    due, spoken, number = begin + PATIENCE, False, 0
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % 256 == 0 and (now := monotonic()) >= due:
+            spoken, due = True, now + (EVERY if terminal else EVERY_IN_FILES)
+            _say(f"{doing}: {number:,} in {now - begin:.0f} s", terminal)
+    if spoken:
+        _say(f"{doing}: {number:,} in {monotonic() - begin:.0f} s", terminal, last=True)
+
+
+def _say(text: str, terminal: bool, *, last: bool = False) -> None:
+    line = f"\r\x1b[K{text}" if terminal else text
+    print(line, end="\n" if last or not terminal else "", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,18 @@ FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "conll", "text", 
 Column = Annotated[int, Field(ge=0)] | str
 
 
+def column(what: str, place: str, name: str = "") -> Any:
+    """The field of a column: what stands in it, its place, and what it is called, if that is something else."""
+    default = f"by default {name or what!r}, or the {place}"
+    return Field(None, description=f"column of the {what}: a name, or a number from 0; {default}")
+
+
+def held_out(share: float, what: str = "the training data") -> Any:
+    """The field of the share of training data that is held out."""
+    said = f"the share of {what} held out for validation if valid is not given"
+    return Field(share, gt=0, lt=1, description=said)
+
+
 class FilesSettings(Settings):
     """Where the examples of training, validation and testing are; how many may be bad, and how many are held out."""
 
@@ -19,16 +31,10 @@ class FilesSettings(Settings):
     valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
     test: str | None = Field(None, description="test data, for `regard evaluate`")
     format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
-    max_bad: float = Field(
-        0.01, ge=0, le=1, description="the share of unreadable or incomplete ones that is tolerated (and skipped)"
-    )
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of the training data held out for validation if valid is not given"
-    )
+    max_bad: float = Field(0.01, ge=0, le=1, description="the share of bad ones that is tolerated (and skipped)")
+    valid_share: float = held_out(0.1)
     valid_most: int = Field(2000, ge=1, description="most of the training data, about, to hold out for validation")
-    header: bool | None = Field(
-        None, description="whether the first line of TSV and CSV names the columns; by default this is found out"
-    )
+    header: bool | None = Field(None, description="whether a first line names the columns; by default found out")
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
 
     @property
@@ -61,9 +67,7 @@ class TokenizerSettings(Settings):
     joint: bool = Field(False, description="one vocabulary for source and target")
     target_kind: TokenizerKind | None = Field(None, description="another kind for the target; by default the same")
     target_size: int | None = Field(None, ge=8, description="another size for the target; by default the same")
-    learn_from: int = Field(
-        1_000_000, ge=1, description="most pairs to learn a vocabulary from, taken evenly from all of them"
-    )
+    learn_from: int = Field(1_000_000, ge=1, description="most pairs to learn a vocabulary from, evenly chosen")
 
     def problems_of_one_text(self) -> Iterator[tuple[str, str]]:
         if self.joint or self.target_kind or self.target_size:

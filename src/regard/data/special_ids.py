@@ -34,14 +34,6 @@ class SpecialIds:
     mask: int | None = None
     names: Mapping[int | None, str] = field(default_factory=dict)  # of all special tokens, also of those with no role
 
-    @property
-    def cls(self) -> int | None:
-        return self.start
-
-    @property
-    def sep(self) -> int | None:
-        return self.end
-
 
 OURS = SpecialIds(PAD, UNK, START, END, names=dict(enumerate(SPECIAL_TOKENS)))
 

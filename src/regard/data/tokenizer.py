@@ -153,16 +153,14 @@ class Tokenizer:
             offsets[0] = (0, 0)
         return _spans(text, offsets, words)
 
-    def decoded_spans(
-        self, ids: Iterable[int], unknown: Iterable[str] = (), words: re.Pattern[str] = WORD
-    ) -> list[Span]:
-        """The place in `decode(ids, unknown)` of each id; special tokens and half characters are empty spans."""
-        surface = self._surface(list(ids), unknown)
+    def decoded_spans(self, ids: Iterable[int]) -> list[Span]:
+        """The place in `decode(ids)` of each id; special tokens and half characters are empty spans."""
+        surface = self._surface(list(ids), ())
         text = "".join(surface)
         shift = len(text) - len(text.lstrip(self._trimmed))
         text = text.strip(self._trimmed)
         ends = [min(max(0, end - shift), len(text)) for end in accumulate(map(len, surface))]
-        return _spans(text, zip([0, *ends], ends, strict=False), words)
+        return _spans(text, zip([0, *ends], ends, strict=False), WORD)
 
     def save(self, path: Path | str) -> None:
         atomic.write_text(path, self.to_json())

@@ -1,7 +1,7 @@
 """How each kind of tokenizer is put together from the parts of the `tokenizers` library."""
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -52,22 +52,13 @@ def _model(kind: Kind | Literal["bytes"]) -> models.Model:
 
 
 def trainer(kind: Kind | Literal["bytes"], size: int, min_frequency: int) -> trainers.Trainer:
-    if kind == "bytes":  # all 256 are there from the start: no text has anything unknown
-        return trainers.BpeTrainer(
-            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIAL_TOKENS, initial_alphabet=list(BYTES),
-            show_progress=False,
-        )  # fmt: skip
-    if kind == "bpe":
-        return trainers.BpeTrainer(
-            vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIAL_TOKENS, show_progress=False
-        )
+    common: dict[str, Any] = {"vocab_size": size, "special_tokens": SPECIAL_TOKENS, "show_progress": False}
     if kind == "unigram":
-        return trainers.UnigramTrainer(
-            vocab_size=size, special_tokens=SPECIAL_TOKENS, unk_token=SPECIAL_TOKENS[UNK], show_progress=False
-        )
-    return trainers.WordLevelTrainer(
-        vocab_size=size, min_frequency=min_frequency, special_tokens=SPECIAL_TOKENS, show_progress=False
-    )
+        return trainers.UnigramTrainer(unk_token=SPECIAL_TOKENS[UNK], **common)
+    if kind in ("bpe", "bytes"):  # all 256 bytes are there from the start: no text has anything unknown
+        alphabet = list(BYTES) if kind == "bytes" else []
+        return trainers.BpeTrainer(min_frequency=min_frequency, initial_alphabet=alphabet, **common)
+    return trainers.WordLevelTrainer(min_frequency=min_frequency, **common)
 
 
 def _normalizer(kind: Kind | Literal["bytes"], lowercase: bool) -> normalizers.Normalizer:

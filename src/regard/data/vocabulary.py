@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.special_ids import SpecialIds
-from regard.special_tokens import END
+from regard.errors import CallError
 
 
 @runtime_checkable
@@ -44,5 +44,7 @@ class Targets(Protocol):
 
 def target_ids(vocabulary: Vocabulary, texts: list[str]) -> list[NDArray[np.int32]]:
     """What stands for each text, with the end token."""
-    end = END if vocabulary.specials.end is None else vocabulary.specials.end
+    end = vocabulary.specials.end
+    if end is None:
+        raise CallError("this vocabulary has no token that ends a text, which training needs")
     return [np.array([*ids, end], np.int32) for ids in vocabulary.encode_batch(texts)]

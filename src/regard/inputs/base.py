@@ -18,9 +18,8 @@ from jaxtyping import Float
 from torch import nn
 
 from regard.data.check_report import CheckReport, figures_of
-from regard.data.examples import Example
+from regard.data.examples import Example, ListedExamples
 from regard.data.files import places
-from regard.data.listed import ListedExamples
 from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary

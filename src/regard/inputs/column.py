@@ -1,17 +1,22 @@
-"""One column of the data: what comes in, each once, in the form that batches are made from.
+"""Columns of the data: what comes in, each once, in the form that batches are made from; and rows of them as examples.
 
 Pictures and recordings of a split are a column. An input that stands beside another one (`inputs/joint.py`) is given
 the values of a column of a list, and not files of its own.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.counts import Counts
+from regard.data.examples import Example, Examples
 from regard.data.store import text_hash
+from regard.data.vocabulary import Vocabulary, target_ids
+from regard.encoders.joint import Joint
 from regard.errors import CallError
 
 
@@ -74,3 +79,84 @@ class ReadColumn(Column):
 
     def hash(self, number: int) -> int:
         return text_hash(self._names[number])
+
+
+class Said(NamedTuple):
+    """One thing that is said of an input, whose parts have these numbers in their columns; `gold`: what else a corpus
+    knows."""
+
+    numbers: tuple[int, ...]
+    text: str
+    line: int
+    gold: Any = None
+
+
+class ColumnExamples(Examples):
+    """Each thing that is said of an input is a row of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        counts: Counts,
+        columns: Sequence[Column],
+        said: Sequence[Said],
+        vocabulary: Vocabulary | None,
+        limits: Sequence[int | float],
+    ) -> None:
+        """
+        vocabulary   of the targets; None for what is only measured on
+        limits       most vectors of each column, and tokens of a target with its end: what is longer is left out
+        """
+        self.name, self.counts, self._counts = name, counts.read, counts
+        self.columns, self.said, self._vocabulary = columns, said, vocabulary
+        #: The ids of all targets, also of those that are left out.
+        self.ids = [] if vocabulary is None else target_ids(vocabulary, [one.text for one in said])
+        self.sizes = np.array([[*self._measured(one), len(ids)] for one, ids in zip(said, self.ids, strict=False)])
+        self.sizes = self.sizes.reshape(len(self.ids), len(columns) + 1)
+        self.kept: NDArray[np.int64] = np.flatnonzero((self.sizes <= np.array(limits)).all(1))
+        #: The numbers of the inputs of each row: rows × columns.
+        self.numbers: NDArray[np.int64] = np.array([said[row].numbers for row in self.kept], np.int64)
+        self.numbers = self.numbers.reshape(-1, len(columns))
+
+    def _measured(self, one: Said) -> list[int]:
+        return [column.length(number) for column, number in zip(self.columns, one.numbers, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        *inputs, targets = self.sizes[self.kept].astype(np.int32).T
+        return np.sum(inputs, axis=0, dtype=np.int32), targets
+
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
+        of_each = zip(self.columns, self.numbers[rows].T, strict=True)
+        read = [column.source(numbers, rows, epoch) for column, numbers in of_each]
+        return read[0] if len(read) == 1 else Joint(*read)
+
+    def target(self, row: int) -> NDArray[Any]:
+        return self.ids[self.kept[row]]
+
+    def targets_read(self) -> Iterator[tuple[str, int]]:
+        return ((one.text, one.line) for one in self.said)
+
+    @cached_property
+    def _together(self) -> list[list[Said]]:
+        """All that is said of each input."""
+        found: dict[tuple[int, ...], list[Said]] = {}
+        for one in self.said:
+            found.setdefault(one.numbers, []).append(one)
+        return list(found.values())
+
+    def examples(self, most: int) -> list[Example]:
+        """Evenly spread, as neighbors are often alike."""
+        found = self._together[:: max(1, len(self._together) // max(1, most))][:most]
+        parts = {part for same in found for part in enumerate(same[0].numbers)}
+        values = {(place, number): self.columns[place].one(number) for place, number in parts}
+        inputs = (tuple(values[part] for part in enumerate(same[0].numbers)) for same in found)
+        return [
+            Example(one if len(one) > 1 else one[0], tuple(said.text for said in same), same[0].gold)
+            for one, same in zip(inputs, found, strict=True)
+        ]
+
+    def every(self) -> list[Example]:
+        return self.examples(len(self.said))

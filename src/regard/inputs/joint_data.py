@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 from regard.data.check import DataCheck, unknown_advice
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
-from regard.data.joint_source import JointRow, JointSource
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
 from regard.data.splits import Split
@@ -17,7 +16,7 @@ from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
 from regard.inputs.base import Input
-from regard.inputs.joint_examples import JointExamples
+from regard.inputs.joint_examples import JointExamples, JointRow, JointSource
 from regard.settings.recipe import Recipe
 
 

@@ -1,19 +1,69 @@
-"""Rows of two inputs as examples. What is asked and said is checked row by row."""
+"""Rows of two inputs and of what comes out of them: where they are, and as examples.
 
-from collections.abc import Iterable, Sequence
+    data.train=questions.jsonl        .tsv, .csv, .jsonl, .parquet: an image, a question and an answer a line
+    data.train=corpus:shapes-questions
+
+Nothing but the list is opened here: what a cell of the first column stands for (a file, most often), its input says.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.corpora import PREFIX
+from regard.corpora.asked import load_asked
 from regard.data.check import Listing
-from regard.data.counts import Counts, unknown_in
-from regard.data.joint_source import JointRow
-from regard.data.pairs import Bad
+from regard.data.counts import Counts
+from regard.data.files import Source
+from regard.data.pairs import Bad, Columns, pair_of
 from regard.data.store import text_hash
 from regard.data.vocabulary import Vocabulary
-from regard.inputs.column import Column
-from regard.inputs.column_examples import ColumnExamples, Said
+from regard.inputs.column import Column, ColumnExamples, Said
+
+
+class JointRow(NamedTuple):
+    """`name` says which rows have the same first input. `first` is a cell of the list, or what a corpus has."""
+
+    name: str
+    first: Any
+    second: str
+    target: str
+    file: str
+    line: int
+    gold: Any = None
+
+    @property
+    def key(self) -> str:
+        """What is held out for validation is asked about inputs never seen."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class JointSource(Source[JointRow]):
+    def read(self) -> Iterator[JointRow | Bad]:
+        if self.where.startswith(PREFIX):
+            for number, one in enumerate(load_asked(self.where, self.role), start=1):
+                yield JointRow(*one[:4], self.where, number, one.gold)
+            return
+        for row in self.cells(self.path):
+            yield row if isinstance(row, Bad) else self._row(row.values, row.file, row.line)
+
+    def _row(self, values: Sequence[Any], file: str, line: int) -> JointRow | Bad:
+        first, second, target = values
+        a, b, c = self.columns.sides
+        number = isinstance(target, int | float) and not isinstance(target, bool)
+        asked = pair_of(first, second, file, line, Columns({a: None, b: None}))
+        said = pair_of(second, str(target) if number else target, file, line, Columns({b: None, c: None}))
+        if isinstance(asked, Bad):
+            return asked
+        if isinstance(said, Bad):
+            return said
+        return JointRow(asked.source, asked.source, said.source, said.target, file, line)
+
 
 ROUNDED = 16  # tokens
 
@@ -35,9 +85,9 @@ class JointExamples(ColumnExamples):
         super().__init__(name, counts, columns, said, vocabulary, limits)
         self._asked = [row.second for row in rows]
         unknown = None if vocabulary is None else vocabulary.specials.unk
-        for (*inputs, size), ids in zip(self.sizes.tolist(), self.ids, strict=True):
+        for (*inputs, _), ids in zip(self.sizes.tolist(), self.ids, strict=True):
             counts.sides[0].add(sum(inputs))
-            counts.sides[1].add(size - 1, unknown_in(ids.tolist(), unknown), size)
+            counts.sides[1].add_ended(ids, unknown)
         for row in sorted(set(range(len(self.ids))) - set(self.kept.tolist())):
             counts.note("overlong", said[row].line)
 

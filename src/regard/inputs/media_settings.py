@@ -7,30 +7,20 @@ from typing import Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import FilesSettings
+from regard.data.settings import FilesSettings, held_out
 
 
 class MediaSettings(FilesSettings):
     """Where pictures or recordings are, and what is said of each; how many may be bad, and how many are held out."""
 
-    files: str | None = Field(
-        None, description="lists: folder or .tar that the names are in; by default the folder of the list"
-    )
-    split: str | None = Field(
-        None, description="lists: column that says train, valid or test, where one file has all of them"
-    )
+    files: str | None = Field(None, description="lists: folder or .tar of the files; by default the list's folder")
+    split: str | None = Field(None, description="lists: column that says train, valid or test, if one has all")
     name_text: str | None = Field(
         None, description="folders and tars: a regular expression that finds the text in a file's name: (?P<text>...)"
     )
-    valid_names: str | None = Field(
-        None, description="a regular expression: files whose name it finds are for validation, not for training"
-    )
-    test_names: str | None = Field(
-        None, description="a regular expression: files whose name it finds are for testing, not for training"
-    )
-    valid_share: float = Field(
-        0.05, gt=0, lt=1, description="the share of the training data held out for validation if valid is not given"
-    )
+    valid_names: str | None = Field(None, description="a regular expression finds names of files for validation")
+    test_names: str | None = Field(None, description="a regular expression finds names of files for testing")
+    valid_share: float = held_out(0.05)
     valid_most: int = Field(500, ge=1, description="most of the training data, about, to hold out for validation")
 
     @property

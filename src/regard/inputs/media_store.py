@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.check import Listing
-from regard.data.counts import Counts, SideCounts, unknown_in
+from regard.data.counts import Counts, SideCounts
 from regard.data.pairs import Bad
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, text_hash
 from regard.data.vocabulary import Vocabulary
-from regard.inputs.column import Column
-from regard.inputs.column_examples import ColumnExamples, Said
+from regard.inputs.column import Column, ColumnExamples, Said
 from regard.inputs.media_source import Entry
 
 
@@ -115,7 +114,7 @@ class MediaExamples(ColumnExamples):
         for number in range(len(self.store)):
             source.add(self.columns[0].length(number))
         for ids in self.ids:
-            target.add(len(ids) - 1, unknown_in(ids.tolist(), unknown), len(ids))
+            target.add_ended(ids, unknown)
         store = self.store
         counts: Counts = replace(store.counts, sides=(source, target), odd=dict(store.counts.odd))
         long = set(range(len(self.ids))) - set(self.kept.tolist())

@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.data.check import unknown_advice
-from regard.data.prepare import Steps
-from regard.data.progress import watched
+from regard.data.prepare import Steps, watched
 from regard.data.settings import TokenizerSettings
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError

@@ -1,21 +1,16 @@
 """How pictures are found, brought to one size and varied, and the encoders that read them."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field
 
-from regard.data.settings import Column
+from regard.data.settings import Column, column
 from regard.inputs.media_settings import MediaSettings
 from regard.settings.base import Settings
-from regard.settings.model import ScoreName
+from regard.settings.model import ScoreName, SizedSettings
 
 Fit = Literal["squash", "crop", "pad"]
-
-
-def _number(value: Any) -> Any:
-    """The text 3 of the command line, as a number: of listed numbers pydantic does not make it."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 class PictureAugmentSettings(Settings):
@@ -28,7 +23,7 @@ class PictureAugmentSettings(Settings):
     strength: float = Field(0.3, ge=0, le=1, description="RandAugment: how strong each change is")
     erase: float = Field(0.0, ge=0, lt=1, description="probability of blotting out a rectangle")
     mixup: float = Field(
-        0.0, ge=0, description="mix each picture with another, and their labels: alpha of the share's Beta distribution"
+        0.0, ge=0, description="mix pictures, and their labels: alpha of the share's Beta distribution"
     )
 
     @property
@@ -39,14 +34,10 @@ class PictureAugmentSettings(Settings):
 class PictureSettings(MediaSettings):
     """Where pictures are, and the form in which a model sees them. Data sections of picture jobs extend it."""
 
-    image: Column | None = Field(
-        None, description="lists: column of the file name, a name or a number from 0; by default 'image', or the first"
-    )
+    image: Column | None = column("file name", "first column", "image")
     height: int = Field(64, ge=1, description="rows of pixels that a model sees")
     width: int = Field(64, ge=1, description="columns of pixels that a model sees")
-    channels: Annotated[Literal[1, 3], BeforeValidator(_number)] = Field(
-        3, description="3 for colors, 1 for shades of gray"
-    )
+    channels: Literal[1, 3] = Field(3, description="3 for colors, 1 for shades of gray")
     fit: Fit = Field("squash", description="pictures of another shape: squash, crop the middle, or pad with white")
     max_pixels: int = Field(50_000_000, ge=1, description="larger pictures are refused before they are decoded")
     workers: int = Field(0, ge=0, description="processes that decode pictures; 0 is one for each core")
@@ -62,9 +53,7 @@ class ConvNetSettings(Settings):
     kind: Literal["cnn"] = Field("cnn", description="cnn, vit or efficientnet")
     stages: list[int] = Field([32, 64, 128], min_length=1, description="channels of each stage")
     depth: int = Field(1, ge=1, description="convolutions in each stage; those after the first go around a shortcut")
-    attention: list[int] = Field(
-        [], description="stages (from 0) that end with self-attention over all positions, as in SAGAN"
-    )
+    attention: list[int] = Field([], description="stages (from 0) that end with self-attention, as in SAGAN")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of channels dropped after each stage")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -83,32 +72,23 @@ VIT_SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class VisionTransformerSettings(Settings):
+class VisionTransformerSettings(SizedSettings):
     """The Vision Transformer: patches as words, a class token, self-attention; with `stem`, the hybrid of the paper."""
 
+    sizes: ClassVar[Mapping[str, dict[str, Any]]] = VIT_SIZES
+
     kind: Literal["vit"] = Field("vit", description="cnn, vit or efficientnet")
-    preset: Literal["Ti/16", "S/16", "B/16"] | None = Field(
+    size: Literal["Ti/16", "S/16", "B/16"] | None = Field(
         None, description="a size of the literature; what is given beside it takes precedence"
     )
     patch: int = Field(8, ge=1, description="side of a patch, in pixels")
     width: int = Field(128, ge=1, description="width of the vectors between layers")
     heads: int = Field(4, ge=1, description="attention heads")
     layers: int = Field(4, ge=1, description="depth")
-    feed_forward: int | None = Field(
-        None, ge=1, description="width inside the feed-forward layers; by default 4 · width"
-    )
-    stem: list[int] = Field(
-        [], description="hybrid: channels of convolutions of stride 2 before the patches, which they make smaller"
-    )
+    feed_forward: int | None = Field(None, ge=1, description="width inside feed-forward layers; by default 4 · width")
+    stem: list[int] = Field([], description="hybrid: channels of convolutions of stride 2 before smaller patches")
     eps: float = Field(1e-5, gt=0, description="what the norms add to the variance, against division by zero")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_from_preset(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("preset") in VIT_SIZES:
-            return {**VIT_SIZES[given["preset"]], **given}
-        return given
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.width % self.heads:

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.data.batches import padded
 from regard.data.check import DataCheck
 from regard.data.check_report import CheckReport
 from regard.data.pairs import Bad
@@ -22,8 +22,7 @@ from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.prompt.files import BLOCK, Piece
-from regard.inputs.prompt.parts import TextPart, text_bytes, text_part, text_parts
+from regard.inputs.prompt.files import BLOCK, Piece, TextPart, text_bytes, text_part, text_parts
 from regard.inputs.prompt.store import TextStore, write_text
 from regard.inputs.tokenized import TokenizedInput
 from regard.look.axis import Axis, Token
@@ -122,10 +121,7 @@ class PromptInput(TokenizedInput):
 
     def collate(self, items: Sequence[Prompt]) -> Int[Tensor, "B T"]:
         """Filled up at the end, where nobody looks: a token is read with those before it alone."""
-        table = np.zeros((len(items), max((len(item.ids) for item in items), default=0)), np.int64)
-        for row, item in zip(table, items, strict=True):
-            row[: len(item.ids)] = item.ids
-        return torch.from_numpy(table)
+        return padded([np.array(item.ids, np.int64) for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

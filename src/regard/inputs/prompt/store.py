@@ -3,6 +3,12 @@
     tokens   begin text end begin text end …, one document after the other
 
 Where a vocabulary has one token for begin and end (GPT-2), it stands once between documents, and at the very start.
+
+Each epoch cuts the text into windows of `context` tokens, from a place drawn anew, and shuffles them: every token is
+predicted once an epoch, and not twice at the same place of its window. A window has one token more than it predicts
+from; it is the first of the next window.
+
+Random numbers come from (seed, epoch) alone, and batches do not depend on the number of processes.
 """
 
 from collections.abc import Iterable
@@ -10,14 +16,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from regard.data.batches import Batches, seeded
 from regard.data.counts import unknown_in
 from regard.data.pairs import Bad
 from regard.data.store import Store, StoreWriter, ids_array
 from regard.data.tokenizer import Tokenizer
-from regard.inputs.prompt.files import Piece
-from regard.inputs.prompt.parts import counted_text
+from regard.errors import CallError
+from regard.inputs.prompt.files import Piece, counted_text
+from regard.models.language_model import TextBatch
 
 _AT_ONCE = 16  # pieces tokenized together
 
@@ -62,3 +72,24 @@ def write_text(folder: Path, items: Iterable[Piece | Bad], tokenizer: Tokenizer,
                     found.append(end)
                 opened = not piece.ends
             store.add("tokens", found)
+
+
+class TextWindows(Batches[TextBatch | None]):
+    """The batches of a store, epoch by epoch: `rows` windows each, the last one perhaps fewer."""
+
+    def __init__(self, store: TextStore, context: int, rows: int, *, seed: int = 0) -> None:
+        if len(store) < 2:
+            raise CallError(f"{store.name}: has {len(store)} tokens, too few to train on")
+        super().__init__(seed=seed)
+        self._store, self._context, self._rows = store, min(context, len(store) - 1), rows
+
+    def _plan(self, epoch: int) -> list[np.ndarray]:
+        """Where the windows begin."""
+        chance, predicted = seeded(self._seed, epoch), len(self._store) - 1
+        first = int(chance.integers(min(self._context, predicted - self._context + 1)))
+        starts = chance.permutation(np.arange(first, predicted - self._context + 1, self._context))
+        return np.split(starts, range(self._rows, len(starts), self._rows))
+
+    def batch(self, rows: np.ndarray, epoch: int = 0) -> TextBatch | None:
+        places = rows[:, None] + np.arange(self._context + 1)
+        return TextBatch(torch.from_numpy(self._store.ids[places].astype(np.int64))) if len(rows) else None

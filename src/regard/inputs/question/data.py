@@ -9,20 +9,18 @@ import numpy as np
 
 from regard.data.check import DataCheck
 from regard.data.check_report import CheckReport, Severity
+from regard.data.counts import ReadReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
-from regard.data.read_report import ReadReport
 from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
 from regard.files.text import read_text
-from regard.inputs.question.examples import QuestionExamples
-from regard.inputs.question.files import Asked, Question
+from regard.inputs.question.files import Asked, Question, QuestionSource
 from regard.inputs.question.settings import FRAME
-from regard.inputs.question.source import QuestionSource
-from regard.inputs.question.store import QuestionStore, write_questions
+from regard.inputs.question.store import QuestionExamples, QuestionStore, write_questions
 from regard.inputs.tokenized import TokenizedInput
 
 ADVICE = {

@@ -10,10 +10,9 @@ from torch import nn
 
 from regard.data.batches import padded
 from regard.inputs.question.data import QuestionData
-from regard.inputs.question.examples import windows
 from regard.inputs.question.files import Asked
 from regard.inputs.question.settings import FRAME
-from regard.inputs.question.store import Encoded, encode_document
+from regard.inputs.question.store import Encoded, encode_document, windows
 from regard.layers.embedding import Embedding
 from regard.look.axis import Axis, Token
 from regard.models.reader import TextPair

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer, column, held_out
 
 FRAME = 3  # tokens that stand around a pair: [CLS] question [SEP] document [SEP]
 
@@ -21,27 +21,16 @@ class QuestionDataSettings(FilesSettings):
     format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         "auto", description="format of the files; auto goes by the ending of the name, and .json is squad"
     )
-    question: Column | None = Field(None, description="column of the question; by default 'question', or the first")
-    document: Column | None = Field(None, description="column of the document; by default 'document', or the second")
-    answer: Column | None = Field(None, description="column of the answer; by default 'answer', or the third")
-    start: Column | None = Field(
-        None,
-        description="column of the answer's first character in the document, from 0; by default 'start', or the fourth",
-    )
-    no_answer: bool = Field(
-        False, description="some questions have no answer in their document (SQuAD v2.0); an empty answer says so"
-    )
-    tokenizer: OneTextTokenizer = Field(
-        WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
-    )
-    max_length: int = Field(
-        384, ge=8, description="most tokens of a question and a window of its document, three marks included"
-    )
+    question: Column | None = column("question", "first")
+    document: Column | None = column("document", "second")
+    answer: Column | None = column("answer", "third")
+    start: Column | None = column("answer's first character in the document, from 0", "fourth", "start")
+    no_answer: bool = Field(False, description="an empty answer says that there is none in the document (SQuAD v2.0)")
+    tokenizer: OneTextTokenizer = Field(WORDS, description="how text is cut; a pretrained encoder brings its own")
+    max_length: int = Field(384, ge=8, description="most tokens of a question and a window, three marks included")
     max_question: int = Field(64, ge=1, description="most tokens of a question; what is longer is cut")
     overlap: int = Field(128, ge=0, description="tokens that neighboring windows of a long document share")
-    valid_share: float = Field(
-        0.05, gt=0, lt=1, description="the share of training documents held out for validation if valid is not given"
-    )
+    valid_share: float = held_out(0.05, "training documents")
 
     @property
     def columns(self) -> Columns:

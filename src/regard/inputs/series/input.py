@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from regard.corpora import PREFIX
+from regard.data.batches import Padded
 from regard.data.check import DataCheck, Listing
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
@@ -20,7 +21,6 @@ from regard.data.vocabulary import Targets, Vocabulary
 from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder
 from regard.errors import CallError
 from regard.inputs.base import Input
-from regard.inputs.padded import Padded
 from regard.inputs.series.labeled import LabeledSplit, SeriesExamples, held_out, one_of_corpus, read_labeled
 from regard.inputs.series.panel import load_panel, refuse_errors
 from regard.inputs.series.prepare import Fitted

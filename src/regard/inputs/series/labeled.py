@@ -17,11 +17,9 @@ import numpy as np
 from regard.corpora import PREFIX
 from regard.corpora.series import load_labeled_series
 from regard.data.check import Listing
-from regard.data.counts import Counts, SideCounts
-from regard.data.examples import Example
-from regard.data.listed import ListedExamples
+from regard.data.counts import Counts, ReadReport, SideCounts
+from regard.data.examples import Example, ListedExamples
 from regard.data.pairs import Bad
-from regard.data.read_report import ReadReport
 from regard.data.splits import is_held_out
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary, target_ids

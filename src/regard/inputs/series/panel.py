@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.check_report import CheckReport, Finding, Severity, by_severity
-from regard.data.read_report import FIRST
+from regard.data.counts import FIRST
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.series.settings import TableSettings

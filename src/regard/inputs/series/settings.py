@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from regard.data.settings import held_out
 from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 
@@ -27,9 +28,7 @@ class TableSettings(Settings):
     valid: str | None = Field(None, description="validation data, if it is another file")
     test: str | None = Field(None, description="test data, if it is another file, for `regard evaluate`")
     time: str | None = Field(None, description="column of times; by default 'time', 'date', 'timestamp' or the first")
-    time_format: str | None = Field(
-        None, description="of the times, as strptime has it (%d.%m.%Y); by default ISO dates, or numbers"
-    )
+    time_format: str | None = Field(None, description="as strptime has it (%d.%m.%Y); by default ISO dates, or numbers")
     id: str | None = Field(None, description="column that says which series a line belongs to; by default there is one")
     gaps: Literal["refuse", "fill", "split", "ignore"] = Field(
         "refuse",
@@ -63,12 +62,8 @@ class WindowSettings(TableSettings):
     )
     look_back: int = Field(96, ge=1, description="steps that the model reads")
     horizon: int = Field(24, ge=1, description="steps that it predicts")
-    season: int | None = Field(
-        None, ge=1, description="steps of a season, for baselines; by default a day, week or year, by the step"
-    )
-    lag: int | None = Field(
-        None, ge=0, description="a lag that is known to be there: `evaluate` holds attention against it"
-    )
+    season: int | None = Field(None, ge=1, description="steps of a season; by default a day, week or year, by the step")
+    lag: int | None = Field(None, ge=0, description="a lag that is known to be there, for `evaluate` to look for")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         columns = [*self.targets, *self.past, *self.future, *filter(None, (self.time, self.id))]
@@ -92,15 +87,11 @@ class LabeledSeriesSettings(TableSettings):
     train: str = Field(description="training series: FILE, a folder with a sub-folder for each class, corpus:NAME")
     valid: str | None = Field(None, description="validation series; by default a part of the training ones, held out")
     test: str | None = Field(None, description="test series, for `regard evaluate`")
-    time: str | None = Field(
-        None, description="column of times; by default 'time', 'date' or 'timestamp'; without any, a line is a step"
-    )
+    time: str | None = Field(None, description="column of times; by default 'time', 'date', ...; else a line is a step")
     id: str | None = Field("id", description="column that says which series a line belongs to; a folder needs none")
     label: str = Field("label", description="column of the label, the same in all lines of a series")
     columns: Names = Field([], description="columns that are read: a,b; by default all columns of numbers")
-    valid_share: float = Field(
-        0.1, gt=0, lt=1, description="the share of training series held out for validation if valid is not given"
-    )
+    valid_share: float = held_out(0.1, "training series")
     valid_most: int = Field(2000, ge=1, description="most training series, about, to hold out for validation")
 
 

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.corpora.tones import Segment
-from regard.data.batches import seeded
+from regard.data.batches import Padded, seeded
 from regard.data.examples import Example
 from regard.data.vocabulary import Vocabulary, target_ids
 from regard.inputs.column import Column
 from regard.inputs.media_store import MediaExamples
-from regard.inputs.padded import Padded
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings

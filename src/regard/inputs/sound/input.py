@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import nn
 
 from regard.attention import Sinusoidal
+from regard.data.batches import Padded
 from regard.encoders.audio_convolution import ConvolutionEncoder
 from regard.encoders.audio_pyramid import PyramidEncoder
-from regard.inputs.padded import Padded
 from regard.inputs.sound.data import SoundData, SoundItem
 from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
 from regard.layers.transformer import Block

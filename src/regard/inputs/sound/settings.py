@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import Column
+from regard.data.settings import Column, column
 from regard.inputs.media_settings import MediaSettings
 from regard.settings.base import Settings
 from regard.settings.model import RecurrentSettings, TransformerSettings
@@ -40,9 +40,7 @@ class AugmentSettings(Settings):
     time_masks: int = Field(0, ge=0, description="SpecAugment: stretches of time that are blotted out")
     time_width: float = Field(0.4, ge=0, description="longest such stretch, in seconds")
     time_share: float = Field(0.2, ge=0, le=1, description="longest such stretch, as a share of the recording")
-    noise: float | None = Field(
-        None, ge=0, description="add white noise, at least so many dB below the recording; null is none"
-    )
+    noise: float | None = Field(None, ge=0, description="add white noise, at least so many dB below; null is none")
 
 
 class JoinSettings(Settings):
@@ -77,9 +75,7 @@ class Spoken:
 class RecordingSettings(MediaSettings):
     """Recordings, and what is written beside each: what is said in it, or what it is."""
 
-    path: Column | None = Field(
-        None, description="column of the path: a name, or a number from 0; by default 'path', or the first column"
-    )
+    path: Column | None = column("path", "first column")
     sound: SoundSettings = Field(SoundSettings.model_validate({}), description="how sound becomes features")
     augment: AugmentSettings = Field(AugmentSettings.model_validate({}), description="changes for training")
     max_seconds: float = Field(30.0, gt=0, description="longer recordings are left out of training")
@@ -97,9 +93,7 @@ class SoundDataSettings(RecordingSettings):
     folder of the list), a folder (x.wav with x.txt beside it), FILE.tar (the same, packed), or corpus:NAME.
     """
 
-    text: Column | None = Field(
-        None, description="column of the text: a name, or a number from 0; by default 'text', or the second column"
-    )
+    text: Column | None = column("text", "second column")
     spoken: dict[str, str] = Field({}, description="texts that stand for others: {'7': seven}")
     join: JoinSettings | None = Field(None, description="make sequences of short recordings; null is as they are")
     max_length: int = Field(400, ge=2, description="texts of more tokens are left out of training")

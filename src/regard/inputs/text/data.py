@@ -21,9 +21,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import RegardError
 from regard.inputs.column import Column
-from regard.inputs.text.examples import PairExamples
-from regard.inputs.text.frame import Frame
-from regard.inputs.text.store import write_pairs
+from regard.inputs.text.pairs import Frame, PairExamples, write_pairs
 from regard.inputs.tokenized import TokenizedInput
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import Column, FilesSettings, TokenizerSettings
+from regard.data.settings import Column, FilesSettings, TokenizerSettings, column, held_out
 
 
 class PairDataSettings(FilesSettings):
@@ -22,20 +22,14 @@ class PairDataSettings(FilesSettings):
         description="of that file: pharaoh (0-0 1?2 a line, alone or after source ||| target |||), talp (the same, "
         "counted from 1: 1-1 2p3), naacl (a link a line); auto is pharaoh or naacl",
     )
-    source: Column | None = Field(
-        None, description="column of the source: a name, or a number from 0; by default 'source', or the first column"
-    )
-    target: Column | None = Field(
-        None, description="column of the target: a name, or a number from 0; by default 'target', or the second column"
-    )
+    source: Column | None = column("source", "first column")
+    target: Column | None = column("target", "second column")
     tokenizer: TokenizerSettings = Field(
         TokenizerSettings.model_validate({}), description="how text is cut into tokens"
     )
     max_length: int = Field(256, ge=2, description="most tokens a side, the end token included")
     overlong: Literal["skip", "cut"] = Field("skip", description="what happens to pairs with a longer side")
-    valid_share: float = Field(
-        0.02, gt=0, lt=1, description="the share of training sources held out for validation if valid is not given"
-    )
+    valid_share: float = held_out(0.02, "training sources")
 
     @property
     def columns(self) -> Columns:

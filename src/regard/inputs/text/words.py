@@ -22,9 +22,8 @@ from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError
-from regard.inputs.text.examples import PairExamples
-from regard.inputs.text.frame import Frame
 from regard.inputs.text.input import TextInput
+from regard.inputs.text.pairs import Frame, PairExamples
 from regard.look.axis import Axis, Token
 from regard.models.tagger import Words
 

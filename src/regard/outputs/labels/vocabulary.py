@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.check_report import CheckReport, Finding
+from regard.data.counts import FIRST as SHOWN
 from regard.data.examples import Examples
 from regard.data.label_writing import Writing
 from regard.data.labels import FIRST, UNKNOWN, Labels
-from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.base import Vocabulary

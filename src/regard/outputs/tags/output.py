@@ -15,10 +15,10 @@ from torch import Tensor
 
 from regard.data.batches import padded
 from regard.data.check_report import CheckReport, Finding
+from regard.data.counts import FIRST as SHOWN
 from regard.data.examples import Example, Examples
 from regard.data.label_writing import Writing
 from regard.data.labels import UNKNOWN
-from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.text.words import WordsInput, WordsItem

@@ -19,8 +19,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.continuing import Sampling, Written, continued
 from regard.errors import CallError
 from regard.inputs.prompt.input import Prompt, PromptInput
-from regard.inputs.prompt.store import TextStore
-from regard.inputs.prompt.windows import TextWindows
+from regard.inputs.prompt.store import TextStore, TextWindows
 from regard.look.case import Case, Parts
 from regard.look.passes import AT_ONCE, in_passes
 from regard.models.language_model import LanguageModel

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.data.batches import PlannedBatches, seeded
 from regard.data.examples import ExampleBatches
 from regard.inputs.media_store import MediaExamples
-from regard.inputs.text.frame import Frame
+from regard.inputs.text.pairs import Frame
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""Pairs of texts as token ids on disk, and as what an encoder reads.
+
+source  target                     each sentence with its end token (`data/store.py`)
+
+<s>   text   </s>   <pad> …        an encoder whose first vector stands for the whole text ([CLS])
+      text   </s>   <pad> …        the encoders of sequence to sequence
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.batches import padded
+from regard.data.counts import SideCounts
+from regard.data.examples import Example, Examples
+from regard.data.pairs import Bad, Pair
+from regard.data.special_ids import SpecialIds
+from regard.data.splits import Split
+from regard.data.store import HASHES, LINES, Store, StoreWriter, ids_array, text_hash
+from regard.data.vocabulary import Vocabulary, target_ids
+from regard.errors import CallError
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`first` (or nothing) before the text, `end` after it, and padding."""
+
+    first: int | None
+    end: int
+    pad: int
+
+    @classmethod
+    def of(cls, specials: SpecialIds, *, first: bool) -> "Frame":
+        if specials.end is None or specials.pad is None or (first and specials.start is None):
+            raise CallError("this vocabulary has no tokens that begin, end and pad a text, which an encoder needs")
+        return cls(specials.start if first else None, specials.end, specials.pad)
+
+    @property
+    def before(self) -> int:
+        """How many tokens stand before the text."""
+        return 0 if self.first is None else 1
+
+    def padded(self, ended: Sequence[NDArray | Sequence[int]]) -> Int[Tensor, "B S"]:
+        """Texts that have their end token."""
+        first = [] if self.first is None else [self.first]
+        return padded([np.array([*first, *ids], np.int64) for ids in ended], self.pad)
+
+    def read(self, texts: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
+        """Texts as `encode` gives them."""
+        return self.padded([[*ids, self.end] for ids in texts])
+
+
+_AT_ONCE = 2048  # pairs tokenized together; what is held in memory
+
+
+def write_pairs(
+    folder: Path,
+    items: Iterable[Pair | Bad],
+    source: Vocabulary,
+    target: Vocabulary,
+    *,
+    name: str,
+    max_length: int,
+    overlong: Literal["skip", "cut"],
+) -> None:
+    """Tokenize all pairs into `folder`, which must exist. Memory does not grow with the number of pairs."""
+    ids = {"source": ids_array(source.size), "target": ids_array(target.size)}
+    with StoreWriter(folder, name, **ids, hashes=HASHES, lines=LINES) as store:
+        counts = store.counts
+        pairs = counts.read.only_pairs(items)
+        while some := list(islice(pairs, _AT_ONCE)):
+            sources = _ended(source, [pair.source for pair in some], counts.sides[0])
+            targets = _ended(target, [pair.target for pair in some], counts.sides[1])
+            kept: list[tuple[Pair, NDArray[np.int32], NDArray[np.int32]]] = []
+            for pair, one, other in zip(some, sources, targets, strict=True):
+                if max(len(one), len(other)) > max_length:
+                    counts.note("overlong", pair.line)
+                    if overlong == "skip":
+                        continue
+                kept.append((pair, _cut(one, max_length), _cut(other, max_length)))
+            store.add("source", [one for _, one, _ in kept])
+            store.add("target", [other for _, _, other in kept])
+            store.add("hashes", [(text_hash(pair.source), text_hash(pair.target)) for pair, _, _ in kept])
+            store.add("lines", [pair.line for pair, _, _ in kept])
+
+
+def _cut(ended: NDArray[np.int32], most: int) -> NDArray[np.int32]:
+    """At most so many ids, the last of them the end."""
+    return ended if len(ended) <= most else np.append(ended[: most - 1], ended[-1])
+
+
+def _ended(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list[NDArray[np.int32]]:
+    found = target_ids(vocabulary, texts)
+    for ids in found:
+        counts.add_ended(ids, vocabulary.specials.unk)
+    return found
+
+
+class PairExamples(Examples):
+    def __init__(
+        self,
+        store: Store,
+        split: Split[Pair],
+        frame: Frame,
+        example: Callable[[Pair], Example] = lambda pair: Example(pair.source, (pair.target,)),
+    ) -> None:
+        self.store, self._split, self._frame, self._example = store, split, frame, example
+        self.name, self.counts = store.name, store.counts.read
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return self.store.row_lengths("source"), self.store.row_lengths("target")
+
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
+        return self._frame.padded([self.store.row("source", int(row)) for row in rows])
+
+    def target(self, row: int) -> NDArray[Any]:
+        return self.store.row("target", row)
+
+    def digest(self) -> str:
+        return self.store.digest()
+
+    def examples(self, most: int) -> list[Example]:
+        """By length, so that those in the middle are of middling length."""
+        return [
+            self._example(pair) for pair in sorted(islice(self._split.good(), most), key=lambda pair: len(pair.source))
+        ]
+
+    def targets_read(self) -> Iterator[tuple[str, int]]:
+        return ((pair.target, pair.line) for pair in self._split.good())
