@@ -11,7 +11,7 @@ from typing import Any
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns
 from regard.data.formats import DELIMITERS, find_delimiter, quoting
-from regard.errors import CallError
+from regard.data.tables import parquet_records
 from regard.files.lines import read_lines
 
 MOST = 2000  # rows that are looked at
@@ -44,7 +44,7 @@ def read_table(path: Path) -> Table | None:
     if ending(path) in (".jsonl", ".ndjson", ".json"):
         return _records(path, list(islice(_json_rows(path), MOST)))
     if ending(path) == ".parquet":
-        return _records(path, _parquet_rows(path))
+        return _records(path, list(islice(parquet_records(path), MOST)))
     lines = [line.text + "\n" for line in islice(read_lines(path), MOST + 1) if not line.problem and line.text.strip()]
     delimiter = _delimiter(lines, ending(path))
     if delimiter is None:
@@ -86,18 +86,6 @@ def _loads(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _parquet_rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise CallError(f"{path} needs pyarrow, which is not installed: pip install 'regard[parquet]'") from None
-    try:
-        batches = parquet.ParquetFile(path).iter_batches(batch_size=MOST)
-        return next(iter(batches)).to_pylist()
-    except (ArrowException, OSError, StopIteration) as problem:
-        raise CallError(f"{path}: is not a complete Parquet file ({problem})") from None
 
 
 def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:

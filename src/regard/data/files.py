@@ -8,7 +8,7 @@ reason; what makes the whole file unusable (it is missing, it has no such column
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from regard.corpora import PREFIX
 from regard.data.class_folders import has_classes, read_class_folders
 from regard.data.conll import read_conll
-from regard.data.formats import Cells, csv_rows, jsonl_cells, table_cells, tsv_rows, unreadable
+from regard.data.formats import Cells, csv_rows, jsonl_cells, record_cells, table_cells, tsv_rows, unreadable
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
-from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_cells, read_corpus
+from regard.data.settings import FilesSettings
+from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_records, read_corpus
 from regard.errors import CallError
 from regard.files.lines import read_lines
 
@@ -60,7 +61,7 @@ class Source(ABC, Generic[T_co]):
     @classmethod
     def by_role(cls, settings: Any) -> dict[Role, Any]:
         """Where a data section says that the examples of each role are."""
-        return {role: cls.of(settings, where, role) for role, where in places(settings, settings.brings).items()}
+        return {role: cls.of(settings, where, role) for role, where in places(settings).items()}
 
     @abstractmethod
     def read(self) -> Iterator[T_co | Bad]:
@@ -121,7 +122,7 @@ class Source(ABC, Generic[T_co]):
         elif form == "jsonl":
             rows = jsonl_cells(path, self.columns)
         elif form == "parquet":
-            rows = parquet_cells(path, self.columns)
+            rows = record_cells(str(path), enumerate(parquet_records(path), start=1), self.columns)
         else:
             rows = table_cells(path, csv_rows(path) if form == "csv" else tsv_rows(path), self.columns)
         return rows if self.columns.split is None else self._of_split(rows)
@@ -143,10 +144,11 @@ class Source(ABC, Generic[T_co]):
             )
 
 
-def places(settings: Any, brings: Collection[Role] = ()) -> dict[Role, str]:
-    """Where the settings say that the examples of each role are. A corpus of ours brings all three; `brings`: what
-    else the place of the training data brings by itself."""
+def places(settings: Any) -> dict[Role, str]:
+    """Where the settings say that the examples of each role are. A corpus of ours brings all three, and some files
+    bring more than what they are given for."""
     given: dict[Role, str | None] = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    brings = settings.brings if isinstance(settings, FilesSettings) else ()
     own = given.keys() if settings.train.startswith(PREFIX) else brings
     return {role: where or settings.train for role, where in given.items() if where is not None or role in own}
 

@@ -34,10 +34,10 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
         ) from None
 
 
-def parquet_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
+def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     """Row by row, a few thousand in memory. Parquet is read from its end, so packed files are unpacked first."""
     parquet = _optional("pyarrow.parquet", "parquet", "Parquet")
-    arrow = _optional("pyarrow", "parquet", "Parquet")
+    broken, row = (_optional("pyarrow", "parquet", "Parquet").ArrowException, OSError, EOFError), 0
     with tempfile.TemporaryFile() as unpacked:
         file: Path | BinaryIO = path
         try:
@@ -46,21 +46,15 @@ def parquet_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
                     copyfileobj(packed, unpacked)
                 file = unpacked
             table = parquet.ParquetFile(file, pre_buffer=False)
-        except (arrow.ArrowException, OSError, EOFError) as problem:
+        except broken as problem:
             raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
-        records = _records(table, str(path), arrow.ArrowException)
-        yield from record_cells(str(path), enumerate(records, start=1), columns)
-
-
-def _records(table: Any, name: str, broken: type[Exception]) -> Iterator[dict[str, Any]]:
-    row = 0
-    try:
-        for batch in table.iter_batches(batch_size=4096):
-            for record in batch.to_pylist():
-                row += 1
-                yield record
-    except (broken, OSError) as problem:
-        raise RegardError(f"{name}: cannot be read beyond row {row:,} ({problem})") from None
+        try:
+            for batch in table.iter_batches(batch_size=4096):
+                for record in batch.to_pylist():
+                    row += 1
+                    yield record
+        except broken as problem:
+            raise RegardError(f"{path}: cannot be read beyond row {row:,} ({problem})") from None
 
 
 def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | Bad]:

@@ -86,7 +86,8 @@ class Input(ABC):
 
     @abstractmethod
     def test(self) -> tuple[Any, str]:
-        """All test examples (a list of `Example`, where there are such), and a note on what could not be used."""
+        """All test examples (a list of `Example`, where there are such), and a note on what could not be used. It is
+        asked where there is `has_test_data`."""
 
     @property
     def has_test_data(self) -> bool:

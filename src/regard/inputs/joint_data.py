@@ -70,10 +70,10 @@ class JointData(Input):
         first, second = (most if kind == "text" else inf for kind in self.kinds)
         return JointExamples(str(split), items, columns, vocabulary, (first, second, most), split.sample)
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         first, second, target = self.data.columns.sides
         check = DataCheck(
-            {role: one.listing() for role, one in splits.items() if isinstance(one, JointExamples)},
+            {role: one.listing() for role, one in splits.items()},
             noun="row", sides=(f"{first} and {second}", target), hashed=(first, second), max_bad=self.data.max_bad,
         )  # fmt: skip
         check.overlong(f"data.max_length={self.data.max_length} tokens", "left out of training")
@@ -82,9 +82,7 @@ class JointData(Input):
 
     def test(self) -> tuple[list[Example], str]:
         """Rows with the same input are one example with several right texts."""
-        source = JointSource.by_role(self.data).get("test")
-        if source is None:
-            raise self.no_test_data()
+        source = JointSource.by_role(self.data)["test"]
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             steps = Steps.of(self.data, Path(folder), strict=False)
             examples = self._examples(steps, "test", Split(source), None)
@@ -92,10 +90,6 @@ class JointData(Input):
             found = examples.every()
         lost = examples.counts.bad
         return found, f"{lost} lines of {source.where} that cannot be used: regard check names them" if lost else ""
-
-    @property
-    def has_test_data(self) -> bool:
-        return "test" in JointSource.by_role(self.data)
 
     def training_pairs(self) -> Iterator[tuple[str, str]]:
         """The second input and the target of every training row, for what can be said without the first."""

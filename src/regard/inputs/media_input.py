@@ -66,25 +66,19 @@ class MediaInput(Input):
         """What a vocabulary is learned from."""
         return (text for entry in train.entries for text in entry.texts)
 
-    @property
-    def has_test_data(self) -> bool:
-        return "test" in self.source.by_role(self.data)
-
     def test(self) -> tuple[list[Example], str]:
         """Values are read when they are asked for: what is mapped into memory outlives the folder it was in."""
-        if (source := self.source.by_role(self.data).get("test")) is None:
-            raise self.no_test_data()
+        source = self.source.by_role(self.data)["test"]
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             store = self.stored(Steps.of(self.data, Path(folder), strict=False), "test", Split(source))
         examples, bad = self.examples({"test": store}, None, None)["test"], store.counts.read.bad
         note = f"{bad} {source.what}s of {source.where} that cannot be used: regard check names them" if bad else ""
         return examples.every(), note
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        found: dict[Role, MediaExamples] = {role: one for role, one in splits.items() if isinstance(one, MediaExamples)}
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         columns = self.data.columns
         check = DataCheck(
-            {role: one.listing() for role, one in found.items()},
+            {role: one.listing() for role, one in splits.items()},
             noun=self.source.what, sides=columns.sides, max_bad=self.data.max_bad, contradicts=columns.folders,
         )  # fmt: skip
         counts: list[Counts] = [split.counts for split in check.splits.values()]
@@ -93,7 +87,7 @@ class MediaInput(Input):
         check.overlong(self.limits, "left out of training")
         if "tokenizer" in type(self.data).model_fields:  # and not labels
             check.unknown(1, unknown_advice(self.data.tokenizer, vocabulary.size))
-        return check.report({columns.sides[1]: vocabulary.size}, self.look_over(check, found))
+        return check.report({columns.sides[1]: vocabulary.size}, self.look_over(check, splits))
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
         """Adds what only this kind of data can have; gives further figures."""

@@ -67,11 +67,8 @@ class QuestionData(TokenizedInput):
         store = steps.store(QuestionStore, role, split, [tokenizer.to_json(), data.max_question], write)
         return QuestionExamples(store, split, max_length=data.max_length, overlap=data.overlap, pad=self.pad)
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        examples: dict[Role, QuestionExamples] = {
-            role: one for role, one in splits.items() if isinstance(one, QuestionExamples)
-        }
-        stores: dict[Role, QuestionStore] = {role: one.store for role, one in examples.items()}
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
+        stores: dict[Role, QuestionStore] = {role: one.store for role, one in splits.items()}
         found = DataCheck(
             stores, noun="question", sides=("question", "document"), hashed=("question", "answer"),
             max_bad=self.data.max_bad, advice=ADVICE,
@@ -85,15 +82,13 @@ class QuestionData(TokenizedInput):
             most = int(documents.max(initial=0)) + self.data.max_question + FRAME
             advice = f"nothing is lost; data.max_length={most} would read each at once"
             found.at("note", role, long, "whose document is read in several windows", advice)
-        train = examples["train"]
+        train = splits["train"]
         estimates = {"windows in an epoch": f"{len(train):,} of {len(train.store):,} questions"}
         return found.report({"both": vocabulary.size}, estimates)
 
     def test(self) -> tuple[list[Example], str]:
         """In a table, lines that ask the same are one question with several right answers."""
-        source = QuestionSource.by_role(self.data).get("test")
-        if source is None:
-            raise self.no_test_data()
+        source = QuestionSource.by_role(self.data)["test"]
         items, read = dict[tuple[str, ...], Question](), ReadReport()
         for item in read.only_pairs(source.read()):
             key = (str(item.line),) if source.lists_answers else (item.question, item.document)

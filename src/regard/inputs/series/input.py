@@ -63,13 +63,10 @@ class SeriesInput(Input):
         vocabulary = targets.learn(one.label for one in found["train"].panel.series)
         return {role: SeriesExamples(some, scaler, vocabulary, self) for role, some in found.items()}
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
-        found: dict[Role, SeriesExamples] = {
-            role: one for role, one in splits.items() if isinstance(one, SeriesExamples)
-        }
-        listings: dict[Role, Listing] = {role: one.listing() for role, one in found.items()}
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
+        listings: dict[Role, Listing] = {role: one.listing() for role, one in splits.items()}
         check = DataCheck(listings, noun="series", sides=("series", "label"), max_bad=self.data.max_bad)
-        for role, one in found.items():
+        for role, one in splits.items():
             check.findings += one.split.panel.findings
             if len(one.unknown):
                 first = one.split.panel.series[one.unknown[0]].label
@@ -78,8 +75,7 @@ class SeriesInput(Input):
         return check.report({"label": vocabulary.size})
 
     def test(self) -> tuple[list[Example], str]:
-        if (where := places(self.data).get("test")) is None:
-            raise self.no_test_data()
+        where = places(self.data)["test"]
         found = read_labeled(where, "test", self.data, self.fitted.roles)
         refuse_errors(found.panel.findings)
         note = f"{found.counts.bad} series of {where} without a label" if found.counts.bad else ""

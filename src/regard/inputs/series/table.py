@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from regard import corpora
 from regard.corpora.series import load_series
-from regard.data.formats import csv_rows
+from regard.data.formats import csv_rows, tsv_rows
 from regard.data.pairs import Bad, excerpt
+from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
-from regard.files.lines import read_lines
 from regard.inputs.series.settings import LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
@@ -102,14 +102,15 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> tuple
         raise CallError(f"{field}{table}: there is no such file")
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
     match suffixes[-1].lower() if suffixes else "":
-        case ".csv" | ".txt":
-            rows = ((line.number, fields, line.problem) for line, fields, _ in csv_rows(path))
-            return str(path), *_with_header(rows, roles)
-        case ".tsv" | ".tab":
-            rows = ((line.number, line.text.split("\t"), line.problem) for line in read_lines(path))
+        case ".csv" | ".txt" | ".tsv" | ".tab" as ending:
+            found = tsv_rows(path) if ending.startswith(".t") and ending != ".txt" else csv_rows(path)
+            rows = ((line.number, fields, line.problem) for line, fields, _ in found)
             return str(path), *_with_header(rows, roles)
         case ".parquet":
-            return str(path), *_parquet(path)
+            records = list(parquet_records(path))
+            if not records:
+                raise RegardError(f"{path}: the table is empty")
+            return str(path), *_columns({name: [record[name] for record in records] for name in records[0]})
         case other:
             raise CallError(f"{path}: the ending {other!r} says no format; use .csv, .tsv (also .gz, .zst) or .parquet")
 
@@ -156,19 +157,6 @@ def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
         wanted = ", ".join(roles.columns)
         raise CallError(f"an array of {size} columns: the model reads {len(roles.columns)}, {wanted}")
     return dict(zip(_called(size, roles), values.T.tolist(), strict=True))
-
-
-def _parquet(path: Path) -> tuple[list[str], Rows]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise CallError(f"{path} needs pyarrow, which is not installed: pip install 'regard[parquet]'") from None
-    try:
-        table = parquet.read_table(path)
-    except (ArrowException, OSError) as problem:
-        raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return table.column_names, ((n, cells, "") for n, cells in enumerate(rows, 1))
 
 
 # --------------------------------------------------------------------------------------------------------------- roles

@@ -1,11 +1,11 @@
 """Settings of recordings, of what is done to sound, and of what listens to it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
 from regard.data.settings import Column, column
 from regard.inputs.media_settings import MediaSettings
@@ -62,16 +62,6 @@ class JoinSettings(Settings):
             yield "gap", f"ends at {self.gap[1]:g}, before it begins"
 
 
-@dataclass(frozen=True)
-class Spoken:
-    """Texts that stand for others: (as the file has it, what is said)."""
-
-    texts: tuple[tuple[str, str], ...]
-
-    def __call__(self, value: object) -> object:
-        return dict(self.texts).get(value, value) if isinstance(value, str) else value
-
-
 class RecordingSettings(MediaSettings):
     """Recordings, and what is written beside each: what is said in it, or what it is."""
 
@@ -101,7 +91,9 @@ class SoundDataSettings(RecordingSettings):
     @property
     def columns(self) -> Columns:
         return Columns(
-            {"path": self.path, "text": self.text}, self.header, target_text=Spoken(tuple(sorted(self.spoken.items())))
+            {"path": self.path, "text": self.text},
+            self.header,
+            target_text=Writing(names=tuple(sorted(self.spoken.items()))),
         )
 
     @property

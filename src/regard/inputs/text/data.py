@@ -68,9 +68,9 @@ class TextData(TokenizedInput):
         """What writes inputs as the ids of a store: the tokenizer, or more than it."""
         return self.tokenizer
 
-    def check(self, splits: dict[Role, Examples], vocabulary: Vocabulary) -> CheckReport:
+    def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         """A target that is a text like the source is held against it; else it is what is said of one, like a label."""
-        stores: dict[Role, Store] = {role: one.store for role, one in splits.items() if isinstance(one, PairExamples)}
+        stores: dict[Role, Store] = {role: one.store for role, one in splits.items()}
         data, sides, texts = self.data, self.data.columns.sides, isinstance(vocabulary, Tokenizer)
         noun = "pair" if texts else sides[0]
         found = DataCheck(stores, noun=noun, sides=sides, max_bad=data.max_bad, contradicts=not texts)
@@ -97,9 +97,7 @@ class TextData(TokenizedInput):
 
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
-        source: PairSource | None = PairSource.by_role(self.data).get("test")
-        if source is None:
-            raise self.no_test_data()
+        source: PairSource = PairSource.by_role(self.data)["test"]
         items = list(source.read())
         pairs = [item for item in items if isinstance(item, Pair)]
         if not pairs:
