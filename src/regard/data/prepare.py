@@ -121,18 +121,18 @@ class Steps:
         role: Role,
         split: Split[T],
         key: Any,
-        write: Callable[[Path, Iterable[T | Bad]], None],
+        write: Callable[[Path, str, Iterable[T | Bad]], None],
         *,
         limit: str = "",
         refuse: bool = True,
     ) -> S:
-        """What `write` made of all that is read of the split, which depends on `key`, too.
+        """What `write` made, in a folder and with the name of the split, of all that is read of it, and of `key`.
 
         `refuse` it if nothing is left, or too little of what was read. `limit`: what all of them may be longer than.
         """
 
         def build(folder: Path) -> None:
-            write(folder, watched(split.read(), f"reading {split}"))
+            write(folder, str(split), watched(split.read(), f"reading {split}"))
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample

@@ -17,7 +17,6 @@ Text is normalized to NFC.
 """
 
 import codecs
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tokenizers import Tokenizer as Inner
+from tokenizers import processors
 
 from regard.corpora.pair import WORD
 from regard.data.special_ids import special_ids_of
@@ -109,21 +109,14 @@ class Tokenizer:
 
     def framed_by(self, start: int | None, end: int | None) -> "Tokenizer":
         """The same with other tokens that begin and end a text, which its file then says, too."""
-        names = [None if index is None else self._inner.id_to_token(index) for index in (start, end)]
-        before, after = (name and {"SpecialToken": {"id": name, "type_id": 0}} for name in names)
-        text = {"Sequence": {"id": "A", "type_id": 0}}
-        spec = json.loads(self.to_json())
-        spec["post_processor"] = {
-            "type": "TemplateProcessing",
-            "single": [part for part in (before, text, after) if part],
-            "pair": [part for part in (before, text, after, {"Sequence": {"id": "B", "type_id": 1}}, after) if part],
-            "special_tokens": {
-                name: {"id": name, "ids": [index], "tokens": [name]}
-                for name, index in zip(names, (start, end), strict=True)
-                if name
-            },
-        }
-        return Tokenizer.from_json(json.dumps(spec))
+        names = {index: self._inner.id_to_token(index) for index in (start, end) if index is not None}
+        before, after = ([names[index]] if index in names else [] for index in (start, end))
+        changed = Inner.from_str(self.to_json())
+        changed.post_processor = processors.TemplateProcessing(
+            single=[*before, "$A", *after], pair=[*before, "$A", *after, "$B:1", *after],
+            special_tokens=[(name, index) for index, name in names.items()],
+        )  # fmt: skip
+        return Tokenizer(changed)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""

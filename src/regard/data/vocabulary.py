@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.special_ids import SpecialIds
-from regard.errors import CallError
+from regard.special_tokens import END
 
 
 @runtime_checkable
@@ -44,7 +44,5 @@ class Targets(Protocol):
 
 def target_ids(vocabulary: Vocabulary, texts: list[str]) -> list[NDArray[np.int32]]:
     """What stands for each text, with the end token."""
-    end = vocabulary.specials.end
-    if end is None:
-        raise CallError("this vocabulary has no token that ends a text, which training needs")
+    end = END if vocabulary.specials.end is None else vocabulary.specials.end
     return [np.array([*ids, end], np.int32) for ids in vocabulary.encode_batch(texts)]

@@ -125,8 +125,8 @@ class ColumnExamples(Examples):
         return len(self.kept)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        *inputs, targets = self.sizes[self.kept].astype(np.int32).T
-        return np.sum(inputs, axis=0, dtype=np.int32), targets
+        sizes = self.sizes[self.kept].astype(np.int32)
+        return sizes[:, :-1].sum(1, dtype=np.int32), sizes[:, -1]
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
         of_each = zip(self.columns, self.numbers[rows].T, strict=True)
@@ -152,9 +152,9 @@ class ColumnExamples(Examples):
         found = self._together[:: max(1, len(self._together) // max(1, most))][:most]
         parts = {part for same in found for part in enumerate(same[0].numbers)}
         values = {(place, number): self.columns[place].one(number) for place, number in parts}
-        inputs = (tuple(values[part] for part in enumerate(same[0].numbers)) for same in found)
+        inputs = [[values[part] for part in enumerate(same[0].numbers)] for same in found]
         return [
-            Example(one if len(one) > 1 else one[0], tuple(said.text for said in same), same[0].gold)
+            Example(tuple(one) if len(one) > 1 else one[0], tuple(said.text for said in same), same[0].gold)
             for one, same in zip(inputs, found, strict=True)
         ]
 

@@ -1,6 +1,6 @@
 """Two inputs from a list, or from one's own hand: each of them reads its own column."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,7 @@ from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.base import Input
+from regard.inputs.base import Input, two_of
 from regard.inputs.joint_examples import JointExamples, JointRow, JointSource
 from regard.settings.recipe import Recipe
 
@@ -104,14 +104,7 @@ class JointData(Input):
         self.second.restore(folder)
 
     def parse(self, words: Sequence[str]) -> list[tuple[Any, Any]]:
-        return [self._about(word.partition("\t")) for word in words if word.strip()]
-
-    def _about(self, word: tuple[str, str, str]) -> tuple[Any, Any]:
-        first, apart, second = word
-        found = [*self.first.parse([first]), *self.second.parse([second])]
-        if not apart or len(found) != 2:
-            raise self._no_two("".join(word))
-        return found[0], found[1]
+        return [self._two(word) for word in words if word.strip()]
 
     def subject(self, file: str) -> Any:
         found = self.first.parse([file])
@@ -123,23 +116,17 @@ class JointData(Input):
         return [(subject, word) for word in self.second.parse(words)]
 
     def _two(self, one: Any) -> tuple[Any, Any]:
-        """Of a pair, a mapping of both by their names, or a text with a tab between."""
-        if isinstance(one, str):
-            return self._about(one.partition("\t"))
-        names = self.data.columns.sides
-        if isinstance(one, Mapping) and set(one) == set(names[:2]):
-            return one[names[0]], one[names[1]]
-        if isinstance(one, tuple | list) and len(one) == 2:
-            return one[0], one[1]
-        raise self._no_two(one)
-
-    def _no_two(self, one: Any) -> CallError:
         a, b, _ = self.data.columns.sides
-        shown = repr(one) if isinstance(one, str) else f"an input of type {type(one).__name__}"
-        return CallError(
-            f'{shown} is not an {a} and a {b}: on the command line, give "{b}" --about FILE, or {a}<TAB>{b}; '
-            f'in Python, {{"{a}": ..., "{b}": ...}}'
-        )
+        found = two_of(one, (a, b))
+        if found is not None and isinstance(one, str):
+            found = [*self.first.parse(found[:1]), *self.second.parse(found[1:])]
+        if found is None or len(found) != 2:
+            shown = repr(one) if isinstance(one, str) else f"an input of type {type(one).__name__}"
+            raise CallError(
+                f'{shown} is not an {a} and a {b}: on the command line, give "{b}" --about FILE, or {a}<TAB>{b}; '
+                f'in Python, {{"{a}": ..., "{b}": ...}}'
+            )
+        return found[0], found[1]
 
     def read(self, one: Any) -> JointItem:
         if isinstance(one, JointItem):

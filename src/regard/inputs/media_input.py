@@ -46,10 +46,7 @@ class MediaInput(Input):
         """Of every split; `cache` is None where they are only counted or measured on."""
 
     def stored(self, steps: Steps, role: Role, split: Split[Entry], *, refuse: bool = True) -> Any:
-        def write(folder: Path, items: Iterable[Entry | Bad]) -> None:
-            self.write(folder, str(split), items)
-
-        return steps.store(self.opened, role, split, self.form, write, refuse=refuse)
+        return steps.store(self.opened, role, split, self.form, self.write, refuse=refuse)
 
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)

@@ -100,6 +100,8 @@ def frozen_features(
     """
     views = [Pixels(store), *changed]
     shape = (len(views), len(store), encoder.grid[0] * encoder.grid[1], encoder.body.memory_width)
+    if not len(store):
+        return np.empty(shape, np.float16)  # what is empty cannot be mapped
 
     def build(folder: Path) -> None:
         console = Console(stderr=True)

@@ -183,7 +183,9 @@ def text_bytes(steps: Steps, part: TextPart) -> int:
 
 def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]:
     """Which text is for what. Test text is read when it is asked for, by `evaluate`."""
-    parts = {role: text_part(settings, where, role) for role, where in places(settings).items() if role != "test"}
+    parts: dict[Role, TextPart] = {
+        role: text_part(settings, where, role) for role, where in places(settings).items() if role != "test"
+    }
     if "valid" not in parts:
         total = text_bytes(steps, parts["train"])
         at = total - min(settings.valid_most, total - int(total * (1 - settings.valid_share)))

@@ -59,8 +59,8 @@ class PromptInput(TokenizedInput):
     def _store(self, steps: Steps, role: Role, part: TextPart) -> TextStore:
         tokenizer = self.tokenizer
 
-        def write(folder: Path, items: Iterable[Piece | Bad]) -> None:
-            write_text(folder, items, tokenizer, name=str(part))
+        def write(folder: Path, name: str, items: Iterable[Piece | Bad]) -> None:
+            write_text(folder, items, tokenizer, name=name)
 
         return steps.store(TextStore, role, part, tokenizer.to_json(), write)
 

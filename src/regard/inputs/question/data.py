@@ -1,6 +1,6 @@
 """Questions and documents from files and from one's own hand: token ids on disk, and what is wrong with them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
 from regard.files.text import read_text
+from regard.inputs.base import two_of
 from regard.inputs.question.files import Asked, Question, QuestionSource
 from regard.inputs.question.settings import FRAME
 from regard.inputs.question.store import QuestionExamples, QuestionStore, write_questions
@@ -61,8 +62,8 @@ class QuestionData(TokenizedInput):
     def _examples(self, steps: Steps, role: Role, split: Split[Question]) -> QuestionExamples:
         data, tokenizer = self.data, self.tokenizer
 
-        def write(folder: Path, items: Iterable[Question | Bad]) -> None:
-            write_questions(folder, items, tokenizer, name=str(split), max_question=data.max_question)
+        def write(folder: Path, name: str, items: Iterable[Question | Bad]) -> None:
+            write_questions(folder, items, tokenizer, name=name, max_question=data.max_question)
 
         store = steps.store(QuestionStore, role, split, [tokenizer.to_json(), data.max_question], write)
         return QuestionExamples(store, split, max_length=data.max_length, overlap=data.overlap, pad=self.pad)
@@ -110,14 +111,8 @@ class QuestionData(TokenizedInput):
 
     def asked(self, one: Any) -> Asked:
         """Of a pair, a mapping of both, or a text with a tab or a line end between."""
-        if isinstance(one, str):
-            question, apart, document = one.partition("\t" if "\t" in one else "\n")
-            found = (question, document) if apart else ()
-        elif isinstance(one, Mapping):
-            found = tuple(one[name] for name in Asked._fields) if set(one) == set(Asked._fields) else ()
-        else:
-            found = tuple(one) if isinstance(one, tuple | list) else ()
-        if len(found) != 2 or not all(isinstance(text, str) for text in found):
+        found = two_of(one, Asked._fields, "\t" if isinstance(one, str) and "\t" in one else "\n")
+        if found is None or not all(isinstance(text, str) for text in found):
             raise CallError(
                 f"{one!r} is not a question and a document: give question<TAB>document (on the command line also "
                 '"question" --about FILE), or in Python {"question": ..., "document": ...}'

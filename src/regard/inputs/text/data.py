@@ -53,9 +53,8 @@ class TextData(TokenizedInput):
     def _store(self, steps: Steps, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
         data, source = self.data, self.writer()
 
-        def write(folder: Path, items: Iterable[Pair | Bad]) -> None:
-            limits = {"max_length": data.max_length, "overlong": data.overlong}
-            write_pairs(folder, items, source, target, name=str(split), **limits)
+        def write(folder: Path, name: str, items: Iterable[Pair | Bad]) -> None:
+            write_pairs(folder, items, source, target, name=name, max_length=data.max_length, overlong=data.overlong)
 
         key = [source.to_json(), target.to_json(), data.max_length, data.overlong]
         limit = f"data.max_length={data.max_length}; raise it, or set data.overlong=cut"

@@ -97,6 +97,8 @@ def _cut(ended: NDArray[np.int32], most: int) -> NDArray[np.int32]:
 
 
 def _ended(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list[NDArray[np.int32]]:
+    if vocabulary.specials.end is None:
+        raise CallError("this vocabulary has no token that ends a text, which training needs")
     found = target_ids(vocabulary, texts)
     for ids in found:
         counts.add_ended(ids, vocabulary.specials.unk)
