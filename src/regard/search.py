@@ -24,8 +24,8 @@ from torch import Tensor
 from regard.api import WEIGHTS, Run, load
 from regard.errors import CallError, RegardError
 from regard.files import atomic
+from regard.inputs.image.data import PictureItem, form_of
 from regard.inputs.image.decode import BadPictureError
-from regard.inputs.image.input import PictureItem, form_of
 from regard.inputs.image.source import PictureSource
 from regard.inputs.image.worker import decode_all
 from regard.inputs.media_files import Bytes, is_tar, members

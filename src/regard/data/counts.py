@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from regard.data.pairs import Bad
+from regard.data.special_ids import SpecialIds
 from regard.errors import RegardError
 
 T = TypeVar("T")
@@ -75,9 +76,9 @@ class SideCounts:
         self.unknown += unknown
         self.lengths[tokens if length is None else length] += 1
 
-    def add_ended(self, ids: NDArray[Any], unknown: int | None) -> None:
-        """One more: ids with their end token."""
-        self.add(len(ids) - 1, unknown_in(ids.tolist(), unknown), len(ids))
+    def add_target(self, ids: NDArray[Any], specials: SpecialIds) -> None:
+        """One more: ids with their end token, if there is one."""
+        self.add(len(ids) - (specials.end is not None), unknown_in(ids.tolist(), specials.unk), len(ids))
 
 
 @dataclass

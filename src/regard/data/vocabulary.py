@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.special_ids import SpecialIds
-from regard.special_tokens import END
 
 
 @runtime_checkable
@@ -43,6 +42,6 @@ class Targets(Protocol):
 
 
 def target_ids(vocabulary: Vocabulary, texts: list[str]) -> list[NDArray[np.int32]]:
-    """What stands for each text, with the end token."""
-    end = END if vocabulary.specials.end is None else vocabulary.specials.end
-    return [np.array([*ids, end], np.int32) for ids in vocabulary.encode_batch(texts)]
+    """What stands for each text, with the end token, if there is one."""
+    end = [] if vocabulary.specials.end is None else [vocabulary.specials.end]
+    return [np.array([*ids, *end], np.int32) for ids in vocabulary.encode_batch(texts)]

@@ -18,13 +18,13 @@ from jaxtyping import Float
 from torch import nn
 
 from regard.data.check_report import CheckReport, figures_of
-from regard.data.examples import Example, ListedExamples
+from regard.data.examples import Example
 from regard.data.files import places
 from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.column import Column, ReadColumn
+from regard.inputs.column import Column, ListedExamples, ReadColumn
 from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
 from regard.settings.recipe import Recipe
@@ -75,10 +75,10 @@ class Input(ABC):
         """
 
     def listed(self, name: str, examples: Sequence[Example], vocabulary: Vocabulary) -> ListedExamples:
-        """Examples of `prepare` that stay in memory: `name` is where they are from, the first text is the target."""
-        items = [self.read(example.input) for example in examples]
-        targets = vocabulary.encode_batch([example.texts[0] for example in examples])
-        return ListedExamples(name, examples, items, targets, self.length, self.collate)
+        """Examples of `prepare` that stay in memory: `name` is where they are from, every text is a target."""
+        values = {str(number): example.input for number, example in enumerate(examples)}
+        column = ReadColumn(values, self.read, self.length, self.collate)
+        return ListedExamples(name, column, examples, vocabulary)
 
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         """What is wrong with data that was prepared with `strict=False`: by default, figures and no finding."""

@@ -7,12 +7,13 @@ the values of a column of a list, and not files of its own.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.counts import Counts
+from regard.data.counts import Counts, ReadReport, SideCounts
 from regard.data.examples import Example, Examples
 from regard.data.store import text_hash
 from regard.data.vocabulary import Vocabulary, target_ids
@@ -136,6 +137,19 @@ class ColumnExamples(Examples):
     def target(self, row: int) -> NDArray[Any]:
         return self.ids[self.kept[row]]
 
+    def sides(self) -> tuple[SideCounts, SideCounts]:
+        """How long inputs, each once, and targets are, also those that are left out."""
+        source, target = SideCounts(), SideCounts()
+        for same in self._together:
+            source.add(sum(self._measured(same[0])))
+        for ids in self.ids:
+            target.add_target(ids, self._vocabulary.specials)  # pyright: ignore[reportOptionalMemberAccess]
+        return source, target
+
+    def left_out(self) -> list[Said]:
+        """What is longer than the limits."""
+        return [self.said[row] for row in np.setdiff1d(np.arange(len(self.ids)), self.kept)]
+
     def targets_read(self) -> Iterator[tuple[str, int]]:
         return ((one.text, one.line) for one in self.said)
 
@@ -160,3 +174,18 @@ class ColumnExamples(Examples):
 
     def every(self) -> list[Example]:
         return self.examples(len(self.said))
+
+
+class ListedExamples(ColumnExamples):
+    """Inputs in memory, and what is said of each: nothing is written to a cache."""
+
+    def __init__(self, name: str, column: ReadColumn, examples: Sequence[Example], vocabulary: Vocabulary) -> None:
+        """`column` has the inputs of the examples, by their numbers."""
+        if bad := next((name for name in map(str, range(len(examples))) if name not in column.numbers), None):
+            raise CallError(column.why(bad))
+        said = [Said((n,), text, 0, one.gold) for n, one in enumerate(examples) for text in one.texts]
+        super().__init__(name, Counts(ReadReport(len(said))), [column], said, vocabulary, (np.inf, np.inf))
+
+    def digest(self) -> str:
+        said = [(self.columns[0].one(one.numbers[0]), one.text) for one in self.said]
+        return blake2b(repr(said).encode(), digest_size=16).hexdigest()

@@ -84,12 +84,9 @@ class JointExamples(ColumnExamples):
         said = [Said(_numbers(row, columns), row.target, row.line, row.gold) for row in rows]
         super().__init__(name, counts, columns, said, vocabulary, limits)
         self._asked = [row.second for row in rows]
-        unknown = None if vocabulary is None else vocabulary.specials.unk
-        for (*inputs, _), ids in zip(self.sizes.tolist(), self.ids, strict=True):
-            counts.sides[0].add(sum(inputs))
-            counts.sides[1].add_ended(ids, unknown)
-        for row in sorted(set(range(len(self.ids))) - set(self.kept.tolist())):
-            counts.note("overlong", said[row].line)
+        counts.sides = self.sides()
+        for one in self.left_out():
+            counts.note("overlong", one.line)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Rounded up: like questions are of like length, and so are their answers. A batch of one kind of question

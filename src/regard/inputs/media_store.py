@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.check import Listing
-from regard.data.counts import Counts, SideCounts
+from regard.data.counts import Counts
 from regard.data.pairs import Bad
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, text_hash
 from regard.data.vocabulary import Vocabulary
@@ -109,15 +109,8 @@ class MediaExamples(ColumnExamples):
 
     def listing(self) -> Listing:
         """What the data check looks at."""
-        unknown = None if self._vocabulary is None else self._vocabulary.specials.unk
-        source, target = SideCounts(), SideCounts()
-        for number in range(len(self.store)):
-            source.add(self.columns[0].length(number))
-        for ids in self.ids:
-            target.add_ended(ids, unknown)
         store = self.store
-        counts: Counts = replace(store.counts, sides=(source, target), odd=dict(store.counts.odd))
-        long = set(range(len(self.ids))) - set(self.kept.tolist())
-        for number in sorted({self.said[row].numbers[0] for row in long}):
+        counts: Counts = replace(store.counts, sides=self.sides(), odd=dict(store.counts.odd))
+        for number in sorted({one.numbers[0] for one in self.left_out()}):
             counts.note("overlong", store.entries[number].line, store.entries[number].name)
         return Listing(self.name, counts, store.lines, store.hashes, store.names)

@@ -17,13 +17,14 @@ import numpy as np
 from regard.corpora import PREFIX
 from regard.corpora.series import load_labeled_series
 from regard.data.check import Listing
-from regard.data.counts import Counts, ReadReport, SideCounts
-from regard.data.examples import Example, ListedExamples
+from regard.data.counts import Counts, ReadReport
+from regard.data.examples import Example
 from regard.data.pairs import Bad
 from regard.data.splits import is_held_out
 from regard.data.tables import Role
-from regard.data.vocabulary import Vocabulary, target_ids
+from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError, RegardError
+from regard.inputs.column import ListedExamples, ReadColumn
 from regard.inputs.media_files import members
 from regard.inputs.series.panel import Panel, Series, load_panel
 from regard.inputs.series.settings import LabeledSeriesSettings
@@ -109,29 +110,20 @@ class SeriesExamples(ListedExamples):
     """In memory, scaled: series are small beside what else a model reads."""
 
     def __init__(self, split: LabeledSplit, scaler: Scaler, vocabulary: Vocabulary, input: Any) -> None:
-        series = split.panel.series
-        examples = [Example(SeriesItem.of(one, scaler), (one.label,), one.place) for one in series]
-        ids = target_ids(vocabulary, [one.label for one in series])
-        super().__init__(split.panel.where, examples, [one.input for one in examples], ids, input.length, input.collate)
+        examples = [Example(SeriesItem.of(one, scaler), (one.label,), one.place) for one in split.panel.series]
+        self.items = {str(number): example.input for number, example in enumerate(examples)}
+        column = ReadColumn(self.items, input.read, input.length, input.collate)
+        super().__init__(split.panel.where, column, examples, vocabulary)
         self.split, self.counts = split, split.counts
-        self.unknown = np.array([row for row, one in enumerate(ids) if vocabulary.specials.unk in one], np.int64)
+        self.unknown = np.array([row for row, one in enumerate(self.ids) if vocabulary.specials.unk in one], np.int64)
 
     def digest(self) -> str:
         seen = blake2b(digest_size=10)
-        for item, ids in zip(self._items, self._targets, strict=True):
-            seen.update(b"%d " % len(item.numbers) + item.numbers.numpy().tobytes() + ids.tobytes())
+        for item, ids in zip(self.items.values(), self.ids, strict=True):
+            seen.update(b"%d " % len(item.numbers) + item.numbers.numpy().tobytes() + ids.astype(np.int64).tobytes())
         return seen.hexdigest()
-
-    def examples(self, most: int) -> list[Example]:
-        """Evenly spread: files have one class after the other."""
-        rows = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(int))
-        return [self._examples[row] for row in rows]
 
     def listing(self) -> Listing:
         """What the data check looks at."""
-        sides = SideCounts(), SideCounts()
-        for side, lengths in zip(sides, self.lengths(), strict=True):
-            for length in lengths.tolist():
-                side.add(length)
         lines, names = np.zeros(len(self), np.int64), [one.name for one in self.split.panel.series]
-        return Listing(self.name, Counts(self.counts, sides), lines, names=names)
+        return Listing(self.name, Counts(self.counts, self.sides()), lines, names=names)

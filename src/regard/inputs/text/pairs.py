@@ -101,7 +101,7 @@ def _ended(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list
         raise CallError("this vocabulary has no token that ends a text, which training needs")
     found = target_ids(vocabulary, texts)
     for ids in found:
-        counts.add_ended(ids, vocabulary.specials.unk)
+        counts.add_target(ids, vocabulary.specials)
     return found
 
 
