@@ -214,6 +214,15 @@ def test_recordings_keep_their_rate_and_texts_are_not_cut(tmp_path: Path) -> Non
     assert tree["decoding"]["max_length"] > len("do re mi 23")
 
 
+def test_a_list_of_recordings_may_tell_its_splits_apart(tmp_path: Path) -> None:
+    folder = spoken(tmp_path)
+    lines = [f"{n}.wav,{'valid' if n % 6 == 0 else 'train'},{(folder / f'{n}.txt').read_text()}" for n in range(24)]
+    (folder / "list.csv").write_text("\n".join(["path,split,text", *lines]), encoding="utf-8")
+    found = detect(str(folder / "list.csv"))
+    assert found.kinds == ("sound", "text")
+    assert [found.data[name] for name in ("path", "split", "text")] == ["path", "split", "text"]
+
+
 def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None:
     found = detect(str(shops(tmp_path)))
     planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])

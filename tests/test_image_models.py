@@ -31,6 +31,7 @@ from regard.errors import CallError
 from regard.inputs.image.build import frozen_features
 from regard.inputs.image.input import ImageInput
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
+from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import Features, Pixels
 from regard.jobs import make
 from regard.layers.pooling import Pooling
@@ -149,7 +150,7 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
 def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     recipe = config.build(tree(folder, CNN), "recipe")
     input = ImageInput(recipe)
-    store = input.stored(Steps(recipe.data, tmp_path), "train", Split(input.sources()["train"]))
+    store = input.stored(Steps(recipe.data, tmp_path), "train", Split(PictureSource.by_role(recipe.data)["train"]))
     encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
     table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])

@@ -82,6 +82,21 @@ class MediaStore(Store):
         return [entry.name for entry in self.entries]
 
 
+class MediaColumn(Column):
+    """The pictures or recordings of a store."""
+
+    def __init__(self, store: MediaStore) -> None:
+        self.numbers = {entry.name: number for number, entry in enumerate(store.entries)}
+        self._store = store
+
+    def why(self, name: str) -> str:
+        first = (bad for bads in self._store.counts.read.first.values() for bad in bads)  # only these are remembered
+        return next((bad.reason for bad in first if bad.file == name), f"{name}: cannot be read")
+
+    def hash(self, number: int) -> int:
+        return int(self._store.hashes[number, 0])
+
+
 class MediaExamples(ColumnExamples):
     """Stored pictures or recordings, and what is said of each."""
 

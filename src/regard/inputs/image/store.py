@@ -17,14 +17,13 @@ from regard.corpora.pictures import Noun
 from regard.data.batches import seeded
 from regard.data.pairs import Bad
 from regard.data.store import Array
-from regard.inputs.column import Column
 from regard.inputs.image.augment import augmented
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.worker import decode_all
 from regard.inputs.media_files import Bytes
 from regard.inputs.media_source import Entry
-from regard.inputs.media_store import Loaded, MediaStore, write_media
+from regard.inputs.media_store import Loaded, MediaColumn, MediaStore, write_media
 
 _AT_ONCE = 4096  # pictures between two looks at the workers; what is held in memory is far less
 
@@ -147,15 +146,11 @@ class StoredPicture(NamedTuple):
     features: Tensor | None = None
 
 
-class PictureColumn(Column):
+class PictureColumn(MediaColumn):
     def __init__(self, store: PictureStore, load: Load, regions: int) -> None:
         """`load`: how batches get the pictures."""
+        super().__init__(store)
         self.store, self.load, self.regions = store, load, regions
-        self.numbers = {entry.name: number for number, entry in enumerate(store.entries)}
-
-    def why(self, name: str) -> str:
-        first = (bad for bads in self.store.counts.read.first.values() for bad in bads)  # only these are remembered
-        return next((bad.reason for bad in first if bad.file == name), f"{name}: this picture cannot be read")
 
     def length(self, number: int) -> int:
         return self.regions
@@ -167,6 +162,3 @@ class PictureColumn(Column):
         pixels, at = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0)), np.array([number])
         features = self.load(at, at, 0)[0] if isinstance(self.load, Features) else None
         return StoredPicture(self.store.entries[number].name, pixels, features)
-
-    def hash(self, number: int) -> int:
-        return int(self.store.hashes[number, 0])

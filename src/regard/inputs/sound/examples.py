@@ -20,8 +20,7 @@ from regard.corpora.tones import Segment
 from regard.data.batches import Padded, seeded
 from regard.data.examples import Example
 from regard.data.vocabulary import Vocabulary, target_ids
-from regard.inputs.column import Column
-from regard.inputs.media_store import MediaExamples
+from regard.inputs.media_store import MediaColumn, MediaExamples
 from regard.inputs.sound.features import frame_count, log_mel, spec_augment
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings
@@ -58,16 +57,13 @@ class Sequences:
         return cls(rows, gaps)
 
 
-class SoundColumn(Column):
+class SoundColumn(MediaColumn):
     """`augment`: changes for training, others for every row in every epoch."""
 
     def __init__(self, store: SoundStore, sound: SoundSettings, augment: AugmentSettings | None, seed: int) -> None:
+        super().__init__(store)
         self.store, self.sound, self.augment, self.seed = store, sound, augment, seed
         self.samples = store.row_lengths("values")
-        self.numbers = {entry.name: number for number, entry in enumerate(store.entries)}
-
-    def why(self, name: str) -> str:
-        return f"{name}: this recording cannot be read"
 
     def length(self, number: int) -> int:
         return frame_count(int(self.samples[number]), self.sound)
@@ -79,20 +75,19 @@ class SoundColumn(Column):
     def one(self, number: int) -> Utterance:
         return Utterance(f"recording {number + 1} of {self.store.name}", lambda: self.store.samples(number))
 
-    def hash(self, number: int) -> int:
-        return int(self.store.hashes[number, 0])
+    def chance(self, row: int, epoch: int) -> np.random.Generator:
+        return seeded(self.seed, epoch, row, CHANGE)
 
-    def speed(self, row: int, epoch: int) -> tuple[float, np.random.Generator]:
-        """What is drawn first for a row, and whatever is drawn after it."""
-        chance = seeded(self.seed, epoch, row, CHANGE)
-        return 1.0 if self.augment is None else float(chance.choice(self.augment.speeds)), chance
+    def speed(self, row: int, epoch: int) -> float:
+        """What is drawn first for a row."""
+        return 1.0 if self.augment is None else float(self.chance(row, epoch).choice(self.augment.speeds))
 
     def features(self, samples: Float[np.ndarray, " N"], row: int, epoch: int) -> Float[Tensor, "S F"]:
         how, sound = self.augment, self.sound
         if how is None:
             return log_mel(samples, sound)
-        speed, chance = self.speed(row, epoch)
-        samples = resample(samples, speed, 1.0)
+        chance = self.chance(row, epoch)
+        samples = resample(samples, float(chance.choice(how.speeds)), 1.0)
         if how.noise is not None:
             below = how.noise + chance.exponential(10.0)  # dB
             level = np.sqrt(np.mean(samples**2)) * 10 ** (-below / 20)
@@ -156,7 +151,7 @@ class SoundExamples(MediaExamples):
             tokens = np.array([first[rows].sum() for rows in self._joined.rows], np.int32)
             drawn = zip(self._joined.rows, self._joined.gaps, strict=True)
             samples = np.array([self.column.samples[rows].sum() + gaps.sum() for rows, gaps in drawn])
-        speeds = np.array([self.column.speed(row, self._epoch)[0] for row in range(len(self))])
+        speeds = np.array([self.column.speed(row, self._epoch) for row in range(len(self))])
         frames = [frame_count(int(count), self.column.sound) for count in np.ceil(samples / speeds)]
         return np.array(frames, np.int32), tokens
 
