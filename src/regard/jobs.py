@@ -21,9 +21,8 @@ from regard.outputs.labels.settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
 from regard.outputs.tags.settings import TagRecipe
-from regard.outputs.text.ask_settings import AskRecipe
-from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.picture_settings import AskRecipe, CaptionRecipe
 from regard.outputs.text.settings import TranslateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
 from regard.outputs.values.settings import ForecastRecipe

@@ -9,9 +9,9 @@ from regard.metrics.pointing import pointed, pointing_scores
 from regard.metrics.text import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Scores
-from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.cross_attention import cross_attention
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.picture_settings import CaptionRecipe
 
 
 class Captions(TextOutput[CaptionRecipe, Any]):

@@ -18,9 +18,9 @@ from regard.metrics.answers import AnswerScore, answer_score, mean_score
 from regard.metrics.pointing import pointed, pointing_scores
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Scores
-from regard.outputs.text.ask_settings import AskRecipe
 from regard.outputs.text.cross_attention import cross_attention
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.picture_settings import AskRecipe
 
 BEGIN = 2  # words that tell kinds of questions apart
 
