@@ -63,7 +63,7 @@ JOBS: dict[str, Row] = {
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, WINDOWS, "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
-    "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
+    "match": Row(MatchRecipe, "regard.outputs.vector.two_towers:image_input", "regard.outputs.vector.match:Match"),
     "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),
     "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
