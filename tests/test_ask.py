@@ -201,7 +201,7 @@ def test_vectors_are_told_by_their_kind_and_must_have_one_width():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model.tied": "all"}, "have a vocabulary each"),
+        ({"model.tied": "all"}, "one vocabulary of both texts"),
         ({"model.positions": "rotary"}, "words and regions have none"),
         ({"data.tokenizer": {"joint": True}}, "have a vocabulary each"),
         ({"data.augment": {"flip": True}}, "what is left would be right"),

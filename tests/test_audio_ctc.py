@@ -17,9 +17,8 @@ from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
 from regard.encoders.audio import memory_lengths
 from regard.encoders.audio_pyramid import together
 from regard.inputs.sound.input import SoundInput
+from regard.outputs.text.build import build_writer
 from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings, TranscribeRecipe
-from regard.outputs.text.transcription import Transcription
-from regard.parts import text_decoder
 from regard.special_tokens import END
 
 K, V = 5, 7  # tokens 4, 5, 6 are text
@@ -110,9 +109,7 @@ def sounds(*lengths, seed=0):
 def build(settings):
     data = {"train": "corpus:tones", "sound": {"bands": BANDS}}
     recipe = TranscribeRecipe.model_validate({"data": data, "model": settings.model_dump()})
-    input = SoundInput(recipe)
-    encoder = input.encoder(settings)
-    return Transcription(recipe, input).assembled(encoder, text_decoder(settings, V, encoder)).eval()
+    return build_writer(settings, V, SoundInput(recipe).encoder(settings)).eval()
 
 
 @pytest.fixture(params=MODELS)

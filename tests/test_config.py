@@ -59,7 +59,7 @@ def test_equals_signs_in_values_are_kept():
         ("data.train=none", "data.train"),
         ("model=3", "model"),
         ("job=translat", "job='translat' is not a job that regard knows; did you mean 'translate'?"),
-        ("model.tied=all", "needs data.tokenizer.joint=true"),
+        ("model.tied=all", "and data.tokenizer.joint=true"),
     ],
 )
 def test_a_mistake_is_named_with_the_nearest_choice(override, said):

@@ -19,7 +19,8 @@ from regard.inputs.prompt.store import TextStore
 from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import Told
-from regard.outputs.text.continuation import Continuation, build_language_model
+from regard.outputs.text.build import build_language_model
+from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.generate_settings import LanguageModelSettings
 from regard.outputs.text.perplexity import sliding, text_loss
 from regard.outputs.text.text_streamer import TextStreamer

@@ -19,7 +19,7 @@ from regard.inputs.series.windows import Layout, Scaler, WindowBatches, cut_time
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
 from regard.outputs.values.baselines import Baselines, naive_errors
-from regard.outputs.values.output import build_forecaster
+from regard.outputs.values.build import build_forecaster
 from regard.outputs.values.settings import PatchForecasterSettings, RecurrentForecasterSettings
 
 

@@ -22,7 +22,8 @@ from regard.data.tables import Role
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
 from regard.look import AttentionRecord
-from regard.look.attribution import attentions, evaluating, method_shown, step_scores, with_evidence
+from regard.look.asking import evaluating, step_scores
+from regard.look.attribution import attentions, method_shown, with_evidence
 from regard.look.explain import ExplainOptions, explain
 from regard.look.profile import head_profile
 from regard.look.report import picture_of

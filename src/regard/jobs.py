@@ -21,9 +21,8 @@ from regard.outputs.labels.settings import ClassifyRecipe
 from regard.outputs.picture.settings import DrawRecipe
 from regard.outputs.span.settings import AnswerRecipe
 from regard.outputs.tags.settings import TagRecipe
-from regard.outputs.text.ask_settings import AskRecipe
-from regard.outputs.text.caption_settings import CaptionRecipe
 from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.picture_settings import AskRecipe, CaptionRecipe
 from regard.outputs.text.settings import TranslateRecipe
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
 from regard.outputs.values.settings import ForecastRecipe
@@ -64,7 +63,7 @@ JOBS: dict[str, Row] = {
     "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
     "forecast": Row(ForecastRecipe, WINDOWS, "regard.outputs.values.output:ValuesOutput"),
     "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
-    "match": Row(MatchRecipe, "regard.outputs.vector.match:image_input", "regard.outputs.vector.match:Match"),
+    "match": Row(MatchRecipe, "regard.outputs.vector.two_towers:image_input", "regard.outputs.vector.match:Match"),
     "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),
     "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
     "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),

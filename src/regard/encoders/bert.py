@@ -72,6 +72,12 @@ class Bert(nn.Module):
         assert self.pooler is not None
         return torch.tanh(self.pooler(vectors[:, 0]))
 
+    def freeze(self, layers: int) -> None:
+        """The first so many layers, and what is below them, stay as they are."""
+        for part in (self.embedding, self.types, self.embedding_norm, *self.layers[:layers]):
+            if part is not None:
+                part.requires_grad_(False)
+
     @torch.no_grad()
     def _reset_parameters(self) -> None:
         for module in self.modules():

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from regard.errors import CallError, nearest
-from regard.look.attribution import evaluating
+from regard.look.asking import evaluating
 from regard.look.case import Case
 from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens

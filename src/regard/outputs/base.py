@@ -31,7 +31,7 @@ from regard.look.case import Case
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
-from regard.outputs.result import Picture, Prediction, Scores
+from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
 I = TypeVar("I", bound=Input)  # noqa: E741 (the field writes I)
@@ -216,6 +216,11 @@ class Output(ABC, Generic[R, I, M]):
 
     def score(self, model: M, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Prediction]:
         """How probable the model finds given outputs."""
+        found = zip(inputs, self.given_candidates(model, inputs, outputs), strict=True)
+        return [Prediction(self.input.name(one), [candidate]) for one, candidate in found]
+
+    def given_candidates(self, model: M, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Candidate]:
+        """Each output with the log-probability, or the score, that the model gives it for its input."""
         raise CallError("what this model says cannot be scored; regard evaluate holds it against data")
 
     def given(self, words: Sequence[str]) -> list[Any]:

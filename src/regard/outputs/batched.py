@@ -39,6 +39,18 @@ def grouped(lengths: Sequence[int], tokens: int, work: Callable[[list[int]], Seq
     return [found[number] for number in range(len(lengths))]
 
 
+def in_budget(items: Iterable[T], cost: Callable[[T], int], budget: int) -> Iterator[list[T]]:
+    """In their order, so many at a time that the budget is just spent."""
+    some: list[T] = []
+    for item in items:
+        some.append(item)
+        if sum(map(cost, some)) > budget:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
 @torch.inference_mode()
 def rows_of(
     input: Input, model: nn.Module, items: Sequence[Any], ask: Callable[[Any], Tensor], tokens: int

@@ -136,20 +136,10 @@ class PyramidSettings(PyramidSizes, RecurrentSettings):
             yield "bidirectional", "must be true: the pyramid reads sound in both directions"
         if self.doubly_stochastic:
             yield "doubly_stochastic", "is for pictures: of sound, much is pause that no letter looks at"
-        yield from _tied(self.tied)
 
 
 class ConvolutionSettings(ConvolutionSizes, TransformerSettings):
     """The Transformer, encoder and decoder, above convolutions."""
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        yield from super().problems()
-        yield from _tied(self.tied)
-
-
-def _tied(tied: str) -> Iterator[tuple[str, str]]:
-    if tied == "all":
-        yield "tied", "is all, but sound has no word vectors to share; output shares the decoder's"
 
 
 class SoundRecurrentSettings(PyramidSizes, PoolingSettings):

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import CallError
-from regard.look.attribution import at_steps, some_steps, step_scores
+from regard.look.asking import at_steps, some_steps, step_scores
 from regard.look.case import WHOLE, Case
 
 STEPS = 32

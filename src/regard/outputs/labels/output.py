@@ -6,124 +6,30 @@ Labels, scores, calibration, answers and looking are the same for whatever comes
 """
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.examples import Example, Examples
-from regard.data.label_writing import Writing
-from regard.data.labels import UNKNOWN
-from regard.data.special_ids import OURS
 from regard.encoders.class_token import by_class_token
-from regard.inputs.base import Input
-from regard.inputs.image.settings import PictureSettings
-from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.layers.pooling import attends
 from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled_attention import pooled
 from regard.models.classifier import Classifier
-from regard.outputs.base import QUICK, TYPICAL, LookOptions, Planned, Told
-from regard.outputs.batched import device_of, rows_of
+from regard.outputs.base import LookOptions, Told
 from regard.outputs.labels import classes
-from regard.outputs.labels.settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
-from regard.outputs.labels.vocabulary import ClassOutput
-from regard.outputs.result import Candidate, Labeled, Picture, Prediction, Scores
-from regard.parts import build_pooling, text_encoder
-from regard.pretrained import encoder as pretrained_encoder
-
-Logits = Float[np.ndarray, "M N"]
+from regard.outputs.labels.training import LabelsTraining
+from regard.outputs.result import Candidate, Labeled, Prediction
 
 
-class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
-    unit: ClassVar[str] = "labels"
-
-    @property
-    def writing(self) -> Writing:
-        return self.recipe.data.writing
-
-    @property
-    def counted(self) -> str:
-        return self.recipe.data.counted
-
-    @property
-    def fewest(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return 2 if self.writing.separator is None else 1
-
-    def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
-        """A class a row, or a row of zeros and ones; −1 for what counts nothing."""
-        if targets:
-            return torch.from_numpy(self.labels.target([self.labels.decode(target) for target in targets]))
-        return torch.full((1, len(self.labels)), -1.0) if self.labels.several else torch.tensor([UNKNOWN])
-
-    # ------------------------------------------------------------------------------------------------------- training
-    def build(self) -> Classifier:
-        s, data, encoder = self.recipe.model, self.recipe.data, self.input.encoder()
-        width = int(encoder.memory_width)  # pyright: ignore[reportArgumentType]
-        return Classifier(
-            encoder, self.input.pooling(width), width, len(self.labels),
-            dropout=s.head_dropout, label_smoothing=s.label_smoothing, class_weights=self.class_weights(),
-            noise=self.input.noise(), frozen=self.input.frozen,
-            layer_decay=s.layer_decay if isinstance(s, PretrainedClassifierSettings) else 1.0,
-            mixup=data.augment.mixup if isinstance(data, PictureSettings) else 0.0,
-        )  # fmt: skip
-
-    def planned(self) -> Planned | None:
-        """With two classes; a pretrained encoder tells its own sizes and vocabulary."""
-        s, data = self.recipe.model, self.recipe.data
-        if not isinstance(s, RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings):
-            return None
-        assert isinstance(data, TextSettings)
-        sizes, vocabulary, pad = s, data.tokenizer.size, OURS.pad
-        if isinstance(s, PretrainedTextSettings):
-            found = pretrained_encoder(s.path)
-            sizes, vocabulary, pad = found.settings, found.tokenizer.size, found.tokenizer.specials.pad
-        own = isinstance(s, RecurrentTextSettings) and s.self_attention
-        with torch.device("meta"):
-            body = text_encoder(sizes, vocabulary, pad=pad or 0)
-            width = int(body.memory_width)  # pyright: ignore[reportArgumentType]
-            pooling = build_pooling(s.pooling, s.score, width, self_attention=own)
-            model = Classifier(body, pooling, width, 2)
-        note = "the vocabulary is taken as full (data.tokenizer.size), and two classes are counted"
-        return Planned(model, min(TYPICAL, data.max_length), 1, note)
-
-    def validate(self, model: Classifier, valid: Examples) -> dict[str, float]:
-        return self.quick(model, valid)
-
-    def quick(self, model: Classifier, valid: Examples) -> dict[str, float]:
-        """Of all validation examples, in one pass."""
-        return classes.quick(*self._stored(model, valid), self.labels, self.recipe.decoding.threshold)
-
-    @torch.inference_mode()
-    def _stored(self, model: Classifier, examples: Examples) -> tuple[Logits, list[tuple[int, ...]]]:
-        """Logits and classes of all examples of a split."""
-        table = np.empty((len(examples), len(self.labels)), np.float32)
-        for rows, batch in self.batches(examples, self.recipe.training.max_tokens).in_order():
-            table[rows] = model.logits(batch.source.to(device_of(model))).float().cpu().numpy()
-        return table, [self.labels.decode(examples.target(row)) for row in range(len(examples))]
-
-    def some(self, valid: Examples, most: int) -> list[Example]:
-        """Of each label in turn."""
-        by_label: dict[tuple[str, ...], list[Example]] = {}
-        for example in valid.examples(QUICK):
-            by_label.setdefault(example.texts, []).append(example)
-        middle = [some[len(some) // 2 :] + some[: len(some) // 2] for some in by_label.values()]
-        turns = (one for turn in range(most) for some in middle for one in some[turn : turn + 1])
-        return list(islice(turns, most))
-
-    def pictures(self, model: Classifier, valid: Examples) -> list[Picture]:
-        return classes.pictures(*self._stored(model, valid), self.labels, "Validation data")
-
+class LabelsOutput(LabelsTraining):
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Classifier, inputs: Sequence[Any]) -> list[Prediction]:
         """The most probable label, or all that reach the threshold; `n_best` gives the runners-up."""
-        table = classes.log_probabilities(self._logits(model, inputs), self.labels)
+        table = classes.log_probabilities(self.logits(model, inputs), self.labels)
         return [self._prediction(one, row) for one, row in zip(inputs, table, strict=True)]
 
     def _prediction(self, one: Any, log_probability: Float[np.ndarray, " N"]) -> Labeled:
@@ -144,24 +50,16 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
             self.labels.names[number], float(log_probability[number]), float(np.exp(log_probability[number]))
         )
 
-    def score(self, model: Classifier, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+    def given_candidates(self, model: Classifier, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         """log p(label | input) of given labels."""
         wanted = [self.labels.require(label) for label in outputs]
-        table = classes.log_probabilities(self._logits(model, inputs), self.labels)
-        return [
-            Prediction(self.input.name(one), [self._candidate(number, row)])
-            for one, number, row in zip(inputs, wanted, table, strict=True)
-        ]
-
-    def _logits(self, model: Classifier, inputs: Sequence[Any]) -> Logits:
-        items = [self.input.read(one) for one in inputs]
-        found = rows_of(self.input, model, items, model.logits, self.recipe.decoding.batch_tokens)
-        return torch.stack(found).numpy() if found else np.empty((0, len(self.labels)), np.float32)
+        table = classes.log_probabilities(self.logits(model, inputs), self.labels)
+        return [self._candidate(number, row) for number, row in zip(wanted, table, strict=True)]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Classifier, one: Any, options: LookOptions) -> list[Told]:
         """The given label, or the most probable ones; of several labels, all that are given, one after the other."""
-        chance = np.exp(classes.log_probabilities(self._logits(model, [one]), self.labels)[0])
+        chance = np.exp(classes.log_probabilities(self.logits(model, [one]), self.labels)[0])
         order = [int(number) for number in np.argsort(-chance, kind="stable")]
         if options.output is not None:
             chosen = [self.labels.require(name) for name in self.labels.writing.labels(options.output)] or order[:1]
@@ -184,14 +82,3 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
             return chance[:, [told.target]]
 
         return self.asked(model, item, steps, axes, place=pooled(first))
-
-    # ------------------------------------------------------------------------------------------------------ evaluation
-    def test_scores(self, model: Classifier, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Accuracy, F1 of each class, confusion, calibration."""
-        logits = self._logits(model, [example.input for example in examples])
-        rows = [tuple(self.labels.classes(self.labels.writing.labels(one.texts[0]))) for one in examples]
-        scores = classes.scores(logits, rows, self.labels, self.recipe.decoding.threshold)
-        unknown = sum(UNKNOWN in row for row in rows)
-        if unknown:
-            scores.notes["unknown labels"] = f"{unknown} examples have a label that training did not: all wrong"
-        return scores

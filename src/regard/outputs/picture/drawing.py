@@ -1,24 +1,50 @@
-"""From prompts to codes and from codes to pixels, in groups; and which of several drawings fits its sentence best."""
+"""From sentences to codes and from codes to pixels, in groups; and which of several drawings fits its sentence best."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.continuing import Sampling, continued
+from regard.errors import CallError
+from regard.inputs.text.input import TextInput, TextItem
 from regard.models.drawer import Drawer
 from regard.other_run import load_other_run
 from regard.outputs.batched import device_of
 from regard.outputs.picture.settings import DrawingSettings
+from regard.special_tokens import UNK
 
 AT_ONCE = 64  # pictures that are worked on together
+
+
+def channels_first(pictures: Sequence[np.ndarray]) -> UInt8[Tensor, "B C H W"]:
+    return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).contiguous()
 
 
 class Drawn(NamedTuple):
     codes: Int[Tensor, " K"]
     log_probability: float
+
+
+def drawable(input: TextInput, text: str, most: int) -> TextItem:
+    """A sentence of at most so many tokens, of which the model knows some."""
+    item = input.read(text)
+    if not item.ids:
+        raise CallError("the sentence is empty: say what is to be drawn")
+    if len(item.ids) > most:
+        raise CallError(f"the sentence has {len(item.ids)} tokens, and this model reads {most}: {text[:60]!r}...")
+    if all(token == UNK for token in item.ids):
+        raise CallError(f"the model knows no word of {text!r}: there is nothing it could draw")
+    return item
+
+
+def unknown_words(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+    pairs = zip(tokenizer.encode(text), tokenizer.spans(text), strict=True)
+    return tuple(text[span.start : span.end] for token, span in pairs if token == UNK)
 
 
 def candidates(model: Drawer, prompts: Sequence[list[int]], how: DrawingSettings, each: int) -> list[list[Drawn]]:
@@ -38,6 +64,16 @@ def candidates(model: Drawer, prompts: Sequence[list[int]], how: DrawingSettings
             told[start + written.row] += written.log_probability
     drawn = [Drawn(torch.tensor(one), total) for one, total in zip(codes, told, strict=True)]
     return [drawn[start : start + each] for start in range(0, len(drawn), each)]
+
+
+def ranked(model: Drawer, text: str, drawn: Sequence[Drawn], judge: str | None) -> list[tuple[float, Drawn]]:
+    """The drawings of a sentence, best first, with what they are ranked by: log p, or what the judge, a run, says."""
+    scores = [one.log_probability for one in drawn]
+    if judge is not None:
+        scores = similarity(judge, painted(model, [one.codes for one in drawn]), [text], device_of(model))[
+            :, 0
+        ].tolist()
+    return sorted(zip(scores, drawn, strict=True), key=lambda one: -one[0])
 
 
 @torch.inference_mode()

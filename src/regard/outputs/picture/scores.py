@@ -12,6 +12,7 @@ similarity       cosine of a drawing and its sentence under the run that reranks
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from torch import Tensor
 
 from regard.corpora.pictures import PREFIX
 from regard.corpora.shapes_seen import judged, said, seen
+from regard.data.examples import Example
 from regard.layers.codebook import use
 from regard.models.drawer import DrawBatch, Drawer
+from regard.outputs.picture.drawing import channels_first
 from regard.outputs.picture.result import as_html, sheet
-from regard.outputs.result import Picture
+from regard.outputs.result import Picture, Scores
 
 MOST = 500  # sentences that are drawn
 SHOWN = 6  # of them on the page
@@ -52,45 +55,77 @@ def is_shapes(where: str) -> bool:
     return where.startswith(f"{PREFIX}shapes")
 
 
-def shown_right(sentences: Sequence[str], drawn: Tensor, true: Tensor, rebuilt: Tensor) -> tuple[dict, dict]:
-    """Scores in percent, and by how many things a sentence names. Pictures: B C H W, uint8."""
-    scenes = [said(sentence) for sentence in sentences]
-    things, right = np.array(_verdicts(scenes, drawn)).T
-    others = [*scenes[1:], *scenes[:1]]
-    values = {
-        "right": right, "right_things": things,
-        "right_true": [one[1] for one in _verdicts(scenes, true)],
-        "right_tokens": [one[1] for one in _verdicts(scenes, rebuilt)],
-        "right_shuffled": [one[1] for one in _verdicts(others, drawn)],
-    }  # fmt: skip
-    sizes = np.array([len(scene.things) for scene in scenes])
-    rows = [
-        {"things": int(n), "sentences": int((sizes == n).sum()), "right": 100 * float(right[sizes == n].mean())}
-        for n in np.unique(sizes)
-    ]
-    return {name: 100 * float(np.mean(found)) for name, found in values.items()}, {"by number of things": rows}
+@dataclass(frozen=True)
+class Drawings:
+    """What was drawn for sentences, beside the true pictures and what tokens keep of those: each B C H W, uint8."""
+
+    sentences: list[str]
+    true: Tensor
+    kept: Tensor
+    drawn: Sequence[Tensor]  # the first is the best one of each sentence
+
+    @classmethod
+    def of(
+        cls, examples: Sequence[Example], rebuilt: Callable[[Tensor], Tensor], drawn: Sequence[Tensor]
+    ) -> "Drawings":
+        true = channels_first([example.gold for example in examples])
+        return cls([example.input for example in examples], true, rebuilt(true), drawn)
+
+    def shown_right(self) -> tuple[dict[str, float], dict[str, list[dict[str, Any]]]]:
+        """Scores in percent, and by how many things a sentence names."""
+        scenes = [said(sentence) for sentence in self.sentences]
+        things, right = np.array(_verdicts(scenes, self.drawn[0])).T
+        others = [*scenes[1:], *scenes[:1]]
+        values = {
+            "right": right, "right_things": things,
+            "right_true": [one[1] for one in _verdicts(scenes, self.true)],
+            "right_tokens": [one[1] for one in _verdicts(scenes, self.kept)],
+            "right_shuffled": [one[1] for one in _verdicts(others, self.drawn[0])],
+        }  # fmt: skip
+        sizes = np.array([len(scene.things) for scene in scenes])
+        rows = [
+            {"things": int(n), "sentences": int((sizes == n).sum()), "right": 100 * float(right[sizes == n].mean())}
+            for n in np.unique(sizes)
+        ]
+        return {name: 100 * float(np.mean(found)) for name, found in values.items()}, {"by number of things": rows}
+
+    def similarities(self, similarity: Similarity) -> dict[str, float]:
+        table = similarity(self.drawn[0], self.sentences)
+        return {
+            "similarity": float(table.diagonal().mean()),
+            "similarity_true": float(similarity(self.true, self.sentences).diagonal().mean()),
+            "similarity_shuffled": float(table.roll(1, 0).diagonal().mean()),
+        }
+
+    def page(self) -> list[Picture]:
+        """For the report and the page of scores: the true picture, what tokens keep of it, and what was drawn."""
+        note = "From left to right: the picture itself; after its way through tokens; drawn from the sentence alone."
+        found = []
+        for number, sentence in enumerate(self.sentences[:SHOWN]):
+            row = [one[number].permute(1, 2, 0).numpy() for one in (self.true, self.kept, *self.drawn)]
+            found.append(Picture(sentence, as_html(sheet([row]), "pictures"), note))
+        return found
+
+
+def scores(
+    costs: dict[str, float], pictures: int, shown: Drawings | None = None, shapes: bool = False,
+    similarity: Similarity | None = None,
+) -> Scores:  # fmt: skip
+    """Of so many pictures; `shapes`: they are of corpus:shapes, of which sentences can be checked."""
+    values, details = (
+        {**costs, "bits_per_region": costs["region_loss"] / float(np.log(2)), "pictures": float(pictures)},
+        {},
+    )
+    if shown is not None and shapes:
+        right, details = shown.shown_right()
+        values |= right
+    if shown is not None and similarity is not None:
+        values |= shown.similarities(similarity)
+    percent = [name for name in values if name.startswith("right")]
+    return Scores(values, {}, details, [] if shown is None else shown.page(), percent=percent)
 
 
 def _verdicts(scenes: Sequence[Any], pictures: Tensor) -> list[tuple[bool, bool]]:
     return [
         judged(scene, seen(picture.permute(1, 2, 0).numpy())) for scene, picture in zip(scenes, pictures, strict=True)
     ]
-
-
-def similarities(sentences: Sequence[str], drawn: Tensor, true: Tensor, similarity: Similarity) -> dict[str, float]:
-    table = similarity(drawn, sentences)
-    return {
-        "similarity": float(table.diagonal().mean()),
-        "similarity_true": float(similarity(true, sentences).diagonal().mean()),
-        "similarity_shuffled": float(table.roll(1, 0).diagonal().mean()),
-    }
-
-
-def page(sentences: Sequence[str], true: Tensor, rebuilt: Tensor, drawn: Sequence[Tensor]) -> list[Picture]:
-    """For the report and the page of scores: the true picture, what tokens keep of it, and what was drawn."""
-    note = "From left to right: the picture itself; after its way through tokens; drawn from the sentence alone."
-    found = []
-    for number, sentence in enumerate(sentences[:SHOWN]):
-        row = [one[number].permute(1, 2, 0).numpy() for one in (true, rebuilt, *drawn)]
-        found.append(Picture(sentence, as_html(sheet([row]), "pictures"), note))
-    return found

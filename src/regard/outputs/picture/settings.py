@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from regard.outputs.text.caption_settings import CaptionDataSettings
+from regard.outputs.text.picture_settings import CaptionDataSettings
 from regard.settings.base import Settings
 from regard.settings.model import head_problems
 from regard.settings.recipe import Recipe

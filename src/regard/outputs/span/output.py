@@ -3,7 +3,6 @@
 question, document → windows → reader → two pointers → the best valid spans of all windows → text
 """
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Examples
-from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.question.input import QuestionInput
@@ -58,7 +56,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         if specials.start is None or specials.end is None:
             raise CallError("this vocabulary has no tokens that begin and end a text, which a pair of texts needs")
         if isinstance(s, PretrainedReaderSettings) and s.frozen:
-            _freeze(encoder, s.frozen)
+            encoder.freeze(s.frozen)
         return PairReader(
             encoder, sizes.width, cls=specials.start, sep=specials.end, pad=pad, types=sizes.token_types > 1,
             dropout=sizes.dropout,
@@ -78,10 +76,10 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
 
     def score(self, model: Reader, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """log p of given answers: of the best place in the document where each stands."""
-        found = self._find(model, inputs, n_best=ALL)
+        found, no_answer = self._find(model, inputs, n_best=ALL), self.recipe.data.no_answer
         return [
-            self._prediction(one, [self._given(one_found, said, number)])
-            for number, (one, said, one_found) in enumerate(zip(inputs, outputs, found, strict=True), start=1)
+            self._prediction(one, [spans.given(said, number, no_answer)])
+            for number, (one, said, spans) in enumerate(zip(inputs, outputs, found, strict=True), start=1)
         ]
 
     def _find(self, model: Reader, inputs: Sequence[Any], **how: Any) -> list[Found]:
@@ -92,43 +90,16 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return Answers(question, answers, document=document)
 
     def _answers(self, found: Found) -> list[Answer]:
-        """With data.no_answer, the empty answer stands among the others, first if it wins."""
-        if not found.spans:
-            return [Answer("", 0.0)]
-        answers = [self._answer(found, span.score, found.chars(span)) for span in found.spans]
-        if self.recipe.data.no_answer:
-            silence = self._answer(found, found.none, None)
-            wins = found.odds > self.recipe.decoding.threshold
-            place = 0 if wins else max(1, sum(span.score >= found.none for span in found.spans))
-            answers.insert(place, silence)
-        return answers[: self.recipe.decoding.n_best]
-
-    def _answer(self, found: Found, score: float, chars: tuple[int, int] | None) -> Answer:
-        """With its log-probability among all spans, and *no answer* where that may be said."""
-        total = np.logaddexp(found.total, found.none) if self.recipe.data.no_answer else found.total
-        score = float(score - total)
-        return Answer("", score) if chars is None else Answer(found.text(chars), score, None, *chars)
-
-    def _given(self, found: Found, said: str, number: int) -> Answer:
-        """An answer that was given, at the best of its places; `found` has all spans there are."""
-        if not said and self.recipe.data.no_answer:
-            return self._answer(found, found.none, None)
-        text = found.document.text
-        places = [place.start() for place in re.finditer(re.escape(said), text)] if said else []
-        wanted = {found.document.tokens_of(start, start + len(said)) for start in places}
-        best = next((span for span in found.spans if (span.first, span.last) in wanted), None)
-        if best is None:
-            most = self.recipe.decoding.max_length
-            reason = f"has more than decoding.max_length={most} tokens" if places else "is not in the document"
-            raise CallError(f"output {number}: {said!r} {reason}")
-        return self._answer(found, best.score, found.chars(best))
+        how = self.recipe.decoding
+        return found.answers(how.threshold if self.recipe.data.no_answer else None)[: how.n_best]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Reader, one: Any, options: LookOptions) -> list[Told]:
         if options.output is None:
             answers = self._answers(self._find(model, [one])[0])
         else:
-            answers = [self._given(self._find(model, [one], n_best=ALL)[0], options.output, 1)]
+            (found,) = self._find(model, [one], n_best=ALL)
+            answers = [found.given(options.output, 1, self.recipe.data.no_answer)]
         return [Told(answer.span, answer.text, answer.score) for answer in answers]
 
     def case(self, model: Reader, one: Any, told: Told) -> Case:
@@ -140,10 +111,3 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         found = self._find(model, [example.input for example in examples])
         said = [self._answers(one)[0].text for one in found]
         return scores_of(said, found, examples, self.recipe.data.no_answer)
-
-
-def _freeze(encoder: Bert, layers: int) -> None:
-    """The first so many layers, and what is below them."""
-    for part in (encoder.embedding, encoder.types, encoder.embedding_norm, *encoder.layers[:layers]):
-        if part is not None:
-            part.requires_grad_(False)

@@ -5,13 +5,16 @@
 `decoding/spans.py` has the scores.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from regard.decoding.spans import LOWEST, Span, Spans, best_spans, merged
+from regard.errors import CallError
 from regard.inputs.question.input import QuestionInput
 from regard.inputs.question.store import Encoded
 from regard.models.reader import Reader
@@ -60,11 +63,42 @@ class Found:
     spans: list[Span]
     none: float  # score of *no answer*
     total: float  # log Σ exp over all spans
+    most: int  # tokens of a span
 
     @property
     def odds(self) -> float:
         """By how much *no answer* beats the best span."""
         return self.none - self.spans[0].score if self.spans else -LOWEST
+
+    def answers(self, threshold: float | None) -> list[Answer]:
+        """With a threshold, the empty answer stands among the others: first, if its odds are above that."""
+        if not self.spans:
+            return [Answer("", 0.0)]
+        answers = [self._answer(span, threshold is not None) for span in self.spans]
+        if threshold is not None:
+            place = 0 if self.odds > threshold else max(1, sum(span.score >= self.none for span in self.spans))
+            answers.insert(place, self._answer(None, True))
+        return answers
+
+    def given(self, said: str, number: int, no_answer: bool) -> Answer:
+        """An answer that was given, as output `number`, at the best of its places; needs all spans there are."""
+        if not said and no_answer:
+            return self._answer(None, no_answer)
+        places = [place.start() for place in re.finditer(re.escape(said), self.document.text)] if said else []
+        wanted = {self.document.tokens_of(start, start + len(said)) for start in places}
+        best = next((span for span in self.spans if (span.first, span.last) in wanted), None)
+        if best is None:
+            reason = f"has more than decoding.max_length={self.most} tokens" if places else "is not in the document"
+            raise CallError(f"output {number}: {said!r} {reason}")
+        return self._answer(best, no_answer)
+
+    def _answer(self, span: Span | None, no_answer: bool) -> Answer:
+        """With its log-probability among all spans, and *no answer* where that may be said."""
+        total = np.logaddexp(self.total, self.none) if no_answer else self.total
+        if span is None:
+            return Answer("", float(self.none - total))
+        chars = self.chars(span)
+        return Answer(self.text(chars), float(span.score - total), None, *chars)
 
     def text(self, chars: tuple[int, int]) -> str:
         return self.document.text[slice(*chars)]
@@ -91,4 +125,4 @@ def find(model: Reader, input: QuestionInput, inputs: Sequence[Any], how: Answer
         number, item = pieces[place]
         windows[number].append((item.start, spans))
     pairs = zip(inputs, windows, strict=True)
-    return [Found(input.document(one), *merged(several, how.n_best)) for one, several in pairs]
+    return [Found(input.document(one), *merged(several, how.n_best), how.max_length) for one, several in pairs]

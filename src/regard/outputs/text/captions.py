@@ -9,9 +9,8 @@ from regard.metrics.pointing import pointed, pointing_scores
 from regard.metrics.text import exact_match
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Scores
-from regard.outputs.text.caption_settings import CaptionRecipe
-from regard.outputs.text.cross_attention import cross_attention
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.picture_settings import CaptionRecipe
 
 
 class Captions(TextOutput[CaptionRecipe, Any]):
@@ -33,17 +32,10 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         A reference caption is forced through the model; of each noun the middle of the region with the largest weight
         (the mean over heads and layers) has to lie in its box. `pointing_uniform` is the chance of a blind pick.
         """
-        boxed = [example for example in examples if example.gold]
-        items = [self.input.read(example.input) for example in boxed]
-        targets = [self.tokenizer.encode(example.texts[0]) for example in boxed]
-        looked = cross_attention(model, self.input, items, targets)
-        if not looked or not looked[0].weights:
-            return {}
-        source = self.input.axis(items[0])
         found = []
-        for example, seen in zip(boxed, looked, strict=True):
-            of_word = [span.word for span in self.tokenizer.spans(example.texts[0])]
-            for noun in example.gold[0]:
+        for example, item, _, seen in self.forced(model, [example for example in examples if example.gold]):
+            source, of_word = self.input.axis(item), [span.word for span in self.tokenizer.spans(example.texts[0])]
+            for noun in example.gold[0] if seen.weights else ():
                 last = max(place for place, word in enumerate(of_word) if word == noun.word)
                 found.append(pointed(seen.mean[last], source.grid, source.image.shape[:2], [noun.box]))
         return pointing_scores(found)

@@ -9,35 +9,42 @@ several references, windows of a long recording) is in a file of its own beside 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.batches import pad_sentences, padded
 from regard.data.examples import Example, Examples
 from regard.data.tokenizer import TOKENIZER, Tokenizer
-from regard.decoders.decoder import Decoder
 from regard.decoding.beam import LengthPenalty
 from regard.decoding.protocol import Hypothesis
 from regard.inputs.base import Vocabulary
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
-from regard.models.captioner import Captioner
+from regard.look.passes import AT_ONCE
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told
 from regard.outputs.batched import device_of, in_groups
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
+from regard.outputs.text.build import build_writer
 from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, log_probabilities
 from regard.outputs.text.search import search
 from regard.outputs.text.stream import stream_of
-from regard.parts import text_decoder
-from regard.settings.model import RecurrentSettings
 from regard.special_tokens import END, PAD, START
 
 GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # one token after the other
 TARGET = "tokenizer.target.json"  # of a run whose input has a tokenizer of its own
+
+
+class Forced(NamedTuple):
+    """An example, and where the model looked when it had to write its text."""
+
+    example: Example
+    item: Any
+    ids: Ids
+    seen: CrossAttention
 
 
 class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
@@ -84,15 +91,8 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
     # ------------------------------------------------------------------------------------------------------- training
     def build(self) -> Seq2Seq:
-        encoder = self.input.encoder(self.recipe.model)
-        return self.assembled(encoder, text_decoder(self.recipe.model, self.tokenizer.size, encoder))
-
-    def assembled(self, encoder: nn.Module, decoder: Decoder) -> Seq2Seq:
         s = self.recipe.model
-        how: dict[str, Any] = {"tie": s.tied, "bias": s.output_bias, "label_smoothing": s.label_smoothing}
-        if isinstance(s, RecurrentSettings) and s.doubly_stochastic:
-            return Captioner(encoder, decoder, doubly_stochastic=s.doubly_stochastic, **how)
-        return Seq2Seq(encoder, decoder, **how)
+        return build_writer(s, self.tokenizer.size, self.input.encoder(s))
 
     def quick(self, model: Seq2Seq, valid: Examples) -> dict[str, float]:
         """Greedily and by the decoder alone."""
@@ -193,16 +193,12 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         (hypotheses,) = self.search(model, [item], prefix=prefix, plain=True, tell=told, **GREEDY)
         return self.prediction(one, item, hypotheses, None, attention=False)
 
-    def score(self, model: Seq2Seq, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+    def given_candidates(self, model: Seq2Seq, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         """With the log-probability and the score that the search has for the same text."""
         items, targets = [self.input.read(one) for one in inputs], [self.tokenizer.encode(said) for said in outputs]
         penalty = LengthPenalty(self.recipe.decoding.length_penalty)
-        return [
-            Prediction(self.input.name(one), [Candidate(said, total, total / penalty(len(target) + 1))])
-            for one, said, target, total in zip(
-                inputs, outputs, targets, log_probabilities(model, self.input, items, targets), strict=True
-            )
-        ]
+        found = zip(outputs, targets, log_probabilities(model, self.input, items, targets), strict=True)
+        return [Candidate(said, total, total / penalty(len(target) + 1)) for said, target, total in found]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Seq2Seq, one: Any, options: LookOptions) -> list[Told]:
@@ -238,6 +234,13 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     def test_scores(self, model: Seq2Seq, examples: Sequence[Example], alignments: bool) -> Scores:
         said = [found.text for found in self.predict(model, [example.input for example in examples])]
         return self.scores(model, said, examples, alignments)
+
+    def forced(self, model: Seq2Seq, examples: Sequence[Example], tokens: int = AT_ONCE) -> list[Forced]:
+        """Where the model looks when it has to write the first text of each example."""
+        items = [self.input.read(example.input) for example in examples]
+        targets = [self.tokenizer.encode(example.texts[0]) for example in examples]
+        looked = cross_attention(model, self.input, items, targets, tokens)
+        return [Forced(*one) for one in zip(examples, items, targets, looked, strict=True)]
 
     @abstractmethod
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores: ...

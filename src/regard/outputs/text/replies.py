@@ -18,9 +18,8 @@ from regard.metrics.answers import AnswerScore, answer_score, mean_score
 from regard.metrics.pointing import pointed, pointing_scores
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.result import Scores
-from regard.outputs.text.ask_settings import AskRecipe
-from regard.outputs.text.cross_attention import cross_attention
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.picture_settings import AskRecipe
 
 BEGIN = 2  # words that tell kinds of questions apart
 
@@ -48,16 +47,11 @@ class Replies(TextOutput[AskRecipe, JointInput]):
 
         The right answer is forced through the model; weights are the mean over heads, layers and tokens.
         """
-        boxed = [example for example in examples if example.gold]
-        items = [self.input.read(example.input) for example in boxed]
-        targets = [self.tokenizer.encode(example.texts[0]) for example in boxed]
-        looked = cross_attention(model, self.input, items, targets)
         found = []
-        for example, item, seen in zip(boxed, items, looked, strict=True):
+        for example, item, _, seen in self.forced(model, [example for example in examples if example.gold]):
             axis = self.input.axis(item)
             if seen.weights and axis.grid is not None:
-                weights = seen.mean.mean(0)[axis.upon()]
-                found.append(pointed(weights, axis.grid, (1, 1), example.gold))
+                found.append(pointed(seen.mean.mean(0)[axis.upon()], axis.grid, (1, 1), example.gold))
         return pointing_scores(found)
 
 

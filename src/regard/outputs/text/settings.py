@@ -1,7 +1,7 @@
 """How a decoder is asked for its text, and the recipe of text to text."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,8 +39,23 @@ class DecodingSettings(SamplingSettings):
             yield "min_length", f"is more than max_length={self.max_length}"
 
 
-class TranslateRecipe(Recipe):
+class WritingRecipe(Recipe):
+    """What every recipe refuses whose decoder writes text over a memory."""
+
+    reads_words: ClassVar[bool] = False  # whether what is read has words that could be put in for unknown ones
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.model.tied == "all" and not (self.reads_words and self.data.tokenizer.joint):
+            why = "is all, which also shares the word vectors of what is read: that needs one vocabulary of both texts"
+            yield "model.tied", f"{why} and data.tokenizer.joint=true; output shares the decoder's"
+        if self.decoding.replace_unknown and not self.reads_words:
+            yield "decoding.replace_unknown", "has no meaning here: there is no source word to put in"
+
+
+class TranslateRecipe(WritingRecipe):
     """Text to text: translation, spelling, anything with a source and a target line."""
+
+    reads_words: ClassVar[bool] = True
 
     job: Literal["translate"] = Field("translate", description="the job: text to text")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: PairDataSettings = Field(description="the user's files and how they are read")
@@ -48,7 +63,3 @@ class TranslateRecipe(Recipe):
         description="the model and its sizes"
     )
     decoding: DecodingSettings = Field(DecodingSettings.model_validate({}), description="how outputs are searched for")
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        if self.model.tied == "all" and not self.data.tokenizer.joint:
-            yield "model.tied", "shares the source's word vectors too, which needs data.tokenizer.joint=true"

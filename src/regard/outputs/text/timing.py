@@ -13,6 +13,8 @@ from jaxtyping import Float
 
 from regard.data.tokenizer import Tokenizer
 from regard.files.subtitles import Heard
+from regard.inputs.sound.input import SoundItem
+from regard.look.axis import Axis
 from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
 from regard.outputs.text.cross_attention import CrossAttention, Ids
 
@@ -56,6 +58,18 @@ def _stretches(vectors: Sequence[tuple[int, int]], edges: Edges) -> Float[np.nda
     return edges[np.array(vectors, np.int64).reshape(-1, 2) + np.array([0, 1])]
 
 
+def heard(
+    tokenizer: Tokenizer, ids: Ids, seen: CrossAttention, axis: Axis, item: SoundItem
+) -> tuple[tuple[Heard, ...], tuple[Heard, ...]]:
+    """Words and tokens of one window, with their times in the whole recording; none of a model that cannot tell."""
+    times = spans(seen, len(ids), axis.edges) if ids else None
+    if times is None:
+        return (), ()
+    inside = (item.start + np.clip(times, 0.0, item.seconds)).tolist()
+    tokens = tuple(Heard(label, *span) for label, span in zip(tokenizer.labels(ids), inside, strict=True))
+    return tuple(words_heard(tokenizer, ids, tokens)), tokens
+
+
 def words_heard(tokenizer: Tokenizer, ids: Ids, tokens: Sequence[Heard]) -> list[Heard]:
     """What spaces separate, each from the first to the last of its tokens."""
     text, found, place = tokenizer.decode(ids), [], 0
@@ -67,8 +81,3 @@ def words_heard(tokenizer: Tokenizer, ids: Ids, tokens: Sequence[Heard]) -> list
         if own:
             found.append(Heard(word, min(token.start for token in own), max(token.end for token in own)))
     return found
-
-
-def pieces(tokenizer: Tokenizer, text: str, start: int, end: int) -> list[int]:
-    """The tokens of `text` that stand, in part at least, between two of its characters."""
-    return [place for place, span in enumerate(tokenizer.spans(text)) if span.start < end and span.end > start]

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from regard.data.settings import TokenizerSettings
 from regard.inputs.sound.settings import ConvolutionSettings, PyramidSettings, SoundDataSettings
-from regard.outputs.text.settings import DecodingSettings
+from regard.outputs.text.settings import DecodingSettings, WritingRecipe
 from regard.settings.base import Settings
-from regard.settings.recipe import Recipe
 
 
 class SpeechDataSettings(SoundDataSettings):
@@ -50,13 +49,8 @@ class SpeechDecodingSettings(DecodingSettings):
         30.0, gt=0, description="longer recordings are cut where it is quiet into windows of at most so many seconds"
     )
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        yield from super().problems()
-        if self.replace_unknown:
-            yield "replace_unknown", "has no meaning for sound: there is no source word to put in"
 
-
-class TranscribeRecipe(Recipe):
+class TranscribeRecipe(WritingRecipe):
     """Sound to text: speech recognition, and whatever else can be heard and written down."""
 
     job: Literal["transcribe"] = Field("transcribe", description="the job: sound to text")  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -69,6 +63,7 @@ class TranscribeRecipe(Recipe):
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
+        yield from super().problems()
         longest, window = self.data.max_seconds if self.data.join is None else None, self.decoding.window
         if longest is not None and window > 4 * longest:
             why = f"training hears no more than data.max_seconds={longest:g}: a model does not know what it never heard"

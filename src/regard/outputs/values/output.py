@@ -1,101 +1,37 @@
 """Values come out: numbers of the steps ahead, or of one series over the time of others, said all at once.
 
-    ŷ = decoder or head (Memory of the past, what is known ahead)         in the units of the table
-
-Examples are windows of a table, and their targets are numbers and not ids: they are prepared and put into batches here.
+ŷ = decoder or head (Memory of the past, what is known ahead)         in the units of the table
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.data.check_report import CheckReport
 from regard.data.examples import Example
-from regard.data.tables import Role
-from regard.decoders.recurrent import RecurrentReader
-from regard.decoders.recurrent_parts import Context
-from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
-from regard.encoders.series import PatchEncoder
 from regard.errors import CallError, nearest
-from regard.inputs.series.input import series_block
 from regard.inputs.series.times import labels
-from regard.inputs.series.window_input import WindowInput
-from regard.inputs.series.windows import Layout, SeriesItem, WindowBatches, Windows
-from regard.look.axis import axis
-from regard.look.case import Case, Parts
+from regard.inputs.series.windows import SeriesItem, Windows
+from regard.look.case import Case
 from regard.look.records import AttentionRecord
-from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
-from regard.models.patch_forecaster import PatchForecaster
-from regard.outputs.base import LookOptions, Output, Told
+from regard.models.forecaster import Forecaster
+from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
-from regard.outputs.result import Candidate, Picture, Prediction, Scores
-from regard.outputs.values.baselines import Baselines
-from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, draw, svg
-from regard.outputs.values.scoring import errors, scores
-from regard.outputs.values.settings import (
-    ForecastRecipe,
-    ModelSettings,
-    PatchForecasterSettings,
-    RecurrentForecasterSettings,
-)
-from regard.parts import build_score
+from regard.outputs.result import Candidate, Picture, Prediction
+from regard.outputs.values.looking import LookedAt, forecast_case
+from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, drawn
+from regard.outputs.values.training import ValuesTraining
 from regard.work import before_step
 
 PICTURES = 2  # of validation windows in the report
 AT_ONCE = 256  # windows that are asked about together
 FEW = 6  # numbers of a forecast where it is told in a line
-DRAWN = "Past, prediction and what did happen. Shades: intervals between the outer quantiles, where there are any."
 
 
-class LookedAt(NamedTuple):
-    """A window and the target whose steps are looked at."""
-
-    item: SeriesItem
-    target: int
-
-
-class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
-    unit: ClassVar[str] = "values"
-
-    def __init__(self, recipe: ForecastRecipe, input: WindowInput) -> None:
-        super().__init__(recipe, input)
-        self._baselines: Baselines | None = None
-
-    # ------------------------------------------------------------------------------------------------------- training
-    def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Windows]:
-        windows = self.input.windows(strict=strict)
-        if strict:
-            scaler, season = self.input.fitted.scaler, self.input.season
-            self._baselines = Baselines.fit(windows["train"], windows["valid"], scaler, season)
-        return windows
-
-    def check(self, splits: dict[Role, Windows]) -> CheckReport:
-        return self.input.report(splits)
-
-    def batches(self, split: Windows, max_tokens: int, *, seed: int = 0) -> WindowBatches:
-        return WindowBatches(split, max_tokens, seed=seed)
-
-    def build(self) -> Forecaster:
-        return build_forecaster(self.recipe.model, self.input.encoder(self.recipe.model), self.input.layout)
-
-    def save(self, folder: Path) -> None:
-        self.baselines.save(folder)
-
-    def restore(self, folder: Path) -> None:
-        self._baselines = Baselines.load(folder)
-
-    def quick(self, model: Forecaster, valid: Windows) -> dict[str, float]:
-        found, _ = errors(model, valid, self.baselines, self.recipe.decoding.batch)
-        return found[""].means()
-
-    def some(self, valid: Windows, most: int) -> list[Example]:
-        return [Example(item, ()) for item in valid.some(most)]
-
+class ValuesOutput(ValuesTraining):
     def sample(self, model: Forecaster, example: Example) -> str:
         """The first target of a validation window: what was said, and what did happen."""
         one = self.said(model, [example.input])
@@ -105,8 +41,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
 
     def pictures(self, model: Forecaster, valid: Windows) -> list[Picture]:
         """Validation windows with what was predicted."""
-        drawn = draw([self.said(model, [item]) for item in valid.some(PICTURES)])
-        return [Picture("Predictions for validation windows", svg(drawn), DRAWN)]
+        return [drawn("validation windows", [self.said(model, [item]) for item in valid.some(PICTURES)])]
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Forecaster, inputs: Sequence[Any]) -> list[Prediction]:
@@ -154,9 +89,6 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
             found.append(model.predict(self.input.collate(some).to(device), known))
         return torch.cat(found)
 
-    def score(self, model: Forecaster, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Prediction]:
-        raise CallError("a forecast is scored against what did happen: regard evaluate RUN data.test=FILE")
-
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Forecaster, one: Any, options: LookOptions) -> list[Told]:
         """Of decoding.series, or the first; at decoding.at, or the end; decoding.target, or the first."""
@@ -173,23 +105,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         return [Told(LookedAt(item, target), text)]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
-        """Steps are the values of one target, in its own units. A decoder's steps read each other, all at once; patches
-        of each target are a row of the batch of their own."""
-        input, (item, target) = self.input, told.target
-        scaler, patches = input.fitted.scaler, isinstance(model, PatchForecaster)
-
-        def ask(without: Sequence[Parts]) -> Tensor:
-            items = [input.without(item, parts) if parts else item for parts in without]
-            said = self._values(model, items)[:, :, target, model.middle]
-            return said * float(scaler.deviation[target]) + float(scaler.mean[target])
-
-        ahead = axis(labels(item.ahead, input.fitted.dates))
-        source = input.axis(item, 0 if input.layout.convert else target)
-        return Case(
-            model, ask, {"target": ahead, "source": source, "read": ahead}, source.real(),
-            vectors=model.past, gather=lambda products: input.gather(item, products), number=True,
-            each=model.targets if patches else 1, row=target if patches else 0,
-        )  # fmt: skip
+        return forecast_case(model, self.input, told.target, lambda items: self._values(model, items))
 
     def looked(self, record: AttentionRecord, told: Told) -> AttentionRecord:
         item = told.target.item
@@ -201,47 +117,3 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         if name not in targets:
             raise CallError(f"decoding.target={name!r} is not one of the targets{nearest(name, targets)}")
         return targets.index(name)
-
-    # ------------------------------------------------------------------------------------------------------ evaluation
-    def test(self) -> tuple[Windows, str]:
-        return self.input.test_windows(), ""
-
-    def test_scores(self, model: Forecaster, examples: Windows, alignments: bool) -> Scores:
-        """MSE, MAE, MASE, pinball, with the baselines beside them, by step, target and period."""
-        batch, lag = self.recipe.decoding.batch, self.recipe.data.lag
-        return scores(model, examples, self.input.fitted, self.baselines, batch, lag)
-
-    @property
-    def baselines(self) -> Baselines:
-        if self._baselines is None:
-            raise RuntimeError("there are no baselines yet: prepare or restore comes first")
-        return self._baselines
-
-
-def build_forecaster(s: ModelSettings, encoder: nn.Module, lay: Layout) -> Forecaster:
-    """The model of a forecasting recipe, for windows of this layout."""
-    if isinstance(s, PatchForecasterSettings):
-        assert isinstance(encoder, PatchEncoder)
-        return PatchForecaster(
-            encoder, lay.horizon, lay.targets, s.quantiles,
-            loss=s.loss, instance_norm=s.instance_norm, dropout=s.head_dropout,
-            shortcut=lay.look_back if s.shortcut else None,
-        )  # fmt: skip
-    return EncoderDecoderForecaster(
-        encoder, _decoder(s, lay), lay.targets, s.quantiles, loss=s.loss, instance_norm=s.instance_norm
-    )
-
-
-def _decoder(s: ModelSettings, lay: Layout) -> RecurrentSeriesDecoder | TransformerSeriesDecoder:
-    if isinstance(s, RecurrentForecasterSettings):
-        attends = s.context == "attention"
-        context: Context = s.query if s.context == "attention" else s.context
-        reader = RecurrentReader(
-            s.width, s.width, s.width, memory_width=s.width, summary_width=s.width, context=context,
-            score=build_score(s.score, s.width, s.width, s.width) if attends else None,
-            cell=s.cell, depth=s.decoder_layers, dropout=s.dropout,
-        )  # fmt: skip
-        return RecurrentSeriesDecoder(lay.ahead, s.width, lay.says_from, reader, dropout=s.dropout)
-    assert not isinstance(s, PatchForecasterSettings)
-    blocks = [series_block(s, cross=True) for _ in range(s.decoder_layers)]
-    return TransformerSeriesDecoder(lay.ahead, s.width, lay.says_from, blocks, dropout=s.dropout)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from regard.errors import CallError
 from regard.files import atomic
 from regard.look.render import SUFFIXES
-from regard.outputs.result import Prediction
+from regard.outputs.result import Picture, Prediction
 
 INK, SAID, BAND, TRUE = "#44403c", "#1d4e89", "#8ab8f0", "#c2410c"
 MOST = 12  # panels of one picture
@@ -126,9 +126,10 @@ def _panel(axes, one: SeriesForecast, m: int, *, legend: bool) -> None:
         axes.legend(frameon=False, fontsize=8, ncols=4)
 
 
-def svg(figure: Figure) -> str:
-    """For a page: without the XML head."""
+def drawn(what: str, series: Sequence[SeriesForecast]) -> Picture:
+    """For a page."""
     out = io.StringIO()
-    figure.savefig(out, format="svg")
+    draw(series).savefig(out, format="svg")
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    note = "Past, prediction and what did happen. Shades: intervals between the outer quantiles, where there are any."
+    return Picture(f"Predictions for {what}", text[text.index("<svg") :], note)  # without the XML head

@@ -8,7 +8,7 @@ from pydantic import Field
 from regard.inputs.image.settings import ImageTowerSettings, fits
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.inputs.text.settings import PairDataSettings
-from regard.outputs.text.caption_settings import CaptionDataSettings
+from regard.outputs.text.picture_settings import CaptionDataSettings
 from regard.settings.base import Settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.recipe import Recipe

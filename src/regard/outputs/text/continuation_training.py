@@ -1,0 +1,71 @@
+"""A decoder alone learns to go on: every token of plain text is the target of those before it, in windows."""
+
+import torch
+
+from regard.data.examples import Example
+from regard.data.tokenizer import Tokenizer
+from regard.inputs.prompt.input import PromptInput
+from regard.inputs.prompt.store import TextStore, TextWindows
+from regard.look.passes import AT_ONCE
+from regard.models.language_model import LanguageModel
+from regard.outputs.base import Output, Planned
+from regard.outputs.result import Scores
+from regard.outputs.text.build import build_language_model
+from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.outputs.text.perplexity import TextLoss, text_loss
+
+SHOWN = 40  # tokens of a piece of validation text that is shown
+BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
+
+
+class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
+    def batches(self, split: TextStore, max_tokens: int, *, seed: int = 0) -> TextWindows:
+        return TextWindows(split, self.context, max(1, max_tokens // self.context), seed=seed)
+
+    def build(self) -> LanguageModel:
+        return build_language_model(self.recipe.model, self.tokenizer.size, self.tokenizer.specials.pad)
+
+    def planned(self) -> Planned:
+        tokenizer = self.recipe.data.tokenizer
+        with torch.device("meta"):
+            model = build_language_model(self.recipe.model, BYTES if tokenizer.kind == "byte" else tokenizer.size)
+        note = "the vocabulary is taken as full (data.tokenizer.size); small data fills less"
+        return Planned(model, self.recipe.model.context, 1, note)
+
+    def validate(self, model: LanguageModel, valid: TextStore) -> dict[str, float]:
+        """Loss, perplexity and bits per byte of all validation text, in windows side by side."""
+        return self._loss(model, valid, self.context).values()
+
+    def some(self, valid: TextStore, most: int) -> list[Example]:
+        """Pieces of the validation text: the first half of each is the prompt, and the rest would be right."""
+        length = min(SHOWN, self.context, len(valid))
+        starts = range(0, len(valid) - length + 1, max(length, len(valid) // most))[:most]
+        pieces = [valid.ids[start : start + length].tolist() for start in starts]
+        decode, half = self.tokenizer.decode, length // 2
+        return [Example(decode(piece[:half]), (decode(piece[half:]),)) for piece in pieces]
+
+    def test_scores(self, model: LanguageModel, examples: TextStore, alignments: bool) -> Scores:
+        """Loss, perplexity and bits per byte of the test text, or of the validation text if there is none."""
+        stride = self.recipe.decoding.stride or max(1, self.context // 2)
+        found = self._loss(model, examples, stride)
+        values = {**found.values(), "tokens": float(found.tokens), "bytes": float(found.bytes)}
+        notes = {"text": examples.name, "window": f"{self.context} tokens, moved by {stride}"}
+        if examples.unknown:
+            notes["unknown"] = f"{examples.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
+        return Scores(values, notes)
+
+    def _loss(self, model: LanguageModel, store: TextStore, stride: int) -> TextLoss:
+        rows = max(1, max(AT_ONCE, self.recipe.training.max_tokens) // self.context)
+        return text_loss(model, store, context=self.context, stride=stride, rows=rows)
+
+    @property
+    def context(self) -> int:
+        return self.recipe.model.context
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.input.tokenizer
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        return self.tokenizer

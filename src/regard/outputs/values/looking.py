@@ -1,0 +1,45 @@
+"""Where a forecaster looked: rows are steps ahead of one target, columns the steps that were read.
+
+Steps are numbers, in the target's own units. A decoder's steps read each other, all at once; patches of each target are
+a row of the batch of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from regard.inputs.series.times import labels
+from regard.inputs.series.window_input import WindowInput
+from regard.inputs.series.windows import SeriesItem
+from regard.look.axis import axis
+from regard.look.case import Case, Parts
+from regard.models.forecaster import Forecaster
+from regard.models.patch_forecaster import PatchForecaster
+
+
+class LookedAt(NamedTuple):
+    """A window and the target whose steps are looked at."""
+
+    item: SeriesItem
+    target: int
+
+
+def forecast_case(
+    model: Forecaster, input: WindowInput, looked_at: LookedAt, values: Callable[[Sequence[SeriesItem]], Tensor]
+) -> Case:
+    """`values`: what the model says of windows, scaled: N T M P."""
+    item, target = looked_at
+    scaler, patches = input.fitted.scaler, isinstance(model, PatchForecaster)
+
+    def ask(without: Sequence[Parts]) -> Tensor:
+        said = values([input.without(item, parts) if parts else item for parts in without])[:, :, target, model.middle]
+        return said * float(scaler.deviation[target]) + float(scaler.mean[target])
+
+    ahead = axis(labels(item.ahead, input.fitted.dates))
+    source = input.axis(item, 0 if input.layout.convert else target)
+    return Case(
+        model, ask, {"target": ahead, "source": source, "read": ahead}, source.real(),
+        vectors=model.past, gather=lambda products: input.gather(item, products), number=True,
+        each=model.targets if patches else 1, row=target if patches else 0,
+    )  # fmt: skip

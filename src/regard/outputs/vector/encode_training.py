@@ -1,0 +1,67 @@
+"""An encoder of texts learns from pairs that belong together; each text is read by the same encoder."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.examples import Examples
+from regard.data.tokenizer import Tokenizer
+from regard.encoders.bert import Bert
+from regard.errors import CallError
+from regard.inputs.text.input import TextInput, TextItem
+from regard.layers.pooling import Pooling
+from regard.models.embedder import Embedder
+from regard.outputs.base import Output
+from regard.outputs.vector.batches import ContrastBatches
+from regard.outputs.vector.settings import EncodeRecipe
+from regard.outputs.vector.vectorizer import Vectorizer
+
+
+class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
+    """Targets are texts, too, and the input reads both sides of a pair."""
+
+    unit: ClassVar[str] = "pairs"
+
+    def learn(self, texts: Iterable[str]) -> Tokenizer:
+        return self.input.tokenizer
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        return self.input.tokenizer
+
+    def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
+        frame = self.input.frame
+        return frame.padded(targets) if len(targets) else torch.full((1, 1), frame.pad)
+
+    def batches(self, split: Examples, max_tokens: int, *, seed: int = 0) -> ContrastBatches:
+        return ContrastBatches(split, self.collate, max_tokens, seed=seed)
+
+    def build(self) -> Embedder:
+        encoder, how = self.input.encoder(), self.recipe.vectors
+        assert isinstance(encoder, Bert)  # the recipe has no other
+        return Embedder(encoder, Pooling(how.pooling), normalize=how.normalize, temperature=how.temperature)
+
+    def side(self, model: Embedder) -> Vectorizer:
+        width, tokens = model.encoder.memory_width, self.recipe.vectors.batch_tokens
+        return Vectorizer(self.input, model.encoder, model.pooling, model.vectors, width, tokens)
+
+    @property
+    def most(self) -> int:
+        """Tokens of the longest text, without those that begin and end it."""
+        return self.recipe.data.max_length - 1
+
+    def cut(self, text: str) -> TextItem:
+        item = self.input.read(text)
+        return item._replace(ids=item.ids[: self.most])
+
+    def read_text(self, text: str) -> TextItem:
+        """Cut at the longest that the model knows, or refused."""
+        item = self.input.read(text)
+        if len(item.ids) > self.most and self.recipe.data.overlong != "cut":
+            raise CallError(
+                f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the {self.most} that the model reads"
+            )
+        return self.cut(text)
