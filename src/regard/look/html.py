@@ -19,11 +19,11 @@ from typing import Any
 
 from regard.files import atomic
 from regard.look.beam_tree import beam_tree
-from regard.look.card import card
+from regard.look.card import card, sentence
 from regard.look.files import for_page
 from regard.look.history import History
 from regard.look.methods import METHODS
-from regard.look.records import KINDS, AttentionRecord, Head
+from regard.look.records import KINDS, AttentionRecord, Head, Matrix
 from regard.look.views import Shown, head_line
 
 MODULES = (
@@ -137,11 +137,16 @@ def cards(record: AttentionRecord) -> dict[str, Any]:
         for layer, head in choices:
             matrix = record.matrix(kind, layer, head)
             key = f"{kind}/{'all' if layer is None else layer}/{head}"
-            found[key] = {"title": matrix.title, "figures": [asdict(figure) for figure in card(matrix, record)]}
+            found[key] = card_tree(matrix, record)
         for one in layers:
             for number in range(len(one.weights)):
                 found[f"{kind}/{one.layer}/{number}"]["line"] = head_line(record, one, number)
     return found
+
+
+def card_tree(matrix: Matrix, record: AttentionRecord) -> dict[str, Any]:
+    figures = card(matrix, record)
+    return {"title": matrix.title, "figures": [asdict(figure) for figure in figures], "sentence": sentence(figures)}
 
 
 def script() -> str:

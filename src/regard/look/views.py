@@ -55,10 +55,13 @@ class Shown:
     @property
     def other(self) -> Matrix | None:
         """The same of the record it is held against."""
-        if self.against is None:
-            return None
-        mine, other = self.matrix, self.against.matrix(self.kind, self.layer, self.head)
-        if mine.weights.shape != other.weights.shape:
+        return None if self.against is None else self.against.matrix(self.kind, self.layer, self.head)
+
+    @property
+    def alike(self) -> Matrix | None:
+        """The other table, where it can be subtracted from this one."""
+        mine, other = self.matrix, self.other
+        if other is not None and mine.weights.shape != other.weights.shape:
             raise CallError(
                 f"tables of {_size(mine)} and of {_size(other)} cannot be subtracted from each other; "
                 "the second model should be shown the first one's output, and both be merged into words"
@@ -122,12 +125,15 @@ def method_line(method: str) -> str:
 
 
 def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
-    """What is painted in full color: the largest weight, but no less than 3/K (or 1).
+    """What is painted in full color: the upper quartile of the rows' largest weights, but no less than 3/K (or 1).
+
+    So a few rows that look at one thing alone do not make all others pale; they are painted in full color as well.
 
     1/K is what each of K keys has where all are looked at alike. Weights near it are all painted faintly: a picture of
     nearly uniform attention, stretched to full color, would show a pattern where the model has hardly any preference.
     """
-    return max(float(np.max(weights)), min(1.0, EVEN / (keys or weights.shape[-1])))
+    largest = np.sort(np.max(weights, axis=-1), axis=None)
+    return max(float(largest[3 * (largest.size - 1) // 4]), min(1.0, EVEN / (keys or weights.shape[-1])))
 
 
 def range_line(values: np.ndarray) -> str:
