@@ -291,11 +291,11 @@ class Run:
             raise CallError(f"{self.folder} is not trained to its end: the same `regard train` goes on with it")
         return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
 
-    def best_score(self) -> float | None:
-        """Of the best validation, by `training.metric`; None, if training has left none behind."""
+    def best_scores(self) -> dict[str, float]:
+        """Of the best validation, by name; nothing, if training has left none behind."""
         file = self.folder / SUMMARY
         best = json.loads(file.read_text(encoding="utf-8")).get("best") if file.is_file() else None
-        return None if best is None else float(best["value"])
+        return {} if best is None else {name: float(value) for name, value in best["scores"].items()}
 
     def closing_words(self) -> str:
         """How training ended, and commands that go on from here."""

@@ -202,7 +202,7 @@ def _about(name: str, run: Run) -> schemas.ModelOut:
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
         parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
-        methods=supported_methods(run.model), metric=run.recipe.training.metric, score=run.best_score(),
+        methods=supported_methods(run.model), scores=run.best_scores(),
     )  # fmt: skip
 
 

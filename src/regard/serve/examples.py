@@ -66,7 +66,7 @@ class ModelExamples:
             for kind, part in zip(input.kinds, parts, strict=True)
         ]
         right = example.texts[0] if example.texts else ""
-        seen = _thumbnail(run, example.input) if any(kind in WHAT for kind in input.kinds) else {}
+        seen: dict[str, Any] = _thumbnail(run, example.input) if any(kind in WHAT for kind in input.kinds) else {}
         return {"text": "\t".join(words), "right": right, **seen}
 
 
@@ -80,4 +80,5 @@ def _thumbnail(run: Run, one: Any) -> dict[str, Any]:
     bands = np.atleast_2d(axis.signal)
     rows, columns = (np.linspace(0, size - 1, min(size, most)).astype(int) for size, most in
                      zip(bands.shape, (BANDS, STEPS), strict=True))  # fmt: skip
-    return {"signal": np.round(bands[np.ix_(rows, columns)], 3).tolist()}
+    when = {} if axis.unit == "s" else {"when": f"{axis.labels[0]} to {axis.labels[-1]}"}
+    return {"signal": np.round(bands[np.ix_(rows, columns)], 3).tolist(), **when}

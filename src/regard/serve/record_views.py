@@ -9,7 +9,7 @@ from regard.look.card import sentence
 from regard.look.figure import figure_bytes
 from regard.look.html import card_tree, document, page
 from regard.look.records import AttentionRecord, Kind, Matrix
-from regard.look.views import Shown, blocks, head_line
+from regard.look.views import Shown, blocks, head_figures, head_line, suitable_view
 from regard.serve import schemas
 from regard.serve.record_selection import require_sendable
 
@@ -18,7 +18,7 @@ MAP = 64  # rows and columns of a head in the view of all heads
 
 def outline(record: AttentionRecord) -> dict[str, Any]:
     """All that is not weights."""
-    return document(Shown(record), weights=False)
+    return document(Shown(record, suitable_view(record)), weights=False)
 
 
 def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
@@ -70,7 +70,10 @@ def _maps(record: AttentionRecord, kind: Kind | None) -> list[dict[str, Any]]:
         for number, weights in enumerate(one.weights):
             small = blocks(weights, MAP)
             q, k = small.shape
-            heads.append({"values": _numbers(small), "q": q, "k": k, "line": head_line(record, one, number)})
+            heads.append(
+                {"values": _numbers(small), "q": q, "k": k, "line": head_line(record, one, number)}
+                | head_figures(record, one, number)
+            )
         layers.append({"layer": one.layer, "heads": heads})
     return layers
 

@@ -179,8 +179,7 @@ class ModelOut(BaseModel):
         description="what an input is: text, or the name of an upload; where it is two things, a tab stands between"
     )
     gives: str = Field(description="what it makes of its input: text, a label, numbers, ...")
-    metric: str = Field(description="what its best validation was measured by")
-    score: float | None = Field(description="of its best validation")
+    scores: dict[str, float] = Field(description="of its best validation")
     writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
     methods: list[str] = Field(description="of looking: those that have something to say of it")
     history: bool = Field(description="whether attention was kept as it trained")

@@ -226,7 +226,7 @@ def _answer(found: SeriesForecast, target: int) -> Answer:
     low, high = (bands[:, 0], bands[:, -1]) if len(few) > 1 else (values[:0], values[:0])
     band = f"{few[0]:g} to {few[-1]:g}" if len(few) > 1 else ""
     true = found.actual[:, target] if len(found.actual) else values[:0]
-    numbers = {
+    numbers: dict[str, Any] = {
         name: tuple(some.tolist())
         for name, some in {"values": values, "low": low, "high": high, "actual": true}.items()
     }
