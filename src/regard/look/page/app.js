@@ -119,7 +119,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       stage.classList.toggle("wide", ["compare", "grid"].includes(state.view));
       card.replaceChildren();
       card.hidden = !told;
-      const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && !whole;
+      const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
       if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
       above([record, ...record.beams][hypothesis], table, choice, state.view === "compare" ? more : null);
       if (table.rows.length === 1) focus.pin({ row: 0 }, false);

@@ -1,5 +1,6 @@
 // Two records side by side, on one scale: each with its own output, or both with the same one, and then with their difference.
 import { topWeight } from "./data.js";
+import { sharingColumns } from "./focus.js";
 import { drawMatrix } from "./matrix.js";
 import { element, scaleBar } from "./paint.js";
 import { numbersTable } from "./views.js";
@@ -33,7 +34,8 @@ export function drawComparison(place, table, other, names, log, focus) {
   place.append(trio);
   const figures = panels.map(([text, one]) => element("figure", {}, element("figcaption", {}, element("b", { textContent: text }), one === apart ? "" : saidBy(one, one === table ? other : table))));
   trio.append(...figures); // all of them, before any is drawn: they share the room
-  panels.forEach(([text, one, how], number) => drawMatrix(figures[number], one, { ...how, label: text }, focus));
+  const second = same ? focus : sharingColumns(focus);
+  panels.forEach(([text, one, how], number) => drawMatrix(figures[number], one, { ...how, label: text }, one === other ? second : focus));
   place.append(scaleBar(top, { more: true }));
   place.append(numbersTable(apart ?? table));
 }

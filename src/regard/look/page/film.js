@@ -12,6 +12,7 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
   const play = element("button", { type: "button", className: "play", ariaLabel: "Play", textContent: "▶" });
   const slider = element("input", { type: "range", name: "film", min: from, max: last, value: last, ariaLabel: "step of decoding" });
   const told = element("output", { className: "told" });
+  const heading = element("h2");
   const next = element("ol", { className: "next" });
   const tokens = record.axes.target.tokens;
   let timer = 0;
@@ -25,6 +26,7 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
   }
 
   function choices(step) {
+    heading.textContent = `Most probable at step ${step - from + 1}`;
     const { next: tokensThere, first } = steps[step];
     const best = Math.max(...tokensThere.map((one) => one.log_probability));
     next.replaceChildren(...tokensThere.map((one) => {
@@ -61,7 +63,7 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
   told.textContent = `${last - from + 1} steps`;
   place.append(
     element("div", { className: "reel" }, play, slider, told),
-    element("div", { className: "ahead-of" }, element("h2", { textContent: "Most probable here" }), next),
+    element("div", { className: "ahead-of" }, heading, next),
   );
   const shown = () => Math.min(last, Math.max(from, focus.now.row ?? last));
   focus.listen(() => choices(shown()));

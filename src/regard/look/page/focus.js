@@ -32,3 +32,18 @@ export function makeFocus() {
     },
   };
 }
+
+/** A focus of its own for a table with other rows, which shares what is looked at. */
+export function sharingColumns(focus) {
+  const own = makeFocus();
+  const { hover } = own;
+  let telling = false;
+  own.hover = (place) => {
+    telling = true;
+    hover(place);
+    focus.hover(place && { column: place.column });
+    telling = false;
+  };
+  focus.listen(({ column }) => telling || hover(column === null ? null : { column }));
+  return own;
+}

@@ -47,7 +47,7 @@ export function drawSignal(place, table, columns, { log, answer, sound }, focus,
     }
     const best = weights.indexOf(Math.max(...weights));
     const name = who === null ? "the mean of all rows" : table.rows[who].text;
-    const moment = columns.tokens[real[best]].text;
+    const moment = momentOf(columns, real[best]);
     canvas.setAttribute("aria-label", `${name} looks most at ${moment}, with ${weights[best].toFixed(4)}`);
     readout.replaceChildren(element("bdi", { textContent: name }), " looks most at ", element("b", { textContent: moment }), `: ${weights[best].toFixed(4)}`);
   }
@@ -56,7 +56,7 @@ export function drawSignal(place, table, columns, { log, answer, sound }, focus,
     pen.fillStyle = color;
     pen.font = '12px system-ui, "Noto Sans", sans-serif';
     pen.textBaseline = "bottom";
-    const names = [...real.map((j, i) => [edges[i], columns.tokens[j].text]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
+    const names = [...real.map((j, i) => [edges[i], momentOf(columns, j)]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
     const every = Math.max(1, Math.ceil(names.length / Math.max(2, Math.floor(width / 130))));
     names.forEach(([time, name], i) => {
       if (i % every) return;
@@ -81,6 +81,12 @@ export function drawSignal(place, table, columns, { log, answer, sound }, focus,
   if (ahead) place.append(element("p", { className: "legend" }, mark("--ink", "past"), mark("--accent", "forecast"), ahead.band ? mark("--band", `quantiles ${ahead.band}`) : "", ahead.actual.length ? mark("--mark", "what did happen") : ""));
   focus.listen(paint);
   if (table.rows.length > 1) drawMatrix(place, table, { log, label: "rows over time" }, focus, { onCell: acts.onCell });
+}
+
+/** Its name: a date, or a time with its unit. */
+function momentOf({ tokens, unit }, place) {
+  const { text } = tokens[place];
+  return Number.isNaN(Number(text)) ? text : `${text} ${unit}`;
 }
 
 function mark(color, text) {

@@ -50,7 +50,7 @@ async function openModel() {
   part("name").textContent = document.title = model.name;
   const { turns, rest } = modelLine(model);
   part("line").replaceChildren(Object.assign(document.createElement("b"), { textContent: turns }), ` · ${rest}`);
-  const others = models.filter(({ name, takes }) => name !== model.name && String(takes) === String(model.takes));
+  const others = models.filter(({ name, takes, gives }) => name !== model.name && String(takes) === String(model.takes) && gives === model.gives);
   fields.against.replaceChildren(new Option("nothing", ""), ...others.map(({ name }) => new Option(name)));
   part("compare").hidden = !others.length;
   part("examples").replaceChildren("looking for examples …");
