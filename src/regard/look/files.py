@@ -17,11 +17,11 @@ import numpy as np
 from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.files.foreign import require_memory_for
-from regard.look.answer import Answer, NextToken
 from regard.look.axis import Axis, Token
 from regard.look.backdrop import from_png, to_png
 from regard.look.card import Figure
 from regard.look.records import Attention, AttentionRecord
+from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 
 VERSION = 1
@@ -106,7 +106,7 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
         "gold": None if gold is None else {"sure": sorted(gold.sure), "possible": sorted(gold.possible)},
         "evidence": [asdict(figure) for figure in record.evidence],
         "next_tokens": [[asdict(token) for token in step] for step in record.next_tokens],
-        "answer": None if record.answer is None else asdict(record.answer),
+        "said": None if record.said is None else asdict(record.said),
         "beams": [describe(beam, write) for beam in record.beams],
     }
 
@@ -145,7 +145,7 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
         beams=tuple(_restore(beam, read) for beam in tree["beams"]),
         without=tuple(tree["without"]),
         next_tokens=tuple(tuple(NextToken(**token) for token in step) for step in tree["next_tokens"]),
-        answer=None if tree["answer"] is None else Answer.of(tree["answer"]),
+        said=None if tree["said"] is None else Said.of(tree["said"]),
     )
 
 

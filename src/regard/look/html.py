@@ -28,7 +28,7 @@ from regard.look.views import Shown, head_figures, head_line
 
 MODULES = (
     "data.js", "paint.js", "focus.js", "matrix.js", "lines.js", "words.js", "views.js", "overlay.js", "signal.js",
-    "answer.js", "film.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js", "controls.js", "app.js",
+    "said.js", "film.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js", "controls.js", "app.js",
 )  # fmt: skip
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });

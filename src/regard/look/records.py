@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from regard.errors import CallError
-from regard.look.answer import Answer, NextToken
 from regard.look.axis import Axis, Group
+from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.metrics.alignment_links import merge_subwords
 
@@ -79,7 +79,7 @@ class AttentionRecord:
     evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
     without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
     next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # the most probable at each step of what a decoder wrote
-    answer: Answer | None = None  # what was said, where that is more than `output`
+    said: Said | None = None  # what was said, where that is more than `output`
 
     def __post_init__(self) -> None:
         if not self.attentions:

@@ -26,10 +26,10 @@ from regard.data.examples import Example, ExampleBatches
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
-from regard.look.answer import Answer, NextToken
 from regard.look.axis import Axis
 from regard.look.case import Case
 from regard.look.records import AttentionRecord, Head
+from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
 from regard.outputs.result import Picture, Prediction, Scores
@@ -62,7 +62,7 @@ class Told:
     target: Any
     text: str
     score: float | None = None
-    answer: Answer | None = None
+    said: Said | None = None
 
 
 class Planned(NamedTuple):

@@ -1,7 +1,6 @@
 """From the body of a request to the work that answers it. What a client sends is never the path of a file."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -16,7 +15,7 @@ from regard.serve.examples import ModelExamples
 from regard.serve.limits import Limits
 from regard.serve.record_cache import Recent
 from regard.serve.record_selection import require_sendable
-from regard.serve.uploads import WHAT, Uploads
+from regard.serve.uploads import WHAT, Uploads, table_text
 from regard.serve.worker import Work
 
 
@@ -61,11 +60,11 @@ class Questions:
         if any(one is not None for one in own):
             found = [part if one is None else one for one, (part, _) in zip(own, parts, strict=True)]
             return tuple(found) if len(found) > 1 else found[0]
-        words = [str(self._uploads.path(part, kind)) if kind in WHAT else part for part, kind in parts]
-        found = run.job.input.parse(["\t".join(words)])
-        if len(found) != 1:
-            raise CallError(f"the {WHAT.get(kinds[0], 'file')} holds {len(found)} series: send one at a time")
-        return found[0]
+        files = [self._uploads.path(part, kind) if kind in WHAT else part for part, kind in parts]
+        if kinds == ("table",):
+            return table_text(files[0])
+        (one,) = run.job.input.parse(["\t".join(map(str, files))])
+        return one
 
     def sound(self, name: str, word: str) -> bytes:
         """A recording that was sent, or that is an example, as WAV."""
@@ -132,7 +131,7 @@ class Questions:
                 self.given(name, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
-            return _named(record, self._told(run, body.text))
+            return _named(record, name, self._told(run, body.text))
 
         return name, ask
 
@@ -183,7 +182,7 @@ def _shown(part: str, kind: str) -> str:
     return f"example {int(number) + 1}" if part.startswith(EXAMPLE) and number.isdecimal() else WHAT[kind]
 
 
-def _named(record: AttentionRecord, what: str | None) -> AttentionRecord:
-    """The path of our own file is nobody's business: that of a table stands before the name of its series."""
-    told = re.sub(r"^/\S+\.(csv|tsv)#?", "", record.input).strip() or "table" if what is None else what
-    return replace(record, input=told, beams=tuple(_named(beam, what) for beam in record.beams))
+def _named(record: AttentionRecord, model: str, what: str | None) -> AttentionRecord:
+    """By the name that the model is served under. The path of our own file is nobody's business."""
+    told = {"model": model} | ({} if what is None else {"input": what})
+    return replace(record, **told, beams=tuple(_named(beam, model, what) for beam in record.beams))

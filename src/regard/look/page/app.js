@@ -1,6 +1,5 @@
 // The page of a record: words, film, answer, controls, picture and card. `mount` serves an HTML file, a notebook and a served page
 // alike.
-import { drawAnswer } from "./answer.js";
 import { drawCard } from "./card.js";
 import { differing, drawComparison } from "./compare.js";
 import { drawControls, viewsOf } from "./controls.js";
@@ -12,6 +11,7 @@ import { drawLines } from "./lines.js";
 import { drawMatrix } from "./matrix.js";
 import { drawOverlay, upon } from "./overlay.js";
 import { element, scaleBar, short } from "./paint.js";
+import { drawSaid } from "./said.js";
 import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
 import { drawText, drawTree, numbersTable } from "./views.js";
@@ -41,13 +41,13 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   root.classList.add("regard");
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
   if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? " , forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
-  const [words, film, answer] = ["words", "film", "answer"].map((className) => element("div", { className }));
+  const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
   const card = element("aside", { className: "card", ariaLabel: "whether to believe it" });
   let picture = element("div");
   const stage = element("div", { className: "stage" }, picture, card);
-  root.append(title, element("div", { className: "above" }, words, film, answer), controls, caption, stage);
+  root.append(title, element("div", { className: "above" }, words, film, said), controls, caption, stage);
   const kinds = kindsOf(record);
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
@@ -157,9 +157,9 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     film.replaceChildren();
     film.hidden = !steps.length || !shown.next_tokens.length;
     if (!film.hidden) stopFilm = drawFilm(film, shown, steps, from, focus, revealed.reveal, acts.goOn ?? null);
-    answer.replaceChildren();
-    answer.hidden = !shown.answer || shown.answer.kind === "values" || history.length > 0;
-    if (!answer.hidden) drawAnswer(answer, shown.answer, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
+    said.replaceChildren();
+    said.hidden = !shown.said || shown.said.kind === "values" || history.length > 0;
+    if (!said.hidden) drawSaid(said, shown.said, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
   }
 
   function view(table, more, label, apart) {
@@ -180,7 +180,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, focus);
     else if (state.view === "text") drawText(picture, table, log, focus);
     else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, focus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
-    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, answer: history.length ? null : record.answer, sound: acts.sound ?? null }, focus, { onCell });
+    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, focus, { onCell });
     else {
       if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
       const curves = state.view === "training" ? training() : [];

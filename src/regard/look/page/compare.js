@@ -43,5 +43,5 @@ export function drawComparison(place, table, other, names, log, focus) {
 /** What one of them wrote, with the words marked that the other did not write. */
 function saidBy(one, other) {
   const marked = differing(one.rows, other.rows);
-  return element("p", { className: "said", dir: "auto" }, ...one.rows.flatMap((token, i) => [element(marked.has(i) ? "mark" : "span", { textContent: token.text }), " "]));
+  return element("p", { className: "wrote", dir: "auto" }, ...one.rows.flatMap((token, i) => [element(marked.has(i) ? "mark" : "span", { textContent: token.text }), " "]));
 }

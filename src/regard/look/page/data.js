@@ -111,7 +111,7 @@ function arranged(table, { words = false, specials = true }) {
 export function stepsOf(record, kind, choice) {
   const [one] = layersOf(record, kind);
   const tokens = record.axes[one.rows].tokens;
-  const said = record.next_tokens.length > 0 || ["labels", "marks"].includes(record.answer?.kind);
+  const said = record.next_tokens.length > 0 || ["labels", "marks"].includes(record.said?.kind);
   if (one.rows !== "target" || !said || record.scores.length !== tokens.length) return [];
   return groups(tokens, choice.words, choice.specials).map(({ start, stop }) => ({
     score: record.scores.slice(start, stop).reduce((sum, value) => sum + value, 0), next: record.next_tokens[start] ?? [], first: start,

@@ -54,7 +54,10 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
     show(Number(slider.value) >= last ? from : Number(slider.value));
     play.textContent = "❚❚";
     play.ariaLabel = "Pause";
-    timer = setInterval(() => (Number(slider.value) >= last ? stop() : show(Number(slider.value) + 1)), PACE);
+    timer = setInterval(() => {
+      show(Math.min(last, Number(slider.value) + 1));
+      if (Number(slider.value) >= last) stop();
+    }, PACE);
   });
   slider.addEventListener("input", () => {
     stop();

@@ -6,11 +6,11 @@ import { upon, weightsOf } from "./overlay.js";
 
 const [TALL, FOOT] = [190, 22];
 
-/** `answer`: what was forecast, or null; `sound()`: a promise of the address of what can be heard, or null. */
-export function drawSignal(place, table, columns, { log, answer, sound }, focus, acts) {
+/** `said`: what was forecast, or null; `sound()`: a promise of the address of what can be heard, or null. */
+export function drawSignal(place, table, columns, { log, said, sound }, focus, acts) {
   const real = upon(columns);
   const { edges } = columns;
-  const ahead = answer?.kind === "values" && columns.signal_shape?.length === 1 ? answer : null;
+  const ahead = said?.kind === "values" && columns.signal_shape?.length === 1 ? said : null;
   const width = Math.max(280, (place.clientWidth || 560) - 4);
   const scale = window.devicePixelRatio || 1;
   const canvas = element("canvas", { width: Math.round(width * scale), height: Math.round((TALL + FOOT) * scale), className: "signal" });

@@ -25,10 +25,10 @@ from regard.inputs.base import Input
 from regard.inputs.image.settings import PictureSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.layers.pooling import attends
-from regard.look.answer import Answer
 from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled_attention import pooled
+from regard.look.said import Said
 from regard.models.classifier import Classifier
 from regard.outputs.base import QUICK, TYPICAL, LookOptions, Planned, Told
 from regard.outputs.batched import device_of, rows_of
@@ -172,8 +172,8 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
         else:
             chosen = order[: self.recipe.decoding.n_best]
         names = tuple(self.labels.names[number] for number in order)
-        answer = Answer("labels", names, tuple(float(chance[number]) for number in order))
-        return [Told(number, self.labels.names[number], float(chance[number]), answer) for number in chosen]
+        said = Said("labels", names, tuple(float(chance[number]) for number in order))
+        return [Told(number, self.labels.names[number], float(chance[number]), said) for number in chosen]
 
     def case(self, model: Classifier, one: Any, told: Told) -> Case:
         """The label is the one row; what it saw of the input depends on how the memory is pooled."""

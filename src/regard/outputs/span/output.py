@@ -18,8 +18,8 @@ from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.question.input import QuestionInput
-from regard.look.answer import Answer as AnswerShown
 from regard.look.case import Case
+from regard.look.said import Said
 from regard.models.reader import PairReader, Reader
 from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.base import LookOptions, Output, Told
@@ -145,8 +145,8 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return scores_of(said, found, examples, self.recipe.data.no_answer)
 
 
-def _marked(document: str, answer: Answer) -> AnswerShown:
-    return AnswerShown("marks", text=document, marks=() if answer.span is None else ((*answer.span, "answer"),))
+def _marked(document: str, answer: Answer) -> Said:
+    return Said("marks", text=document, marks=() if answer.span is None else ((*answer.span, "answer"),))
 
 
 def _freeze(encoder: Bert, layers: int) -> None:

@@ -23,10 +23,10 @@ from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.text.words import WordsInput, WordsItem
-from regard.look.answer import Answer
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
 from regard.look.pooled_attention import rows_at
+from regard.look.said import Said
 from regard.metrics.classes import class_scores, confusion, macro_f1, one_hot
 from regard.metrics.spans import marks_spans, span_scores, spans, violations
 from regard.models.tagger import Tagger, Words
@@ -127,7 +127,7 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         classes = table.argmax(1).tolist() if names is None else [self.labels.require(name) for name in names]
         total = float(table[np.arange(len(classes)), classes].sum())
         tags = [self.labels.names[number] for number in classes]
-        return Told(classes, " ".join(tags), total, _answer(item.words, tags, marks_spans(self.labels.names)))
+        return Told(classes, " ".join(tags), total, _marked(item.words, tags, marks_spans(self.labels.names)))
 
     def _tags(self, model: Tagger, inputs: Sequence[Any]) -> list[list[str]]:
         tables = self._log_probabilities(model, [self.input.read(one) for one in inputs])
@@ -175,14 +175,14 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return Scores(values | {"exact_match": whole}, notes, rows, drawn, percent=PERCENT)
 
 
-def _answer(words: Sequence[str], tags: Sequence[str], begin: bool) -> Answer:
+def _marked(words: Sequence[str], tags: Sequence[str], begin: bool) -> Said:
     """Spans, where tags `begin` and go on with them; else every word with its tag."""
     marked = [(one.start, one.end, one.label) for one in spans(tags)] if begin else [
         (place, place + 1, tag) for place, tag in enumerate(tags)
     ]  # fmt: skip
     begins = [0, *accumulate(len(word) + 1 for word in words)]
     marks = tuple((begins[start], begins[end] - 1, label) for start, end, label in marked)
-    return Answer("marks", text=" ".join(words), marks=marks)
+    return Said("marks", text=" ".join(words), marks=marks)
 
 
 def _values(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:

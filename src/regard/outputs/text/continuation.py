@@ -21,9 +21,9 @@ from regard.errors import CallError
 from regard.inputs.prompt.input import Prompt, PromptInput
 from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
-from regard.look.answer import NextToken
 from regard.look.case import Case, Parts
 from regard.look.passes import AT_ONCE, in_passes
+from regard.look.said import NextToken
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import LookOptions, Output, Planned, Told
 from regard.outputs.batched import device_of
@@ -171,7 +171,7 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         first, *tokens = told.target
         before_step(len(tokens))
         read = torch.tensor([[first, *tokens[:-1]]], device=device_of(model))
-        return most_probable(model, model.features(read)[0], tokens, self.tokenizer)
+        return most_probable(model.logits, model.features(read)[0], tokens, self.tokenizer)
 
     def case(self, model: LanguageModel, one: str, told: Told) -> Case:
         """Rows are the tokens that were told, columns those that were read: row t was told after columns 0 … t."""

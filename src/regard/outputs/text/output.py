@@ -22,9 +22,9 @@ from regard.decoders.decoder import Decoder
 from regard.decoding.beam import LengthPenalty
 from regard.decoding.protocol import Hypothesis
 from regard.inputs.base import Vocabulary
-from regard.look.answer import NextToken
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
+from regard.look.said import NextToken
 from regard.models.captioner import Captioner
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told
@@ -217,7 +217,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     def next_tokens(self, model: Seq2Seq, one: Any, told: Told) -> tuple[tuple[NextToken, ...], ...]:
         def work(some: list[Ids], source: Any, target: Tensor) -> list[Any]:
             features = model.features(model.encode(source), target)[0]
-            return [most_probable(model, features, some[0], self.tokenizer)]
+            return [most_probable(model.logits, features, some[0], self.tokenizer)]
 
         (found,) = forced(model, self.input, [self.item_of(one)], [told.target], work)
         return found

@@ -26,10 +26,10 @@ from regard.inputs.series.input import series_block
 from regard.inputs.series.times import labels
 from regard.inputs.series.window_input import WindowInput
 from regard.inputs.series.windows import Layout, SeriesItem, WindowBatches, Windows
-from regard.look.answer import Answer
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord
+from regard.look.said import Said
 from regard.models.forecaster import EncoderDecoderForecaster, Forecaster
 from regard.models.patch_forecaster import PatchForecaster
 from regard.outputs.base import LookOptions, Output, Told
@@ -172,7 +172,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         found = self.said(model, [item])
         few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
         text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
-        return [Told(LookedAt(item, target), text, answer=_answer(found, target))]
+        return [Told(LookedAt(item, target), text, said=_shown(found, target))]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
         """Steps are the values of one target, in its own units. A decoder's steps read each other, all at once; patches
@@ -220,7 +220,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         return self._baselines
 
 
-def _answer(found: SeriesForecast, target: int) -> Answer:
+def _shown(found: SeriesForecast, target: int) -> Said:
     """The values of one target, within the widest of its bands."""
     values, bands, few = found.values[:, target], found.bands[:, target], found.quantiles
     low, high = (bands[:, 0], bands[:, -1]) if len(few) > 1 else (values[:0], values[:0])
@@ -230,7 +230,7 @@ def _answer(found: SeriesForecast, target: int) -> Answer:
         name: tuple(some.tolist())
         for name, some in {"values": values, "low": low, "high": high, "actual": true}.items()
     }
-    return Answer("values", tuple(found.times), band=band, **numbers)
+    return Said("values", tuple(found.times), band=band, **numbers)
 
 
 def build_forecaster(s: ModelSettings, encoder: nn.Module, lay: Layout) -> Forecaster:

@@ -1,4 +1,4 @@
-"""`Answer`: what a model said, where that is more than a text. Pictures of attention show it beside the weights.
+"""`Said`: what a model said, where that is more than a text. Pictures of attention show it beside the weights.
 
 labels   every label with its probability, the most probable first
 values   numbers ahead of a series, each with its time; the widest band of quantiles, and what did happen, if known
@@ -8,12 +8,12 @@ marks    places in a text that the model marked, each with a label: an answer in
 from dataclasses import dataclass
 from typing import Any, Literal
 
-AnswerKind = Literal["labels", "values", "marks"]
+SaidKind = Literal["labels", "values", "marks"]
 
 
 @dataclass(frozen=True)
-class Answer:
-    kind: AnswerKind
+class Said:
+    kind: SaidKind
     names: tuple[str, ...] = ()  # the labels, or the times of the values
     values: tuple[float, ...] = ()  # probabilities, or the values
     low: tuple[float, ...] = ()  # of the band
@@ -24,7 +24,7 @@ class Answer:
     marks: tuple[tuple[int, int, str], ...] = ()  # first character, the one after the last, label
 
     @classmethod
-    def of(cls, tree: dict[str, Any]) -> "Answer":
+    def of(cls, tree: dict[str, Any]) -> "Said":
         """From JSON, which has lists for tuples."""
         found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in tree.items()}
         found["marks"] = tuple((start, end, label) for start, end, label in tree["marks"])

@@ -5,9 +5,9 @@ import { percent } from "./words.js";
 const MOST_LABELS = 10;
 
 /** `choose(label)`: looks at another label; null: nobody is there to ask. `chosen`: the one that is looked at. */
-export function drawAnswer(place, answer, chosen, choose) {
-  if (answer.kind === "labels") drawLabels(place, answer, chosen, choose);
-  if (answer.kind === "marks") drawMarks(place, answer);
+export function drawSaid(place, said, chosen, choose) {
+  if (said.kind === "labels") drawLabels(place, said, chosen, choose);
+  if (said.kind === "marks") drawMarks(place, said);
 }
 
 function drawLabels(place, { names, values }, chosen, choose) {
