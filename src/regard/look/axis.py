@@ -92,6 +92,12 @@ class Axis:
         step = times[-1] - times[-2] if len(times) > 1 else 1.0
         return np.array([*times, times[-1] + step if self.until is None else self.until] if times else [])
 
+    @property
+    def dated(self) -> bool:
+        """Whether its tokens are called by dates or the like, and not by numbers of `unit`."""
+        first = self.tokens[self.upon()[0]].text if self.times and self.upon() else "0"
+        return not first.removesuffix(self.unit).strip().lstrip("-").replace(".", "", 1).isdecimal()
+
     def real(self) -> list[int]:
         """The places of tokens that are not special."""
         return [place for place, token in enumerate(self.tokens) if not token.special]

@@ -18,11 +18,13 @@ from matplotlib.patches import Rectangle
 
 from regard.look.axis import Axis
 from regard.look.figure_layout import BLUES, FAINT, INK, above_card, length, short
+from regard.look.said import Said
 from regard.look.views import Shown, range_line, strength, top_weight
 
 OPACITY = 0.6
 HEAT = LinearSegmentedColormap.from_list("regard-heat", ["#150e37", "#641a80", "#c83f73", "#fb8861", "#fcfdbf"])
 PANEL = 1.9  # inches
+SAID, BAND, TRUE = "#3b53cf", "#b9c8f7", "#c2410c"
 
 
 def draw_overlay(shown: Shown) -> Canvas:
@@ -90,7 +92,7 @@ def _along_time(shown: Shown) -> Canvas:
         below = pictures.subplots()
     else:
         over, below = pictures.subplots(2, 1, sharex=True, height_ratios=[above, high])
-        _signal(over, columns)
+        _signal(over, columns, shown.record.said)
     values = np.stack([table.weights[place][columns.upon()] for place in places])
     painted = strength(values, top_weight(values), shown.log)
     heights = np.arange(len(labels) + 1) - 0.5
@@ -98,15 +100,20 @@ def _along_time(shown: Shown) -> Canvas:
     every = 1 + len(labels) // 60
     below.set_yticks(range(0, len(labels), every), labels[::every], fontsize=9)
     below.invert_yaxis()
-    below.set_xlim(edges[0], edges[-1])
-    below.set_xlabel(columns.unit, color=FAINT)
+    below.set_xlim(edges[0], max(edges[-1], *(axes.get_xlim()[1] for axes in pictures.axes)))
+    if columns.dated:
+        places = np.unique(np.linspace(0, len(columns.upon()) - 1, 6).round().astype(int))
+        below.set_xticks(edges[places], [columns.labels[columns.upon()[place]] for place in places], fontsize=8)
+    else:
+        below.set_xlabel(columns.unit, color=FAINT)
     for axes in pictures.axes:
         axes.tick_params(length=0, colors=INK)
         axes.spines[:].set_visible(False)
     return canvas
 
 
-def _signal(axes: Axes, columns: Axis) -> None:
+def _signal(axes: Axes, columns: Axis, said: Said | None) -> None:
+    """With what was forecast after it, within its band."""
     signal, edges = columns.signal, columns.edges
     assert signal is not None
     if signal.ndim == 2:
@@ -117,3 +124,12 @@ def _signal(axes: Axes, columns: Axis) -> None:
     else:
         steps = np.linspace(edges[0], edges[-1], len(signal) + 1)
         axes.plot((steps[:-1] + steps[1:]) / 2, signal, color=INK, linewidth=1.0)
+        if said is not None and said.kind == "values":
+            ahead = steps[-1] + (steps[1] - steps[0]) * (np.arange(len(said.values)) + 0.5)
+            if said.low:
+                axes.fill_between(ahead, said.low, said.high, color=BAND, alpha=0.5, lw=0, label=said.band)
+            axes.plot(ahead, said.values, color=SAID, linewidth=1.6, label="forecast")
+            if said.actual:
+                axes.plot(ahead[: len(said.actual)], said.actual, color=TRUE, linewidth=1.0, ls="--", label="happened")
+            axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
+            axes.set_xlim(edges[0], ahead[-1] + (steps[1] - steps[0]) / 2)

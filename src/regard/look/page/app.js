@@ -10,7 +10,7 @@ import { drawHeads } from "./heads.js";
 import { drawLines } from "./lines.js";
 import { drawMatrix } from "./matrix.js";
 import { drawOverlay, upon } from "./overlay.js";
-import { element, scaleBar, short } from "./paint.js";
+import { element, isDark, scaleBar, short } from "./paint.js";
 import { drawSaid } from "./said.js";
 import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
@@ -38,6 +38,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     if (key in state) state[key] = typeof state[key] === "boolean" ? value === "true" : typeof state[key] === "number" ? Number(value) : value;
   }
   const focus = makeFocus();
+  const [aboveFocus, pictureFocus] = [focus.part(), focus.part()];
   root.classList.add("regard");
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
   if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? " , forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
@@ -52,6 +53,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
   let stopFilm = () => {};
+  let drawn = ""; // what the words, the film and what was said are drawn of: they stay when the view changes
 
   function axesOf(kind) {
     const [one] = layersOf(record, kind);
@@ -110,7 +112,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       // The new picture takes the place of the old one before it is drawn: it has to know how wide it may be.
       picture.replaceWith(next);
       picture = next;
-      focus.forget();
+      pictureFocus.forget();
       const told = table.card ?? page.cards?.[keyOf({ ...state, layer: "all", head: "mean" })] ?? null;
       const method = page.methods[record.method];
       const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
@@ -121,7 +123,9 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       card.hidden = !told;
       const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
       if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
-      above([record, ...record.beams][hypothesis], table, choice, state.view === "compare" ? more : null);
+      const key = [number, hypothesis, ...["kind", "layer", "head", "words", "specials", "log"].map((name) => choice[name]), state.view === "compare", isDark()].join();
+      if (key !== drawn) above([record, ...record.beams][hypothesis], table, choice, state.view === "compare" ? more : null);
+      drawn = key;
       if (table.rows.length === 1) focus.pin({ row: 0 }, false);
       view(table, more, told?.title ?? "", apart);
     } catch (error) {
@@ -149,14 +153,15 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       columns: { label: self ? `${name(one.columns)}, looked at` : name(one.columns), places: places(columns, table.columns.length) },
       rows: { label: self ? `${name(one.rows)}, looking` : name(one.rows), places: rows.grid ? rows.tokens.flatMap(({ special }, i) => (special ? [i] : [])) : places(rows, table.rows.length).filter((i) => i >= from) },
     };
+    aboveFocus.forget();
     words.replaceChildren();
     const warning = unknownWords(columns.tokens.concat(one.rows === "target" ? [] : rows.tokens));
-    const revealed = drawWords(words, table, sides, { steps, log: state.log, marked: other ? differing(table.rows, other.rows) : new Set() }, focus);
+    const revealed = drawWords(words, table, sides, { steps, log: state.log, marked: other ? differing(table.rows, other.rows) : new Set() }, aboveFocus);
     if (warning) words.append(warning);
     stopFilm();
     film.replaceChildren();
     film.hidden = !steps.length || !shown.next_tokens.length;
-    if (!film.hidden) stopFilm = drawFilm(film, shown, steps, from, focus, revealed.reveal, acts.goOn ?? null);
+    if (!film.hidden) stopFilm = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
     said.replaceChildren();
     said.hidden = !shown.said || shown.said.kind === "values" || history.length > 0;
     if (!said.hidden) drawSaid(said, shown.said, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
@@ -166,26 +171,26 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     const { log } = state;
     const [rows, columns] = axesOf(state.kind);
     if (state.view === "grid") {
-      drawHeads(picture, more, table, { kind: state.kind, log, sort: state.sort, silent: record.without ?? [] }, focus, {
+      drawHeads(picture, more, table, { kind: state.kind, log, sort: state.sort, silent: record.without ?? [] }, pictureFocus, {
         pick: (layer, head) => change({ view: "matrix", layer: String(layer), head: String(head) }),
         sorted: (sort) => change({ sort }), mute: acts.mute ?? null,
       });
       return;
     }
     if (state.view === "compare") {
-      if (more) return drawComparison(picture, table, more, [record, against].map(nameOf), log, focus);
+      if (more) return drawComparison(picture, table, more, [record, against].map(nameOf), log, pictureFocus);
       picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
       return;
     }
-    if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, focus);
-    else if (state.view === "text") drawText(picture, table, log, focus);
-    else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, focus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
-    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, focus, { onCell });
+    if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, pictureFocus);
+    else if (state.view === "text") drawText(picture, table, log, pictureFocus);
+    else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, pictureFocus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
+    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, pictureFocus, { onCell });
     else {
       if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
       const curves = state.view === "training" ? training() : [];
-      drawMatrix(picture, table, { log, label }, focus, { onCell });
       const top = topWeight(table.values, table.columns.length);
+      drawMatrix(picture, table, { log, label, top }, pictureFocus, { onCell });
       picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }), ...curves);
     }
     picture.append(numbersTable(table));

@@ -25,10 +25,22 @@ export function makeFocus() {
       listeners.add(listener);
       listener(now());
     },
-    /** Before a new picture: nobody of the old one listens any more. */
-    forget() {
-      listeners.clear();
-      hovered = null;
+    /** A part of the page whose listeners are let go together, before it is drawn anew: {...this, forget()}. */
+    part() {
+      const own = new Set();
+      return {
+        ...this, get now() { return now(); }, get pinned() { return pinned; },
+        listen(listener) {
+          own.add(listener);
+          listeners.add(listener);
+          listener(now());
+        },
+        forget() {
+          own.forEach((listener) => listeners.delete(listener));
+          own.clear();
+          hovered = null;
+        },
+      };
     },
   };
 }

@@ -52,6 +52,39 @@ export function inkOn([red, green, blue]) {
   return 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "#14161f" : "#ffffff";
 }
 
+const LEVELS = 24; // of what is painted by `painter`
+const MANY = 300; // elements: of more, only those that can be seen are painted
+
+/** Gives a function that paints elements by shares from 0 to 1, `share(number)`; null: as they are. Only what changes and can be seen
+ *  is touched, so that a thousand words stay fluent. */
+export function painter(elements) {
+  const colors = ramp();
+  const styles = Array.from({ length: LEVELS + 1 }, (_, level) => colors[Math.round((255 * level) / LEVELS)]).map((color) => [css(color), inkOn(color)]);
+  const last = new Int8Array(elements.length);
+  const numbers = new Map(elements.map((one, number) => [one, number]));
+  const seen = elements.length > MANY ? new Set() : elements;
+  let wished = null;
+  const paint = (one) => {
+    const number = numbers.get(one);
+    const level = wished ? Math.round(LEVELS * wished(number)) : 0;
+    if (level === last[number]) return;
+    last[number] = level;
+    [one.style.background, one.style.color] = level ? styles[level] : ["", ""];
+  };
+  if (elements.length > MANY) {
+    const watching = new IntersectionObserver((changes) => changes.forEach(({ target, isIntersecting }) => {
+      if (!isIntersecting) return seen.delete(target);
+      seen.add(target);
+      return paint(target);
+    }));
+    elements.forEach((one) => watching.observe(one));
+  }
+  return (share) => {
+    wished = share;
+    seen.forEach(paint);
+  };
+}
+
 /** The colors from least to most, with the value at either end; `more`: some values are larger than the last. */
 export function scaleBar(top, { colors = ramp(), low = "0", more = false } = {}) {
   const bar = element("span", { className: "bar" });

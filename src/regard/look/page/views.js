@@ -1,25 +1,21 @@
 // The smaller views: highlighted text, tree of hypotheses, and the table for screen readers.
 import { strength, topWeight } from "./data.js";
-import { css, element, inkOn, ramp } from "./paint.js";
+import { element, painter } from "./paint.js";
 
 /** The text that is looked at, painted by the weights of the row that is pointed at, or by the mean of all. */
 export function drawText(place, table, log, focus) {
   const k = table.columns.length;
   const mean = Array.from({ length: k }, (_, j) =>
     table.rows.reduce((sum, _, i) => sum + table.values[i * k + j], 0) / table.rows.length);
-  const colors = ramp();
   const spans = table.columns.map((token) => element("span", { textContent: token.text }));
   const told = element("p", { className: "readout" });
-  focus.listen(({ row }) => {
+  const paint = painter(spans);
+  focus.listen(({ row, pinned }) => {
     const there = row !== null && row < table.rows.length;
     const weights = there ? table.values.subarray(row * k, (row + 1) * k) : mean;
     const top = topWeight(weights, k);
-    spans.forEach((span, j) => {
-      const color = colors[Math.round(255 * strength(weights[j], top, log))];
-      span.title = weights[j].toFixed(4);
-      span.style.background = css(color);
-      span.style.color = inkOn(color);
-    });
+    paint((j) => strength(weights[j], top, log));
+    if (pinned) spans.forEach((span, j) => { span.title = weights[j].toFixed(4); });
     told.replaceChildren("Painted by ", element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" }));
   });
   place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])));

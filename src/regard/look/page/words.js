@@ -1,7 +1,7 @@
 // Words are the interface: what was read and what was written, as two rows of chips. Pointing at one lights up what it
 // looks at, or what looks at it, here and in every view; a click keeps it.
 import { strength, topWeight } from "./data.js";
-import { css, element, inkOn, ramp } from "./paint.js";
+import { element, painter } from "./paint.js";
 
 const MOST_CHIPS = 1200; // of a row: of longer texts the beginning
 
@@ -11,7 +11,6 @@ const MOST_CHIPS = 1200; // of a row: of longer texts the beginning
  */
 export function drawWords(place, table, sides, { steps, log = false, marked = new Set() }, focus) {
   const k = table.columns.length;
-  const colors = ramp().map((color) => [css(color), inkOn(color)]);
   const top = topWeight(table.values, k);
   const made = {};
   for (const [side, { label, places }] of Object.entries(sides)) if (places.length) made[side] = chipRow(place, side, label, places);
@@ -36,9 +35,10 @@ export function drawWords(place, table, sides, { steps, log = false, marked = ne
   function chip(token, at, side) {
     const button = element("button", { type: "button", className: "chip", textContent: token.text || "·", dir: "auto" });
     button.dataset.at = at;
-    button.classList.toggle("special", token.special);
-    button.classList.toggle("unknown", Boolean(token.unknown));
-    button.classList.toggle("other", side === "rows" && marked.has(at));
+    button.setAttribute("aria-pressed", "false");
+    if (token.special) button.classList.add("special");
+    if (token.unknown) button.classList.add("unknown");
+    if (side === "rows" && marked.has(at)) button.classList.add("other");
     const step = side === "rows" ? steps[at] : null;
     if (step) {
       const share = Math.exp(step.score);
@@ -50,26 +50,22 @@ export function drawWords(place, table, sides, { steps, log = false, marked = ne
     return button;
   }
 
-  const plain = (button) => {
-    if (button.style.background) button.style.background = button.style.color = "";
-  };
-  const paint = (buttons, weight) => buttons?.forEach((button) => {
-    const level = Math.round(255 * strength(weight(Number(button.dataset.at)), top, log));
-    [button.style.background, button.style.color] = colors[level];
-  });
-  focus.listen(({ row, column, pinned }) => {
-    for (const [side, at] of [["rows", row], ["columns", column]]) {
-      made[side]?.forEach((button) => {
-        const on = Number(button.dataset.at) === at;
-        if (on !== button.classList.contains("on")) button.classList.toggle("on", on);
-        const pressed = String(on && pinned);
-        if (button.getAttribute("aria-pressed") !== pressed) button.setAttribute("aria-pressed", pressed);
-      });
+  const share = (value) => strength(value, top, log);
+  const painters = Object.fromEntries(Object.entries(made).map(([side, chips]) => [side, painter(chips)]));
+  const lit = {}; // the chip of each side that is pointed at
+  const light = (side, at, pinned) => {
+    const now = made[side]?.find((button) => Number(button.dataset.at) === at);
+    for (const button of new Set([lit[side], now])) {
+      button?.classList.toggle("on", button === now);
+      button?.setAttribute("aria-pressed", String(button === now && pinned));
     }
-    if (row !== null && row < table.rows.length) paint(made.columns, (j) => table.values[row * k + j]);
-    else made.columns?.forEach(plain);
-    if (column !== null && row === null) paint(made.rows, (i) => table.values[i * k + column]);
-    else made.rows?.forEach(plain);
+    lit[side] = now;
+  };
+  focus.listen(({ row, column, pinned }) => {
+    light("rows", row, pinned);
+    light("columns", column, pinned);
+    painters.columns?.(row !== null && row < table.rows.length ? (j) => share(table.values[row * k + sides.columns.places[j]]) : null);
+    painters.rows?.(column !== null && row === null ? (i) => share(table.values[sides.rows.places[i] * k + column]) : null);
   });
   return {
     reveal(row) {
