@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench pictures format clean
 
 demo: $(STAMP)   ## train a translator on the embedded corpus and show where it looks
 	$(BIN)/regard demo
@@ -21,7 +21,10 @@ check: $(STAMP)  ## the quick loop: lint, format, types, fast tests
 
 bench: $(STAMP)  ## measure: layers, attention, and what else lies in benchmarks/
 	$(BIN)/regard bench layers -o bench-layers.png
-	failed=0; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed
+	failed=0; for file in $(filter-out benchmarks/screenshots.py,$(wildcard benchmarks/*.py)); do echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed
+
+pictures: $(STAMP)  ## the pictures of the page in README.md and docs/, of runs that are trained for them
+	$(BIN)/python benchmarks/screenshots.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -3,6 +3,7 @@
 Needs Chromium and Playwright: `pip install playwright`, and /usr/bin/chromium or CHROMIUM=path.
 """
 
+import math
 import os
 import shutil
 from dataclasses import replace
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from regard import look
+from regard.look.figure_overlay import HEAT
+from regard.look.said import NextToken, Said
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -90,7 +93,11 @@ def point_at(page, row, column, rows, columns):
 
 
 def choose(page, name, value):
-    page.locator(f"select[name={name}]").select_option(value)
+    if name == "view":
+        page.locator(f"input[name=view][value={value}]").check()
+    else:
+        page.locator(f"select[name={name}]").select_option(value)
+    page.locator(".stage[aria-busy=false]").wait_for()
 
 
 def numbers(page):
@@ -153,15 +160,15 @@ def test_every_other_view_draws_the_record(visit):
     record, tables = golden()
     page = visit(record)
     choose(page, "view", "grid")
-    assert page.locator(".grid button canvas").count() == 6
-    page.locator(".grid button").nth(4).click()  # layer 1, head 1
+    assert page.locator(".tile canvas.over").count() == 6
+    page.locator(".tile .open").nth(4).click()  # layer 1, head 1
     np.testing.assert_allclose(numbers(page)[0], tables[1, 1], atol=5.1e-5)
     choose(page, "view", "lines")
     choose(page, "head", "1")
     lines = {title.text_content() for title in page.locator("svg title").all()}
     assert f"casa ← 日本語: {tables[1, 1, 1, 2]:.4f}" in lines
     choose(page, "view", "text")
-    page.get_by_role("button", name="casa").click()
+    page.get_by_role("button", name="casa", exact=True).click()
     told = [float(span.get_attribute("title")) for span in page.locator(".marked span").all()]
     np.testing.assert_allclose(told, tables[1, 1, 1], atol=5.1e-5)
     choose(page, "view", "beams")
@@ -173,8 +180,98 @@ def test_two_records_side_by_side_with_the_difference(visit):
     record, tables = golden()
     page = visit(record, against=replace(record.beams[0], model="other"))
     assert page.locator("figure").count() == 3
+    assert "and more" in page.locator(".scale").inner_text()
     mean = tables.mean((0, 1))
     np.testing.assert_allclose(numbers(page)[0], mean - mean[:, ::-1], atol=5.1e-5)
+
+
+def test_words_light_up_in_every_view_and_stay_when_clicked(visit):
+    record, tables = golden()
+    page = visit(record)
+    mean = tables.mean((0, 1))
+    chip = page.locator(".rows .chip").nth(1)
+    chip.hover()
+    painted = page.locator(".columns .chip").evaluate_all("all => all.map((one) => one.style.background)")
+    assert len(set(painted)) > 2
+    reds = [int(color.split("(")[1].split(",")[0]) for color in painted]
+    assert reds[int(mean[1].argmax())] == min(reds)
+    chip.click()
+    assert chip.get_attribute("aria-pressed") == "true"
+    page.locator(".columns .chip").nth(3).hover()  # and now it is a column that lights up, in every map
+    choose(page, "view", "grid")
+    chips = page.locator(".rows .chip")
+    chips.nth(2).hover()
+    marked = page.locator(".tile canvas.over").evaluate_all(
+        "all => all.map((c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v))"
+    )
+    assert marked == [True] * 6
+    page.locator("h1").hover()
+    page.locator("[name=sort]").select_option("entropy")
+    page.locator(".stage[aria-busy=false]").wait_for()
+    bits = [float(line.split(" ")[0]) for line in page.locator(".tile .line").all_inner_texts()]
+    assert bits == sorted(bits)
+
+
+def test_a_clicked_cell_tells_which_weight_it_is(visit):
+    record, _ = golden()
+    page = visit(record)
+    page.evaluate("addEventListener('weight', ({ detail }) => { globalThis.told = detail; })")
+    choose(page, "layer", "1")
+    choose(page, "head", "2")
+    page.locator("canvas.over").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.evaluate("told") == {"kind": "cross", "layer": 1, "head": 2, "row": 1, "column": 0}
+
+
+def with_next_words():
+    """An output of three tokens, each with two that were probable."""
+    record, _ = golden()
+    likely = [("la", "una"), ("casa", "cosa"), (HOSTILE, "y"), ("</s>", ".")]
+    steps = tuple(
+        tuple(NextToken(word, word, math.log(share)) for word, share in zip(words, (0.6, 0.3), strict=True))
+        for words in likely
+    )
+    return replace(record, next_tokens=steps, beams=())
+
+
+def test_the_film_reveals_word_by_word_what_was_probable(visit):
+    page = visit(with_next_words())
+    page.locator("input[name=film]").focus()
+    page.keyboard.press("Home")
+    assert page.locator(".rows .chip.ahead").count() == 3
+    assert page.locator(".next bdi").all_inner_texts() == ["la", "una"]
+    assert page.locator(".next .number").all_inner_texts() == ["60%", "30%"]
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".rows .chip.ahead").count() == 2
+    assert page.locator(".next .written").inner_text().startswith("casa")
+    assert page.locator(".rows .chip").nth(1).locator("small").inner_text() == "61%"  # e ** -0.5
+    page.get_by_role("button", name="Play").click()
+    page.locator(".rows .chip.ahead").first.wait_for(state="detached")  # it plays to its end
+    assert page.get_by_role("button", name="Play").count() == 1
+
+
+@pytest.mark.parametrize("kind", ["labels", "marks", "values"])
+def test_what_was_said_is_shown(visit, kind):
+    columns = look.axis(times=range(3), unit="", signal=[1.0, 2.0, 3.0]) if kind == "values" else list("abc")
+    said = {
+        "labels": Said("labels", ("cat", "dog"), (0.75, 0.25)),
+        "marks": Said("marks", text=f"a {HOSTILE} b", marks=((2, 2 + len(HOSTILE), "bad"),)),
+        "values": Said("values", ("tomorrow",), (4.0,), (3.0,), (5.0,), "0.1 to 0.9"),
+    }[kind]
+    record = replace(look.record(np.full((1, 3), 1 / 3), ["cat"], columns, input="x", output="cat"), said=said)
+    page = visit(record, view="overlay" if kind == "values" else "matrix")
+    told = {"labels": (".said .number", ["75%", "25%"]), "marks": (".said mark", [f"{HOSTILE}bad"]),
+            "values": (".legend .key", ["past", "forecast", "quantiles 0.1 to 0.9"])}[kind]  # fmt: skip
+    assert page.locator(told[0]).all_inner_texts() == told[1]
+
+
+def test_words_outside_the_vocabulary_are_told(visit):
+    record, _ = golden()
+    tokens = record.axes["source"].tokens
+    axis = replace(record.axes["source"], tokens=(replace(tokens[0], unknown=True), *tokens[1:]))
+    page = visit(replace(record, axes={**record.axes, "source": axis}))
+    assert page.locator(".warning").inner_text().endswith("the")
 
 
 def test_dark_narrow_and_without_motion(visit):
@@ -241,28 +338,35 @@ def over_image():
 
 
 def region(page, row, column, rows, columns):
-    """How much the veil over a region hides, 0 to 1."""
+    """The color of the heat over a region, and its opacity, 0 to 1."""
     return page.evaluate(
         "([i, j, r, c]) => { const v = document.querySelector('.framed canvas.over');"
         " const d = v.getContext('2d').getImageData((j + .5) * v.width / c, (i + .5) * v.height / r, 1, 1).data;"
-        " return d[3] / 255; }",
+        " return [...d].map((part) => part / 255); }",
         [row, column, rows, columns],
     )
 
 
-def test_the_overlay_hides_what_was_not_looked_at_and_reads_its_numbers(visit):
+def heat(share):
+    return [*HEAT(share)[:3], 0.6]
+
+
+def test_the_heat_is_light_where_it_looked_and_reads_its_numbers(visit):
     record, weights = over_image()
     page = visit(record, view="overlay")
     page.get_by_role("button", name="a", exact=True).click()
     for place, weight in enumerate(weights[0]):
-        assert region(page, *divmod(place, 3), 2, 3) == pytest.approx(0.85 * (1 - weight / 0.5), abs=0.01)
+        assert region(page, *divmod(place, 3), 2, 3) == pytest.approx(heat(weight / (5 / 6)), abs=0.02)
     page.locator(".framed canvas[tabindex]").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("output.readout").inner_text() == f"a ← row 1, column 2: {weights[0, 1]:.4f}"
     assert page.locator(".strip button").count() == 3
-    assert ": largest 0.50, even 0.17" in page.locator(".strip button").first.inner_text()
-    page.locator(".strip button").nth(1).click()
-    assert region(page, 1, 2, 2, 3) == 0
+    assert "largest 0.50, even 0.17" in page.locator(".strip button").first.inner_text()
+    assert page.locator(".scale").inner_text() == "0  0.83"
+    page.locator(".strip button").nth(2).click()
+    assert region(page, 0, 0, 2, 3) == pytest.approx(heat(1.0), abs=0.02)
+    page.locator("[name=opacity]").fill("1")
+    assert region(page, 0, 0, 2, 3)[3] == 1
     np.testing.assert_allclose(numbers(page)[0], weights, atol=5.1e-5)
 
 
@@ -276,7 +380,7 @@ def test_a_clicked_region_shows_where_it_looks(visit):
     assert page.locator("output.readout").inner_text() == f"e ← c: {table[5, 3]:.4f}"
     page.get_by_role("button", name="[CLS]").click()
     row = table[0, 1:]
-    assert region(page, 0, 0, 2, 3) == pytest.approx(0.85 * (1 - row[0] / max(row.max(), 0.5)), abs=0.01)
+    assert region(page, 0, 0, 2, 3) == pytest.approx(heat(row[0] / max(row.max(), 5 / 6)), abs=0.02)
 
 
 @pytest.mark.parametrize("signal", [np.sin(np.arange(40.0)), np.random.default_rng(0).random((5, 40))])

@@ -54,7 +54,7 @@ def test_json_is_one_document_with_the_numbers_of_python(run):
     card = document.pop("card")
     expected = json.loads(json.dumps(as_dict(run.look(TEXT, method="norm").words())))
     assert document == expected
-    assert {"name", "value", "uniform", "shuffled", "better", "about"} == set(card[0])
+    assert {"name", "value", "uniform", "shuffled", "better", "about", "unit"} == set(card[0])
     shapes = [np.shape(one["weights"]) for one in document["attentions"]]
     assert shapes == [tuple(one["shape"]) for one in document["attentions"]]
 
@@ -66,7 +66,7 @@ def test_json_is_one_document_with_the_numbers_of_python(run):
         ("--kind encoder", "--layer 2", "layer 2, mean of 2 heads", "in 3 layers. Method"),  # none in the decoder
         ("--kind encoder --layer 2", "--head 1", "layer 2, head 1", "mean of 2 heads"),
         ("--kind decoder", "--head max", "largest of 4 heads in 2 layers", "written, mean of 4"),
-        ("--kind decoder --head max", "--log", "", ".."),  # the faintest shade
+        ("--kind decoder --head max", "--log", "", "::"),  # the faintest shade
         ("", "--view grid", "every layer and head, with its entropy", "mean of 4 heads"),
         ("", "--view lines", "h ← the 0.", ""),
         ("--view lines", "--layer -1", "layer -1", "mean of 4 heads"),

@@ -13,7 +13,7 @@ from rich.console import Console
 from regard import look
 from regard.errors import CallError
 from regard.look.card import entropy
-from regard.look.figure_overlay import VEIL, draw_overlay, veil
+from regard.look.figure_overlay import HEAT, OPACITY, draw_overlay, heat
 from regard.look.views import Shown, strength, top_weight
 from regard.metrics.alignment import Gold
 
@@ -36,6 +36,17 @@ def over_time(signal, frames=7):
     weights = np.random.default_rng(3).random((1, len(WORDS), frames)).astype(np.float32)
     columns = look.axis(times=np.arange(frames) * 0.5, signal=signal)
     return look.record(weights, WORDS, columns, input="dog.wav"), weights[0]
+
+
+def colors(shares):
+    return HEAT(shares, alpha=OPACITY)
+
+
+@pytest.mark.parametrize("ground", [0, 255])
+def test_heat_is_seen_on_black_and_on_white(ground):
+    """What is looked at differs from what is not, by more than half of the range from black to white."""
+    cold, hot = ((1 - OPACITY) * ground / 255 + OPACITY * colors(share)[:, :3].mean() for share in ([0.0], [1.0]))
+    assert abs(hot - cold) > 0.4
 
 
 def in_terminal(record, **how):
@@ -93,8 +104,8 @@ def test_special_tokens_stand_beside_the_grid():
     seen = look.record(table, axis)
     assert seen.without_specials().axes["source"].grid == GRID
     shown = Shown(seen, "overlay")
-    hidden = veil(seen.matrix().weights[4], axis, log=False)
-    np.testing.assert_allclose(hidden, (VEIL * (1 - table[4, 1:] / table[4, 1:].max())).reshape(GRID), atol=1e-6)
+    painted = heat(seen.matrix().weights[4], axis, log=False)
+    np.testing.assert_allclose(painted, colors(table[4, 1:] / table[4, 1:].max()).reshape(*GRID, 4), atol=1e-6)
     assert shown.strip[0] == 0  # the class token comes first
     assert len(shown.strip) <= 12
     assert Shown(seen, "overlay", row=-1).strip == [15]
@@ -121,18 +132,16 @@ def test_what_does_not_fit_is_said(call, told):
 
 
 # ------------------------------------------------------------------------------------------------------------- pictures
-def test_the_veil_of_each_word_is_thin_where_it_looked():
+def test_the_heat_of_each_word_is_light_where_it_looked():
     seen, weights = over_image()
     canvas = draw_overlay(Shown(seen, "overlay", head=1))
     pictures, beneath = canvas.subfigs
     panels = pictures.axes[1 : 1 + len(WORDS)]
     for panel, word, row in zip(panels, WORDS, weights[1], strict=True):
         assert panel.get_title() == f"{word}: largest {row.max():.2g}, even {1 / row.size:.2g}"
-        image, hidden = (one.get_array() for one in panel.images)
+        image, painted = (one.get_array() for one in panel.images)
         np.testing.assert_array_equal(image, picture())
-        np.testing.assert_allclose(
-            hidden[..., 3].reshape(-1), VEIL * (1 - row / max(row.max(), 3 / row.size)), atol=1e-6
-        )
+        np.testing.assert_allclose(painted.reshape(-1, 4), colors(row / max(row.max(), 5 / row.size)), atol=1e-6)
     card = [text.get_text() for text in beneath.axes[0].texts]
     assert {"Whether to believe it", "entropy (bits)", f"{entropy(weights[1]):.2f}"} <= set(card)
 
@@ -157,15 +166,20 @@ def test_what_is_no_attention_is_not_headed_attention(method):
     assert ("Attention" in Shown(record).caption) == (method == "raw")
 
 
-@pytest.mark.parametrize(("keys", "even"), [(64, 1 / 3), (6, 1 / 3), (2, 1 / 2), (1, 1.0)])
+@pytest.mark.parametrize(("keys", "even"), [(64, 1 / 5), (6, 1 / 5), (2, 1 / 2), (1, 1.0)])
 def test_nearly_even_attention_is_not_stretched_to_full_color(keys, even):
     weights = np.full((3, keys), 1 / keys) * np.random.default_rng(0).uniform(0.999, 1.001, (3, keys))
     np.testing.assert_allclose(strength(weights, top_weight(weights), log=False), even, rtol=2e-3)
     axis = look.axis(grid=(1, keys), image=picture())
-    np.testing.assert_allclose(veil(weights[0], axis, log=False), VEIL * (1 - even), atol=2e-3)
+    np.testing.assert_allclose(heat(weights[0], axis, log=False)[0], colors([even] * keys), atol=2e-2)
     sharp = np.eye(keys)
     assert top_weight(sharp) == 1.0
     assert top_weight(sharp, keys=1) == 1.0
+
+
+def test_one_saturated_row_does_not_make_the_others_pale():
+    weights = np.array([[0.25, 0.2, 0.2, 0.15, 0.1, 0.1]] * 7 + [[1.0, 0, 0, 0, 0, 0]])
+    assert top_weight(weights, keys=20) == 0.25
 
 
 def test_a_region_that_looks_has_a_frame():
@@ -183,7 +197,9 @@ def test_sound_and_series_have_their_rows_beneath_them(signal):
     below = drawn[-1]
     assert len(drawn) == 1 + (signal is not None)
     np.testing.assert_allclose(
-        below.collections[0].get_array().reshape(4, 7), weights / max(weights.max(), 3 / 7), atol=1e-6
+        below.collections[0].get_array().reshape(4, 7),
+        np.minimum(1, weights / max(np.sort(weights.max(1))[2], 5 / 7)),
+        atol=1e-6,
     )
     assert below.get_xlim() == (0, 3.5)
 

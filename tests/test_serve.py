@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -566,84 +565,3 @@ def test_wrong_calls_of_the_command(run, tmp_path):
     with pytest.raises(CallError, match="is empty"):
         read_key(tmp_path / "key")
     assert list(load_all([run.folder, run.folder])) == ["run", "run-2"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_in_a_browser(client, run, scheme, tmp_path):
-    """Type, run, choose, edit, run again, save, reload; no error in the console, no request to another host."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright")
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium, or CHROMIUM=path")
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
-    wrong = []
-
-    def only_here(route):
-        if route.request.url.startswith((str(client.base_url), "data:", "blob:")):
-            return route.continue_()
-        wrong.append(route.request.url)
-        return route.abort()
-
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_context(color_scheme=scheme).new_page()
-        page.route("**/*", only_here)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.goto(str(client.base_url))
-        page.fill("[name=text]", "one red cat")
-        page.keyboard.press("Enter")
-        said = page.locator("main h1")
-        said.wait_for()
-        assert said.inner_text() == f"one red cat → {run.predict('one red cat').text}"
-        page.select_option("main [name=layer]", "1")
-        page.select_option("main [name=head]", "1")
-        playwright.expect(page.locator("main p.caption").first).to_contain_text("layer 1, head 1")
-        page.locator("main .stage[aria-busy=false]").wait_for()
-        page.click("text=Does the model need it?")
-        playwright.expect(page.locator("main .card")).to_contain_text("comprehensiveness")
-        page.click("main summary")
-        cells = page.locator("main details td").all_inner_texts()[1:]  # the first is the corner
-        expected = run.look("one red cat").matrix("cross", 1, 1).weights
-        np.testing.assert_allclose(np.array(cells, float).reshape(expected.shape), expected, atol=1e-4)
-
-        page.fill("[name=text]", "two </script><img src=x onerror=alert(1)>")  # edited, and run again
-        page.fill("[name=output]", "dos")
-        page.click("text=Run")
-        playwright.expect(said).to_have_text("two </script><img src=x onerror=alert(1)> → dos")
-        with page.expect_download() as saved:
-            page.select_option("[name=format]", "json")
-        saved.value.save_as(tmp_path / "saved.json")
-        assert json.loads((tmp_path / "saved.json").read_text())["output"] == "dos"
-
-        page.reload()  # the state is in the URL
-        said.wait_for()
-        assert said.inner_text().endswith("→ dos")
-        assert page.input_value("main [name=head]") == "1"
-        page.select_option("[name=against]", "other")
-        page.locator("main .trio").wait_for()
-        page.select_option("[name=against]", "")
-        page.fill("[name=output]", "")
-        page.fill("[name=text]", "one red cat")
-        page.select_option("main [name=view]", "matrix")
-        page.click("text=Without cross.1.1")  # the head that is shown is left out, and what changes is shown
-        page.locator("main .trio").wait_for()
-        assert page.input_value("[name=without]") == "cross.1.1"
-        silent = run.look("one red cat", without=["cross.1.1"])
-        playwright.expect(said).to_have_text(f"one red cat → {silent.output}")
-        playwright.expect(page.locator("#change")).to_contain_text(run.predict("one red cat").text)
-        page.select_option("main [name=layer]", "0")
-        page.locator("main .stage[aria-busy=false]").wait_for()
-        page.click("main summary")
-        cells = np.array(page.locator("main details tbody td").all_inner_texts(), float)
-        whole = run.look("one red cat", output=silent.output)
-        apart = silent.matrix("cross", 0, 1).weights - whole.matrix("cross", 0, 1).weights
-        np.testing.assert_allclose(cells.reshape(apart.shape), apart, atol=1e-4)
-
-        page.click("text=As it trained")
-        page.locator("main input[name=step]").wait_for()
-        found = axe.Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-        browser.close()
-    assert wrong == []

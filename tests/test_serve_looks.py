@@ -32,7 +32,7 @@ def client(run):  # noqa: F811
 class Spots:
     """A job that takes pictures: it looks at each of 2 × 3 regions as much as the region is bright."""
 
-    kinds, takes_prefix, writes_text = ("image",), False, False
+    kinds, takes_prefix, writes_text, gives = ("image",), False, False, "a place"
 
     def __init__(self, recipe, model):
         self.recipe, self.model = recipe, model
@@ -99,8 +99,11 @@ def test_the_outline_has_no_weights_and_parts_have_those_of_python(client, run):
     other = part(client, n_best=2, part="table", hypothesis=1)
     expected = record.beams[0].matrix().weights
     np.testing.assert_array_equal(numbers(other["values"], expected.shape), expected)
+    assert outline["records"][0]["next_tokens"][0][0].keys() == {"text", "piece", "log_probability"}
     assert outline["records"][0]["evidence"] == []  # the model is asked for it when somebody wants it
-    figures = part(client, part="evidence", kind="cross", layer=1, head=0)["figures"]
+    evidence = part(client, part="evidence", kind="cross", layer=1, head=0)
+    figures = evidence["figures"]
+    assert f"{figures[0]['value']:.1f} nats less sure" in evidence["sentence"]
     expected = run.look(TEXT, layer=1, head=0, evidence=True).evidence
     assert [figure["name"] for figure in figures] == [figure.name for figure in expected]
     np.testing.assert_allclose([figure["value"] for figure in figures], [one.value for one in expected], atol=1e-5)
@@ -148,10 +151,22 @@ def test_heads_are_left_out_over_http(client, run):  # noqa: F811
         assert answer.status_code == 422
 
 
+def test_pictures_are_drawn_as_they_are_shown(client):
+    body = {"model": "pairs", "text": TEXT, "format": "svg"}
+    whole, words, real = (
+        client.post("/api/picture", json={**body, **how}).content
+        for how in ({}, {"words": True}, {"words": True, "specials": False})
+    )
+    assert len({whole, words, real}) == 3
+    assert len(real) < len(words)  # the rows and columns of special tokens are gone
+
+
 def test_two_are_drawn_side_by_side_and_prefixes_are_heard(client, run):  # noqa: F811
     body = {"model": "pairs", "text": TEXT, "without": ["cross.0.1"], "against": "pairs", "format": "svg"}
     assert client.post("/api/picture", json=body).content.startswith(b"<?xml")
     assert client.post("/api/picture", json={**body, "against": "nobody"}).status_code == 404
+    own = {**body, "output": "dos", "without": [], "same_output": False}  # other rows: no difference, and no error
+    assert client.post("/api/picture", json=own).status_code == 200
     seen = client.post("/api/look", json={"model": "pairs", "text": TEXT, "prefix": "azul"}).json()
     assert seen["output"] == run.predict(TEXT, prefix="azul").text
 
@@ -212,7 +227,9 @@ def test_files_are_deleted_when_they_are_old_or_too_many_and_at_the_end(monkeypa
     with pytest.raises(CallError, match="takes a recording"):
         uploads.path(first, "sound")
     monkeypatch.setattr("regard.serve.uploads.MOST", 2)
-    names = [uploads.add(png(), "image") for _ in range(2)]
+    assert uploads.add(png(), "image") == first  # the name is that of the content
+    path = uploads.path(first, "image")
+    names = [uploads.add(png((1, 2, 3, 4, 5, last)), "image") for last in range(2)]
     assert not path.exists()
     monkeypatch.setattr("regard.serve.uploads.time.monotonic", lambda: 1e12)
     with pytest.raises(CallError, match="minutes"):

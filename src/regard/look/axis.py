@@ -25,12 +25,14 @@ SPECIALS = frozenset(
 
 @dataclass(frozen=True)
 class Token:
-    """`text` as the reader knows it. `span`: its characters in the axis' text. `word`: which word it is a part of."""
+    """`text` as the reader knows it. `span`: its characters in the axis' text. `word`: which word it is a part of.
+    `unknown`: the model does not know it, and reads <unk> in its place."""
 
     text: str
     span: tuple[int, int] | None = None
     word: int | None = None
     special: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,12 @@ class Axis:
         times = [self.times[place] for place in self.upon()] if self.times else []
         step = times[-1] - times[-2] if len(times) > 1 else 1.0
         return np.array([*times, times[-1] + step if self.until is None else self.until] if times else [])
+
+    @property
+    def dated(self) -> bool:
+        """Whether its tokens are called by dates or the like, and not by numbers of `unit`."""
+        first = self.tokens[self.upon()[0]].text if self.times and self.upon() else "0"
+        return not first.removesuffix(self.unit).strip().lstrip("-").replace(".", "", 1).isdecimal()
 
     def real(self) -> list[int]:
         """The places of tokens that are not special."""

@@ -1,33 +1,41 @@
 """Attention laid over what was looked at: a filmstrip over an image, or rows beneath a spectrogram or a series.
 
-Over an image, a veil is drawn that is thin where the weight is large: what the model looked at is seen as it is, and
-the rest lies in the dark (as Xu et al. 2015, figure 2, arXiv:1502.03044, but region by region and not smoothed, so
-that nothing is shown which was not computed). Each picture of a strip has a scale of its own, with its largest weight
-above it, and the weight that all regions would have if they were looked at alike.
+Over an image, heat is laid, from dark violet to light yellow:
+
+    pixel = (1 − o) · image + o · heat(weight),     o the opacity
+
+so that what was looked at stands out on light and on dark regions alike. It is drawn region by region and not smoothed:
+nothing is shown which was not computed. Each picture of a strip has a scale of its own, with its largest weight above
+it, and the weight that all regions would have if they were looked at alike.
 """
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle
 
 from regard.look.axis import Axis
 from regard.look.figure_layout import BLUES, FAINT, INK, above_card, length, short
+from regard.look.said import Said
 from regard.look.views import Shown, range_line, strength, top_weight
 
-VEIL = 0.85  # how much of the image the veil hides where nobody looked
+OPACITY = 0.6
+HEAT = LinearSegmentedColormap.from_list("regard-heat", ["#150e37", "#641a80", "#c83f73", "#fb8861", "#fcfdbf"])
 PANEL = 1.9  # inches
+SAID, BAND, TRUE = "#3b53cf", "#b9c8f7", "#c2410c"
 
 
 def draw_overlay(shown: Shown) -> Canvas:
     return _filmstrip(shown) if shown.matrix.columns.grid is not None else _along_time(shown)
 
 
-def veil(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
-    """How much of each region is hidden, 0 to 1, as the grid."""
+def heat(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
+    """The color of each region, rows × columns × RGBA, as the grid."""
     assert axis.grid is not None
-    values = weights[axis.upon()].reshape(axis.grid)
-    return VEIL * (1 - strength(values, top_weight(values, values.size), log))
+    values = weights[axis.upon()]
+    return HEAT(strength(values, top_weight(values), log).reshape(axis.grid), alpha=OPACITY)
 
 
 def _filmstrip(shown: Shown) -> Canvas:
@@ -47,15 +55,18 @@ def _filmstrip(shown: Shown) -> Canvas:
     panels[0].set_title("the image" if columns.image is not None else "the grid", fontsize=9, color=FAINT)
     for axes, place in zip(panels[1:], places, strict=False):
         axes.imshow(ground)
-        hidden = np.zeros((*columns.grid, 4))
-        hidden[..., 3] = veil(table.weights[place], columns, shown.log)
         box = (-0.5, ground.shape[1] - 0.5, ground.shape[0] - 0.5, -0.5)
-        axes.imshow(hidden, extent=box, interpolation="nearest", aspect="auto")
+        axes.imshow(heat(table.weights[place], columns, shown.log), extent=box, interpolation="nearest", aspect="auto")
         axes.set_aspect("equal")
         name = short([table.rows.labels[place]])[0]
         values = table.weights[place][columns.upon()]
         axes.set_title(f"{name}: {range_line(values)}", fontsize=8, color=INK, pad=3)
         _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
+    colors = ScalarMappable(Normalize(0, 1), HEAT)
+    scale = strip.colorbar(colors, ax=panels.tolist(), fraction=0.02, aspect=40, pad=0.01)
+    scale.set_ticks([0, 1], labels=["0", "largest"])
+    scale.ax.tick_params(length=0, labelsize=8, colors=FAINT)
+    scale.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     return canvas
 
 
@@ -81,7 +92,7 @@ def _along_time(shown: Shown) -> Canvas:
         below = pictures.subplots()
     else:
         over, below = pictures.subplots(2, 1, sharex=True, height_ratios=[above, high])
-        _signal(over, columns)
+        _signal(over, columns, shown.record.said)
     values = np.stack([table.weights[place][columns.upon()] for place in places])
     painted = strength(values, top_weight(values), shown.log)
     heights = np.arange(len(labels) + 1) - 0.5
@@ -89,15 +100,20 @@ def _along_time(shown: Shown) -> Canvas:
     every = 1 + len(labels) // 60
     below.set_yticks(range(0, len(labels), every), labels[::every], fontsize=9)
     below.invert_yaxis()
-    below.set_xlim(edges[0], edges[-1])
-    below.set_xlabel(columns.unit, color=FAINT)
+    below.set_xlim(edges[0], max(edges[-1], *(axes.get_xlim()[1] for axes in pictures.axes)))
+    if columns.dated:
+        places = np.unique(np.linspace(0, len(columns.upon()) - 1, 6).round().astype(int))
+        below.set_xticks(edges[places], [columns.labels[columns.upon()[place]] for place in places], fontsize=8)
+    else:
+        below.set_xlabel(columns.unit, color=FAINT)
     for axes in pictures.axes:
         axes.tick_params(length=0, colors=INK)
         axes.spines[:].set_visible(False)
     return canvas
 
 
-def _signal(axes: Axes, columns: Axis) -> None:
+def _signal(axes: Axes, columns: Axis, said: Said | None) -> None:
+    """With what was forecast after it, within its band."""
     signal, edges = columns.signal, columns.edges
     assert signal is not None
     if signal.ndim == 2:
@@ -108,3 +124,12 @@ def _signal(axes: Axes, columns: Axis) -> None:
     else:
         steps = np.linspace(edges[0], edges[-1], len(signal) + 1)
         axes.plot((steps[:-1] + steps[1:]) / 2, signal, color=INK, linewidth=1.0)
+        if said is not None and said.kind == "values":
+            ahead = steps[-1] + (steps[1] - steps[0]) * (np.arange(len(said.values)) + 0.5)
+            if said.low:
+                axes.fill_between(ahead, said.low, said.high, color=BAND, alpha=0.5, lw=0, label=said.band)
+            axes.plot(ahead, said.values, color=SAID, linewidth=1.6, label="forecast")
+            if said.actual:
+                axes.plot(ahead[: len(said.actual)], said.actual, color=TRUE, linewidth=1.0, ls="--", label="happened")
+            axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
+            axes.set_xlim(edges[0], ahead[-1] + (steps[1] - steps[0]) / 2)

@@ -160,14 +160,15 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
         text.append(" " * (label - cell_len(row)) + row + " ")
         text.append_text(_half_blocks(strength(line, top_weight(table.weights), shown.log), console))
         best = int(values.argmax())
-        text.append(f" most at {edges[best]:.4g} {axis.unit}: {values[best]:.2f}\n", style="dim")
+        when = axis.labels[axis.upon()[best]] if axis.dated else f"{edges[best]:.4g} {axis.unit}"
+        text.append(f" most at {when}: {values[best]:.2f}\n", style="dim")
     text.append(f"{'':{label}} from {edges[0]:g} to {edges[-1]:g} {axis.unit}", style="dim")
     return text
 
 
 def comparison(shown: Shown, console: Console) -> RenderableType:
     """Two tables, one under the other, and the difference."""
-    mine, other = shown.matrix, shown.other
+    mine, other = shown.matrix, shown.alike
     assert other is not None
     assert shown.against is not None
     rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)

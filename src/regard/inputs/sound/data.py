@@ -1,5 +1,7 @@
 """Recordings from files and from one's own hand: kept on disk, checked, cut into windows."""
 
+import io
+import wave
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +21,7 @@ from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
 from regard.inputs.sound.examples import SoundExamples, Utterance
 from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
-from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound
+from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound, read_sound
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
 from regard.inputs.sound.windows import Window, windows
@@ -142,6 +144,15 @@ class SoundData(MediaInput):
         if isinstance(one, Sound | SoundItem | Utterance):
             return one.name
         return str(one) if isinstance(one, str | Path) else f"a recording ({type(one).__name__})"
+
+    def heard(self, one: Any) -> bytes:
+        place = self._place(one)
+        sound = place if isinstance(place, Sound) else read_sound(place)
+        file = io.BytesIO()
+        with wave.open(file, "wb") as written:
+            written.setparams((1, 2, round(sound.rate), 0, "NONE", ""))
+            written.writeframes((np.clip(sound.samples, -1, 1) * 32767).astype("<i2").tobytes())
+        return file.getvalue()
 
     @property
     def times(self) -> MemoryTimes:

@@ -18,6 +18,7 @@ from regard.layers.pooling import attends
 from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled_attention import pooled
+from regard.look.said import Said
 from regard.models.classifier import Classifier
 from regard.outputs.base import LookOptions, Told
 from regard.outputs.labels import classes
@@ -67,7 +68,9 @@ class LabelsOutput(LabelsTraining):
             chosen = [number for number in order if chance[number] >= self.recipe.decoding.threshold] or order[:1]
         else:
             chosen = order[: self.recipe.decoding.n_best]
-        return [Told(number, self.labels.names[number], float(chance[number])) for number in chosen]
+        names = tuple(self.labels.names[number] for number in order)
+        said = Said("labels", names, tuple(float(chance[number]) for number in order))
+        return [Told(number, self.labels.names[number], float(chance[number]), said) for number in chosen]
 
     def case(self, model: Classifier, one: Any, told: Told) -> Case:
         """The label is the one row; what it saw of the input depends on how the memory is pooled."""

@@ -31,6 +31,7 @@ Logits = Float[np.ndarray, "M N"]
 
 
 class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
+    gives: ClassVar[str] = "a label"
     unit: ClassVar[str] = "labels"
 
     @property

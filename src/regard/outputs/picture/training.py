@@ -43,6 +43,7 @@ class StagedBatches:
 
 
 class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
+    gives: ClassVar[str] = "a picture"
     unit: ClassVar[str] = "regions"
 
     def __init__(self, recipe: DrawRecipe, input: TextInput) -> None:

@@ -32,6 +32,7 @@ ALL = 10**9  # spans of a window: as many as there are
 
 
 class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
+    gives: ClassVar[str] = "a place in the text"
     unit: ClassVar[str] = "windows"
 
     @property
@@ -100,7 +101,8 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         else:
             (found,) = self._find(model, [one], n_best=ALL)
             answers = [found.given(options.output, 1, self.recipe.data.no_answer)]
-        return [Told(answer.span, answer.text, answer.score) for answer in answers]
+        document = self.input.document(one).text
+        return [Told(answer.span, answer.text, answer.score, answer.marked(document)) for answer in answers]
 
     def case(self, model: Reader, one: Any, told: Told) -> Case:
         return reader_case(model, self.input, one, told)

@@ -17,6 +17,7 @@ from regard.decoding.spans import LOWEST, Span, Spans, best_spans, merged
 from regard.errors import CallError
 from regard.inputs.question.input import QuestionInput
 from regard.inputs.question.store import Encoded
+from regard.look.said import Said
 from regard.models.reader import Reader
 from regard.outputs.batched import device_of, in_groups
 from regard.outputs.result import Candidate, Prediction
@@ -33,6 +34,9 @@ class Answer(Candidate):
     @property
     def span(self) -> tuple[int, int] | None:
         return None if self.start is None or self.end is None else (self.start, self.end)
+
+    def marked(self, document: str) -> Said:
+        return Said("marks", text=document, marks=() if self.span is None else ((*self.span, "answer"),))
 
 
 @dataclass(frozen=True)

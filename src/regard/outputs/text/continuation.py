@@ -14,13 +14,16 @@ import torch
 from regard.data.examples import Example
 from regard.decoding.continuing import Sampling
 from regard.look.case import Case
+from regard.look.said import NextToken
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction
 from regard.outputs.text.continuation_case import continuation_case
 from regard.outputs.text.continuation_training import ContinuationTraining
+from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.writing import Writer
+from regard.work import before_step
 
 SAMPLE = 160  # tokens of the sample while training
 LOOKED_AT = 20  # most tokens that a look lets the model go on with
@@ -106,6 +109,13 @@ class Continuation(ContinuationTraining):
         texts = self._writer(model).written([one] * how.n_best, sampling, longest, options.prefix)
         told = [Told([*prompt, *text.ids], options.prefix + text.text, text.log_probability) for text in texts]
         return sorted(told, key=lambda one: -(one.score or 0.0))
+
+    @torch.inference_mode()
+    def next_tokens(self, model: LanguageModel, one: str, told: Told) -> tuple[tuple[NextToken, ...], ...]:
+        first, *tokens = told.target
+        before_step(len(tokens))
+        read = torch.tensor([[first, *tokens[:-1]]], device=device_of(model))
+        return most_probable(model.logits, model.features(read)[0], tokens, self.tokenizer)
 
     def case(self, model: LanguageModel, one: str, told: Told) -> Case:
         return continuation_case(model, self.input, one, told.target, self.context)

@@ -102,7 +102,7 @@ class ValuesOutput(ValuesTraining):
         found = self.said(model, [item])
         few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
         text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
-        return [Told(LookedAt(item, target), text)]
+        return [Told(LookedAt(item, target), text, said=found.said(target))]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
         return forecast_case(model, self.input, told.target, lambda items: self._values(model, items))

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from regard.errors import CallError
 from regard.files import atomic
 from regard.look.render import SUFFIXES
+from regard.look.said import Said
 from regard.outputs.result import Picture, Prediction
 
 INK, SAID, BAND, TRUE = "#44403c", "#1d4e89", "#8ab8f0", "#c2410c"
@@ -45,6 +46,18 @@ class SeriesForecast:
                 for m, name in enumerate(self.targets)
             }
         return found
+
+    def said(self, target: int) -> Said:
+        """The values of one target, within the widest of its bands."""
+        values, bands, few = self.values[:, target], self.bands[:, target], self.quantiles
+        low, high = (bands[:, 0], bands[:, -1]) if len(few) > 1 else (values[:0], values[:0])
+        band = f"{few[0]:g} to {few[-1]:g}" if len(few) > 1 else ""
+        true = self.actual[:, target] if len(self.actual) else values[:0]
+        numbers: dict[str, Any] = {
+            name: tuple(some.tolist())
+            for name, some in {"values": values, "low": low, "high": high, "actual": true}.items()
+        }
+        return Said("values", tuple(self.times), band=band, **numbers)
 
 
 @dataclass(frozen=True)

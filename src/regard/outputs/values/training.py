@@ -23,6 +23,7 @@ from regard.outputs.values.settings import ForecastRecipe
 
 
 class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
+    gives: ClassVar[str] = "numbers"
     unit: ClassVar[str] = "values"
 
     def __init__(self, recipe: ForecastRecipe, input: WindowInput) -> None:

@@ -23,6 +23,7 @@ from regard.outputs.vector.vectorizer import Vectorizer
 class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
     """Targets are texts, too, and the input reads both sides of a pair."""
 
+    gives: ClassVar[str] = "a vector"
     unit: ClassVar[str] = "pairs"
 
     def learn(self, texts: Iterable[str]) -> Tokenizer:

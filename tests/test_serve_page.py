@@ -1,0 +1,288 @@
+"""The served page in a real browser: what a person sees first, clicks, breaks, reloads and takes away.
+
+Needs Chromium and Playwright: `pip install playwright`, and /usr/bin/chromium or CHROMIUM=path.
+"""
+
+import io
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import regard
+from regard import api
+from regard.errors import CallError
+from test_serve import run, serving  # noqa: F401  (run is a fixture)
+from test_serve_looks import Spots, png
+
+from regard.serve.limits import Limits  # isort: skip
+
+playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium, or CHROMIUM=path"),
+]
+HOSTILE = "two </script><img src=x onerror=alert(1)>"
+expect = playwright.expect
+
+
+class Seeing(api.Run):
+    def examples(self, most=6):
+        raise CallError("the data is not there any more")
+
+
+@pytest.fixture(scope="module")
+def site(run, tmp_path_factory):  # noqa: F811
+    """A translator twice, a model that takes pictures, one of recordings and one of tables, hardly trained."""
+    folder = tmp_path_factory.mktemp("page")
+    short = {"training": {"max_steps": 2, "validate_every": 2, "looks": 0}}
+    runs = {
+        "pairs": run, "other": run, "spots": Seeing(run.folder, run.recipe, Spots(run.recipe, run.model)),
+        "tones": regard.train("tones-classify", output=folder / "tones", **short),
+        "stocks": regard.train("stocks-forecast", output=folder / "stocks", **short),
+    }  # fmt: skip
+    with serving(runs, Limits(max_length=200)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(site, browser):
+    """Opens the page; an error of its script, or a request to another host, fails the test."""
+    wrong, contexts, here = [], [], (str(site.base_url), "data:", "blob:")
+
+    def opened(search="", *, scheme="light", width=1280):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append("a token was run as a script"))
+        page.on("request", lambda one: one.url.startswith(here) or wrong.append(one.url))
+        page.goto(f"{site.base_url}/{search}")
+        ready(page)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not wrong, wrong
+
+
+def ready(page):
+    page.locator("#seen .stage[aria-busy=false]").wait_for()
+    expect(page.locator("#seen")).not_to_have_class("waiting")
+
+
+def view(page, name):
+    page.get_by_role("radio", name=name).check()
+    ready(page)
+
+
+def asked(page, path="/api/page"):
+    """The bodies of what is asked from now on."""
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if one.url.endswith(path) else None)
+    return bodies
+
+
+def test_the_first_screen_tells_what_it_is_and_has_run_an_example(visit, run):  # noqa: F811
+    page = visit()
+    assert page.locator("h1").inner_text() == "pairs"
+    line = page.locator("#line").inner_text()
+    assert line.startswith("text → text · ")
+    assert "parameters · validation" in line
+    examples = page.locator("#examples button")
+    first = run.examples()[0].input
+    assert 1 <= examples.count() <= 6
+    assert examples.first.get_attribute("aria-pressed") == "true"
+    said = run.predict(first).text
+    expect(page.locator("#seen .headline")).to_have_text(f"pairs{first} → {said}")
+    assert not page.locator("[name=prefix]").is_visible()  # what experts want is folded away
+    examples.nth(1).click()
+    expect(page.locator("#seen .headline")).to_contain_text(run.examples()[1].input)
+
+
+def test_words_are_asked_edited_forced_and_gone_on_with(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat")
+    own = run.look("one red cat")
+    shares = page.locator(".rows .chip small").all_inner_texts()
+    assert len(shares) == len(own.scores)
+    page.locator("input[name=film]").focus()
+    page.keyboard.press("Home")
+    other = own.next_tokens[0][1]
+    expect(page.locator(".next li").nth(1)).to_contain_text(other.text)
+    page.locator(".next button").first.click()  # goes on from there
+    page.wait_for_url(f"**prefix={other.piece}**")
+    expect(page.locator("#seen .headline")).to_contain_text(run.predict("one red cat", prefix=other.piece).text)
+    page.go_back()
+    expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {own.output}")
+    page.fill("[name=text]", HOSTILE)
+    page.keyboard.press("Enter")
+    expect(page.locator("#seen .headline")).to_contain_text(HOSTILE)
+    page.locator("#asked summary").click()
+    assert page.locator("#asked li").count() == 3
+    page.locator("#asked a", has_text="one red cat").first.click()
+    expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {own.output}")
+
+
+def test_the_numbers_are_those_of_python_and_the_card_says_what_it_means(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat")
+    page.select_option("main [name=layer]", "1")
+    page.select_option("main [name=head]", "1")
+    expect(page.locator("main p.caption").first).to_contain_text("layer 1, head 1")
+    ready(page)
+    page.click("text=Does the model need it?")
+    expect(page.locator("main .card .sentence")).to_contain_text("nats less sure")
+    page.click("main .stage summary")
+    cells = page.locator("main details td").all_inner_texts()[1:]  # the first is the corner
+    expected = run.look("one red cat").matrix("cross", 1, 1).weights
+    np.testing.assert_allclose(np.array(cells, float).reshape(expected.shape), expected, atol=1e-4)
+    page.reload()  # the state is in the URL
+    ready(page)
+    assert page.input_value("main [name=head]") == "1"
+
+
+def test_nothing_old_stays_under_a_new_name(visit):
+    page = visit("?model=pairs&text=one+red+cat")
+    page.route("**/api/page", lambda route: None)  # the answer does not come
+    page.select_option("[name=model]", "other")
+    expect(page.locator("h1")).to_have_text("other")
+    assert page.locator("#seen *").count() == 0
+    page.unroute("**/api/page")
+    page.fill("[name=text]", "x" * 201)
+    page.click("text=Run")
+    expect(page.locator("#status")).to_contain_text("201 characters: 200 at most")
+    assert page.locator("#seen *").count() == 0
+    page.route("**/api/**", lambda route: route.abort())
+    page.fill("[name=text]", "one")
+    page.click("text=Run")
+    expect(page.locator("#status")).to_contain_text("The service does not answer")
+
+
+def test_a_head_is_taken_out_and_what_changes_is_told(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat#view=grid")
+    assert page.locator(".tile").count() == sum(len(one.weights) for one in run.look("one red cat").of_kind())
+    page.get_by_role("button", name="Without cross.1.1").click()
+    silent = run.predict("one red cat", without=["cross.1.1"]).text
+    expect(page.locator("#change")).to_contain_text(silent)
+    ready(page)
+    assert "without=cross.1.1" in page.url
+    assert page.locator(".tile.out").count() == 1  # and the view stays
+    page.get_by_role("button", name="With cross.1.1 again").click()
+    expect(page.locator("#bar")).to_be_hidden()
+
+
+def test_side_by_side_each_has_its_own_output_or_both_the_same(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat")
+    bodies = asked(page)
+    page.select_option("[name=against]", "other")
+    page.locator("main .trio").wait_for()
+    assert {body["output"] for body in bodies} == {None}
+    bodies.clear()
+    page.get_by_label("show both the same output").check()
+    expect(page.locator("#status")).to_be_hidden()
+    ready(page)
+    assert run.predict("one red cat").text in {body["output"] for body in bodies if body["model"] == "other"}
+
+
+def test_what_is_saved_is_what_is_shown(visit, tmp_path):
+    page = visit("?model=pairs&text=one+red+cat&output=dos")
+    page.get_by_label("words", exact=True).check()
+    ready(page)
+    page.get_by_label("special tokens").uncheck()
+    ready(page)
+    bodies = asked(page, "/api/picture")
+    with page.expect_download() as saved:
+        page.click("#keep")
+    assert saved.value.suggested_filename == "pairs.png"
+    assert (bodies[0]["words"], bodies[0]["specials"], bodies[0]["output"]) == (True, False, "dos")
+    page.select_option("[name=format]", "json")  # a choice alone saves nothing
+    with page.expect_download() as saved:
+        page.click("#keep")
+    saved.value.save_as(tmp_path / "saved.json")
+    assert json.loads((tmp_path / "saved.json").read_text())["output"] == "dos"
+
+
+def test_as_it_trained_shows_the_reference_as_such_and_leads_back(visit):
+    page = visit("?model=pairs&text=one+red+cat")
+    page.locator("#more summary").click()
+    page.click("text=As it trained")
+    page.locator("main input[name=step]").wait_for()
+    assert "forced to write" in page.locator("#seen .headline").inner_text()
+    assert page.locator("main .rows h2").inner_text() == "Reference"
+    page.reload()
+    page.locator("main input[name=step]").wait_for()
+    page.click("text=Back to its own output")
+    expect(page.locator("#seen .headline")).to_contain_text("one red cat →")
+
+
+def test_a_picture_is_shown_as_one_and_survives_a_reload(visit, site):
+    page = visit("?model=pairs&text=one")
+    page.select_option("[name=model]", "spots")
+    expect(page.locator("#examples")).to_be_empty()
+    for hidden in ("[name=text]", "[name=n_best]", "[name=prefix]"):
+        assert not page.locator(hidden).is_visible()  # only what it takes, and can be asked
+    page.set_input_files("[name=file]", {"name": "a.png", "mimeType": "image/png", "buffer": png()})
+    ready(page)
+    assert page.get_by_role("radio", name="Picture").is_checked()
+    assert page.locator(".framed img").count() == 1
+    site.server.config.app.state.service._uploads._kept.clear()  # ten minutes later
+    page.reload()
+    ready(page)
+    assert page.locator("#seen .headline").inner_text() == "spotspicture → it"
+
+
+def test_a_table_is_dropped_as_a_file_and_its_forecast_drawn(visit):
+    page = visit("?model=stocks")
+    expect(page.locator("#examples canvas").first).to_be_visible()
+    months = np.arange("2000-01", "2004-01", dtype="datetime64[M]")
+    table = io.StringIO()
+    table.write("date,MSFT,AMZN,IBM,AAPL\n")
+    for place, month in enumerate(months):
+        table.write(f"{month}-01,{100 + place}.1234,{50 + place % 7}.1234,{80 - place % 5}.1234,{20 + place}.1234\n")
+    assert len(table.getvalue()) > 1000  # more than a text may have
+    page.set_input_files("[name=file]", {"name": "a.csv", "mimeType": "text/csv", "buffer": table.getvalue().encode()})
+    expect(page.locator("#seen .headline")).to_contain_text("2003-12-01 →")
+    assert "quantiles" in page.locator(".legend").inner_text()
+    assert "2003" in page.locator("main output.readout").first.inner_text()  # a date, not a count of steps
+    page.set_input_files("[name=file]", {"name": "a.csv", "mimeType": "text/csv", "buffer": b"\x00\xff"})
+    expect(page.locator("#status")).to_contain_text("no table that can be read")
+
+
+def test_a_recording_can_be_heard_and_labels_have_probabilities(visit):
+    page = visit("?model=tones")
+    shares = [float(text.rstrip("%")) for text in page.locator(".said .number").all_inner_texts()]
+    assert shares == sorted(shares, reverse=True)
+    page.wait_for_function("document.querySelector('audio')?.src.startsWith('blob:')")
+    assert "rollout" not in page.locator("[name=method] option").all_inner_texts()  # it is a recurrent model
+    second = page.locator(".said button").first
+    name = second.locator("bdi").inner_text()
+    second.click()  # what speaks for another label
+    expect(page.locator("#seen .headline")).to_contain_text(f"→ {name}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_that_axe_finds_and_nothing_too_wide(visit, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+    page = visit("?model=pairs&text=one+red+cat&against=other", scheme=scheme, width=390)
+    for name in ("Matrix", "Lines", "Heads", "Text", "Side by side"):
+        view(page, name)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        found = axe.Axe().run(page)
+        assert found.violations_count == 0, (name, found.generate_report())
+    for search in ("?model=tones", "?model=stocks"):
+        page.goto(page.url.split("?")[0] + search)
+        ready(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
+        found = axe.Axe().run(page)
+        assert found.violations_count == 0, (search, found.generate_report())
