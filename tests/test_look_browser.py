@@ -192,7 +192,7 @@ def test_words_light_up_in_every_view_and_stay_when_clicked(visit):
     chip = page.locator(".rows .chip").nth(1)
     chip.hover()
     painted = page.locator(".columns .chip").evaluate_all("all => all.map((one) => one.style.background)")
-    assert len(set(painted)) > 2
+    assert len(set(painted)) > 1
     reds = [int(color.split("(")[1].split(",")[0]) for color in painted]
     assert reds[int(mean[1].argmax())] == min(reds)
     chip.click()

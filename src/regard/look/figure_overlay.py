@@ -64,7 +64,8 @@ def _filmstrip(shown: Shown) -> Canvas:
         _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
     colors = ScalarMappable(Normalize(0, 1), HEAT)
     scale = strip.colorbar(colors, ax=panels.tolist(), fraction=0.02, aspect=40, pad=0.01)
-    scale.set_ticks([0, 1], labels=["0", "largest"])
+    tops = {f"{top_weight(table.weights[place][columns.upon()]):.2g}" for place in places}
+    scale.set_ticks([0, 1], labels=["0", tops.pop() if len(tops) == 1 else "most"])
     scale.ax.tick_params(length=0, labelsize=8, colors=FAINT)
     scale.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     return canvas
@@ -128,7 +129,7 @@ def _signal(axes: Axes, columns: Axis, said: Said | None) -> None:
             ahead = steps[-1] + (steps[1] - steps[0]) * (np.arange(len(said.values)) + 0.5)
             if said.low:
                 axes.fill_between(ahead, said.low, said.high, color=BAND, alpha=0.5, lw=0, label=said.band)
-            axes.plot(ahead, said.values, color=SAID, linewidth=1.6, label="forecast")
+            axes.plot(ahead, said.values, color=SAID, linewidth=1.6, label="predicted")
             if said.actual:
                 axes.plot(ahead[: len(said.actual)], said.actual, color=TRUE, linewidth=1.0, ls="--", label="happened")
             axes.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
