@@ -155,10 +155,10 @@ BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10
 def test_a_hostile_recipe_is_refused_at_once(tmp_path, text, said):
     bad = tmp_path / "bad.yaml"
     bad.write_text(text)
-    begun = time.perf_counter()
+    begun = time.thread_time()  # of the processor: other work on the machine does not count
     with pytest.raises(CallError, match=said):
         config.read(bad)
-    assert time.perf_counter() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 @pytest.mark.parametrize("value", ["[" * 5000, "{a: " * 5000, "[&a [*a]]", "[2024-13-45]"])

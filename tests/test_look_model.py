@@ -6,7 +6,7 @@ import torch
 
 from regard.attention import Trace
 from regard.errors import CallError
-from regard.look import attribution
+from regard.look import asking, tables
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Told
@@ -116,9 +116,9 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
     model = model.double().eval()
     ids, tokens = job.input.tokenizer.encode(TEXT), job.output.tokenizer.encode("one cat")
     case = job.output.case(model, TEXT, Told(tokens, "one cat"))
-    raw = {one.name: one for one in attribution.raw_tables(case)}
+    raw = {one.name: one for one in tables.raw_tables(case)}
     layer = next(name for name, one in raw.items() if one.role.kind == "cross")
-    found = attribution.weight_gradients(case, list(raw.values()))[layer]
+    found = tables.weight_gradients(case, list(raw.values()))[layer]
 
     def log_p(move: float, head: int, step: int, key: int) -> float:
         import regard.attention.multihead as multihead
@@ -161,7 +161,7 @@ def test_gradients_in_groups_of_steps_are_the_same(method, monkeypatch):
     job, _ = make_job("transformer")
     options = LookOptions(output="two blue dogs", method=method)
     together = job.look(TEXT, options)
-    monkeypatch.setattr(attribution, "rows_at_once", lambda vectors: 2)
+    monkeypatch.setattr(asking, "rows_at_once", lambda vectors: 2)
     for one, other in zip(job.look(TEXT, options).attentions, together.attentions, strict=True):
         np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
 
