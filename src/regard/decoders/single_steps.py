@@ -71,13 +71,8 @@ def _layer(block: Block) -> Layer:
         _norm(block.attention_norm), (part.project.weight, part.project.bias),
         part.out, (part.out.weight, part.out.bias), part.out._forward_pre_hooks,
         _norm(block.feed_forward_norm), (wide.widen.weight, wide.widen.bias),
-        _gate if wide.gated else wide.activation, (wide.narrow.weight, wide.narrow.bias),
+        wide.between, (wide.narrow.weight, wide.narrow.bias),
     )  # fmt: skip
-
-
-def _gate(wide: Float[Tensor, "1 E"]) -> Float[Tensor, "1 F"]:
-    gate, value = wide.chunk(2, dim=1)
-    return F.silu(gate) * value
 
 
 def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
