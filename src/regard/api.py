@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
@@ -34,12 +35,14 @@ from regard.look.records import Head, Kind
 from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
+from regard.outputs.batched import device_of
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
 from regard.training.checkpoint import read_weights
 from regard.training.device import pick_device
 from regard.training.memory import within_memory
+from regard.workers import Workers, fitting
 
 if TYPE_CHECKING:
     from regard.search import PictureIndex
@@ -139,19 +142,26 @@ class Run:
         prefix: str = "",
         attention: bool = False,
         without: Sequence[str] = (),
+        workers: int | None = 1,
         **decoding: Any,
     ) -> Prediction | list[Prediction]:
         """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
         decoded.
 
-        `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
+        `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there. `workers=2`:
+        many inputs are shared out among so many processes (None: as many as suit them).
         """
         job = self._with(overrides, {"decoding": decoding})
         single = job.input.is_one(inputs)
         given = [inputs] if single else list(inputs)
-        with self._head_mask(job, given, without):
-            found = job.predict(given, prefix=prefix, attention=attention)
+        work = partial(job.predict, prefix=prefix, attention=attention)
+        with self._head_mask(job, given, without), Workers(work, _workers(job, workers, len(given))) as shared:
+            found = shared(given)
         return found[0] if single else found
+
+    def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
+        """How many processes share out so many inputs (None: nobody knows how many); `asked`: by the user, or None."""
+        return _workers(self._with(overrides, {}), asked, inputs)
 
     def stream(
         self,
@@ -297,3 +307,15 @@ class Run:
         tree = config.override(config.as_tree(self.recipe), overrides)
         tree = config.override(tree, {key: value for key, value in sections.items() if value})
         return self.job.with_recipe(config.build(tree, str(self.folder)))
+
+
+def _workers(job: Job, asked: int | None, inputs: int | None) -> int:
+    if asked is not None and asked < 1:
+        raise CallError(f"workers={asked} must be at least 1")
+    if job.output.by_chance and asked is not None and asked > 1:
+        raise CallError(
+            f"workers={asked}: what is drawn at random depends on all inputs together. Give workers=1, or decode "
+            "without chance (decoding.temperature=0, or decoding.sample=false)"
+        )
+    alone = job.output.by_chance or device_of(job.model).type != "cpu"
+    return asked or (1 if alone else fitting(inputs))

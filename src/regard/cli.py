@@ -167,6 +167,7 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--about", metavar="FILE", help="The inputs are questions about this text (or -) or picture.")
 @click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes that share a file; by default, one a core.")
 @click.option("--labels", metavar="A,B,...", help="Of a match run: what a picture may show, with its probability.")
 @click.option("--template", multiple=True, metavar="TEXT", help="What labels are put into: 'a photo of a {}'; repeat.")
 @json_option
@@ -182,6 +183,7 @@ def predict(
     without: tuple[str, ...],
     about: str | None,
     form: str | None,
+    workers: int | None,
     labels: str | None,
     template: tuple[str, ...],
     as_json: bool,
@@ -193,7 +195,9 @@ def predict(
     from regard.commands import predict as command
 
     scores = scores or labels is not None
-    wish = command.Wish(input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form)
+    wish = command.Wish(
+        input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form, workers
+    )
     command.predict(run, (*inputs, *command.choices(labels, template)), wish)
 
 

@@ -31,6 +31,7 @@ from regard.layers.transformer import Block
 
 ROOM = 16  # steps for which a new buffer has room
 FEW_KEYS = 16  # below which softmax is faster on scores that are turned round
+SMALL = 400  # multiplications of a group, below which `bmm` has no fast kernel, and a product and a sum beat it
 
 
 def plain(block: Block) -> bool:
@@ -171,11 +172,14 @@ def _attend(
 ) -> Float[Tensor, "N D"]:
     """softmax(q kᵀ / √d) v, for G = S · H groups of few queries and few keys."""
     S, H, W, d = query.shape
-    scores = torch.bmm(query.reshape(-1, W, d) * d**-0.5, key.mT)
+    query = query.reshape(-1, W, d) * d**-0.5
+    small = W * d * key.shape[1] < SMALL
+    scores = (query.unsqueeze(2) * key.unsqueeze(1)).sum(3) if small else torch.bmm(query, key.mT)
     if hidden is not None:
         scores.view(S, H, W, -1).add_(hidden)
     if scores.shape[2] < FEW_KEYS:
         weights = F.softmax(scores.permute(2, 0, 1), dim=0).permute(1, 2, 0).contiguous()
     else:
         weights = F.softmax(scores, dim=2)
-    return torch.bmm(weights, value).view(S, H, W, d).transpose(1, 2).reshape(-1, H * d)
+    context = (weights.unsqueeze(3) * value.unsqueeze(1)).sum(2) if small else torch.bmm(weights, value)
+    return context.view(S, H, W, d).transpose(1, 2).reshape(-1, H * d)

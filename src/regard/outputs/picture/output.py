@@ -86,6 +86,10 @@ class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
     def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
         return padded(targets) if len(targets) else torch.full((1, 1), PAD)
 
+    @property
+    def by_chance(self) -> bool:
+        return self.recipe.decoding.temperature > 0
+
     # ------------------------------------------------------------------------------------------------------- training
     def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Any]:
         return self.captioned.prepare(cache, self, strict=strict)

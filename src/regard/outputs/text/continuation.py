@@ -44,6 +44,10 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
     writes_text: ClassVar[bool] = True
     takes_prompt: ClassVar[bool] = True
 
+    @property
+    def by_chance(self) -> bool:
+        return self.recipe.decoding.temperature > 0
+
     # ------------------------------------------------------------------------------------------------------- training
     def batches(self, split: TextStore, max_tokens: int, *, seed: int = 0) -> TextWindows:
         return TextWindows(split, self.context, max(1, max_tokens // self.context), seed=seed)

@@ -1,4 +1,4 @@
-"""One row times a matrix: the same numbers whichever way is chosen, and the choice is made once for a shape."""
+"""Products with a matrix: the same numbers whichever way is chosen, and the choice is made once for a shape."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,7 +6,9 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from regard.layers import packed
 from regard.layers.fastest import fastest
 from regard.layers.one_row import blocks_are_faster, in_blocks, one_row
 
@@ -62,3 +64,37 @@ def test_the_median_decides() -> None:
 
     assert fastest([way(3, 3, 3), way(9, 2, 2)], lambda: now) == 1
     assert fastest([way(3, 3, 3), way(1, 4, 4)], lambda: now) == 0
+
+
+@pytest.mark.skipif(not packed.packs(), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("rows", [1, 5, 64, 321])
+@pytest.mark.parametrize("bias", [True, False])
+def test_packed_weights_give_the_numbers_of_the_plain_ones(rows: int, bias: bool) -> None:
+    layer, x = nn.Linear(24, 37, bias=bias), torch.randn(rows, 24)
+    with torch.inference_mode():
+        torch.testing.assert_close(packed.product(x, packed.pack(layer.weight), layer.bias), layer(x))
+
+
+def test_a_weight_is_packed_when_it_is_used_often_and_anew_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x, packs = nn.Linear(24, 37), torch.randn(5, 24), []
+    monkeypatch.setattr(packed, "packed_is_faster", lambda *shape: True)
+    monkeypatch.setattr(packed, "packs", lambda: True)
+    monkeypatch.setattr(packed, "pack", lambda weight: packs.append(1) or weight.clone())
+    monkeypatch.setattr(packed, "product", F.linear)
+
+    def use(times: int) -> None:
+        for _ in range(times):
+            torch.testing.assert_close(packed.linear(layer, x), layer(x))
+
+    with torch.no_grad():
+        use(packed.USES)
+        assert not packs
+        use(3)
+        assert len(packs) == 1
+        layer.weight.mul_(2.0)
+        use(packed.USES + 2)
+        assert len(packs) == 2
+        with torch.enable_grad():
+            assert packed.linear(layer, x).requires_grad
+        layer.register_forward_hook(lambda module, given, result: -result)
+        use(1)
