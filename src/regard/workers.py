@@ -21,7 +21,8 @@ import torch
 
 from regard.errors import RegardError
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 FEWEST = 32  # inputs for each worker: for fewer, starting one does not pay
 
 
@@ -48,7 +49,8 @@ class Workers(Generic[T, R]):
             context, threads = multiprocessing.get_context("fork"), max(1, torch.get_num_threads() // self.count)
             for _ in range(self.count):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(self._work, theirs, threads), daemon=True)
+                others = [ours, *(connection for _, connection in self._processes)]
+                process = context.Process(target=_serve, args=(self._work, theirs, others, threads), daemon=True)
                 process.start()
                 theirs.close()
                 self._processes.append((process, ours))
@@ -84,8 +86,12 @@ class Workers(Generic[T, R]):
         return results
 
 
-def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, threads: int) -> None:
+def _serve(
+    work: Callable[[list[Any]], Sequence[Any]], connection: Connection, others: list[Connection], threads: int
+) -> None:
     """In the worker: results of each list that comes, until nobody sends any more."""
+    for other in others:  # a fork has them all, and while one is open anywhere, nobody sees that the sender is gone
+        other.close()
     torch.set_num_threads(threads)
     while True:
         try:
@@ -100,4 +106,7 @@ def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, t
             answer = (None, error)
         except Exception as error:
             answer = (None, RuntimeError(f"in a worker process: {error}\n{traceback.format_exc()}"))
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except BrokenPipeError:
+            return
