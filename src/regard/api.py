@@ -27,6 +27,8 @@ from regard.auto.begin import begin, is_data
 from regard.errors import CallError
 from regard.files.foreign import reading
 from regard.job import Job
+from regard.layers import quantized
+from regard.layers.quantized import PRECISIONS, Precision
 from regard.look import AttentionRecord, History
 from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
@@ -93,8 +95,10 @@ def train(
     return load(output)
 
 
-def load(folder: str | Path) -> "Run":
-    """A trained model from its folder."""
+def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
+    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "bf16", for speed and memory."""
+    if quantize not in (None, *PRECISIONS):
+        raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
@@ -106,6 +110,8 @@ def load(folder: str | Path) -> "Run":
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     model = within_memory(job.build)
     read_weights(model, folder / WEIGHTS)
+    if quantize is not None:
+        quantized.quantize(model, quantize)
     return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
 
 

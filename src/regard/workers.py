@@ -4,8 +4,8 @@
         predictions = workers(lines)          # in their order
 
 Products of small matrices gain little from a second thread; a second process has a core for itself. A worker is a fork:
-it has the model that is loaded already, and no copy of its weights. Where there is no `fork` (Windows), or it is not
-safe (macOS), there is one worker, which is this process.
+it has the model that is loaded already, no copy of its weights, and one thread. Where there is no `fork` (Windows), or
+it is not safe (macOS), there is one worker, which is this process.
 """
 
 import multiprocessing
@@ -46,11 +46,11 @@ class Workers(Generic[T, R]):
 
     def __enter__(self) -> "Workers[T, R]":
         if self.count > 1:
-            context, threads = multiprocessing.get_context("fork"), max(1, torch.get_num_threads() // self.count)
+            context = multiprocessing.get_context("fork")
             for _ in range(self.count):
                 ours, theirs = context.Pipe()
                 others = [ours, *(connection for _, connection in self._processes)]
-                process = context.Process(target=_serve, args=(self._work, theirs, others, threads), daemon=True)
+                process = context.Process(target=_serve, args=(self._work, theirs, others), daemon=True)
                 process.start()
                 theirs.close()
                 self._processes.append((process, ours))
@@ -86,13 +86,11 @@ class Workers(Generic[T, R]):
         return results
 
 
-def _serve(
-    work: Callable[[list[Any]], Sequence[Any]], connection: Connection, others: list[Connection], threads: int
-) -> None:
+def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, others: list[Connection]) -> None:
     """In the worker: results of each list that comes, until nobody sends any more."""
     for other in others:  # a fork has them all, and while one is open anywhere, nobody sees that the sender is gone
         other.close()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # more would wait for threads of OpenMP, which a fork does not have
     while True:
         try:
             inputs = connection.recv()

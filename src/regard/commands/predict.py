@@ -44,6 +44,7 @@ class Wish(NamedTuple):
     about: str | None = None
     form: str | None = None
     workers: int | None = None
+    quantize: Any = None
 
 
 def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
@@ -59,7 +60,7 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     total = len(words) if words else None if wish.input_file is None else count_words(wish.input_file)
     if wish.targets is not None and total is not None and count_words(wish.targets) != total:
         raise CallError(f"{total:,} inputs and {count_words(wish.targets):,} outputs: each input needs its output")
-    loaded = api.load(run)
+    loaded = api.load(run, quantize=wish.quantize)
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
         total = len(words)
@@ -167,7 +168,7 @@ class _Work:
         if wish.about is not None and Path(wish.about).is_file():
             files.append(Path(wish.about))
         stamps = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.subject)
+        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.subject, wish.quantize)
         return [stamps, self.overrides, options]
 
     def _several(self) -> bool:

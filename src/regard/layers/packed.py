@@ -41,11 +41,12 @@ class Packing:
 _packings: WeakKeyDictionary[nn.Linear, Packing] = WeakKeyDictionary()
 
 
-def linear(layer: nn.Linear, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
+def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
     """What `layer(x)` is."""
+    if type(layer) is not nn.Linear or layer._forward_pre_hooks or layer._forward_hooks:  # a masked head has one
+        return layer(x)
     weight = layer.weight
-    own = type(layer) is nn.Linear and not (layer._forward_pre_hooks or layer._forward_hooks)  # a masked head has one
-    if not own or torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
+    if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return layer(x)
     packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
     if packing is None or packing.version != version:
