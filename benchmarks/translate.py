@@ -13,7 +13,8 @@ train    The same batches (Multi30k, joint BPE of 8,000, about 4,096 target toke
 decode   The same weights (a model of regard's, trained for three epochs and kept in the cache folder) in Hugging
          Face's Marian and in CTranslate2, float32; first it is made sure that the logits agree. The 1,000 sentences of
          test_2016_flickr, greedily and with five beams, length penalty 1; a sentence is done when five hypotheses are.
-         Each has the batch size that suits it best, and all get sentences sorted by length. Counted are sentences a
+         Each has the setting that suits it best, which is found first: the batch size, and how it uses the cores (so
+         many batches at a time × so many threads for each). All get sentences sorted by length. Counted are sentences a
          second, and outputs that are the same as ours token by token.
 
 Systems take turns, update by update and pass by pass. The median counts; a ratio is the median of the ratios at each
@@ -78,11 +79,12 @@ def show(results: dict) -> None:
                 f"{row['system']:<24}{row['tokens_per_second']:>10,.0f}{row['ratio']:>11.2f}×{row['parameters']:>14,}"
             )
     if rows := results.get("decode"):
-        print(f"\n{'decoding':<24}{'beam':>5}{'sentences/s':>13}{'regard is':>12}{'batch':>7}{'equal outputs':>15}")
+        names = f"{'sentences/s':>13}{'regard is':>12}{'cores':>7}{'batch':>7}{'equal outputs':>15}"
+        print(f"\n{'decoding':<24}{'beam':>5}{names}")
         for row in rows:
             print(
                 f"{row['system']:<24}{row['beam']:>5}{row['sentences_per_second']:>13.0f}{row['ratio']:>11.2f}×"
-                f"{row['batch']:>7}{row['equal_outputs']:>15,}"
+                f"{row['setting']:>7}{row['batch']:>7}{row['equal_outputs']:>15,}"
             )
 
 

@@ -19,8 +19,9 @@ from regard.cli import cli as command_line
 from regard.commands.compare import Comparison, Row, grid, shared_by
 from regard.commands.prediction_files import JsonArray
 from regard.commands.run_folder import run_folder
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.files.resumable import ResumableFile
+from regard.workers import Workers
 from test_translate import cli, recipe, write_pairs
 
 HEAVY = [
@@ -155,6 +156,44 @@ def test_a_json_document_is_one_however_many_pieces_it_has(run, tmp_path):
     done = cli("predict", run.folder, "--input", source, "--json")
     assert len(json.loads(done.stdout)) == 40
     assert JsonArray().end(empty=True) == "[]\n"
+
+
+def test_workers_share_out_a_file_and_write_the_same(run, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("".join(f"{line}\n" for line in ["ein hund", "", "zwei rote katzen", "drei"] * 20))
+    written = []
+    for workers in (1, 3):
+        output = tmp_path / f"{workers}.txt"
+        done = cli("predict", run.folder, "--input", source, "-o", output, "--workers", workers, "--scores")
+        assert done.returncode == 0, done.stderr
+        written.append(output.read_text())
+    assert written[0] == written[1]
+    assert len(written[0].splitlines()) == 80
+    lines = source.read_text().splitlines()
+    assert run.predict(lines, workers=2) == run.predict(lines)
+    with pytest.raises(CallError, match=r"workers=2.*at random"):
+        run.predict(lines, workers=2, sample=True)
+    with pytest.raises(CallError, match="workers=0 must be at least 1"):
+        run.predict(lines, workers=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks")
+def test_what_goes_wrong_in_a_worker_is_told():
+    def work(inputs):
+        if "end" in inputs:
+            os._exit(7)
+        if "wrong" in inputs:
+            raise CallError("the input is wrong")
+        return [os.getpid() for _ in inputs]
+
+    with Workers(work, 2) as workers:
+        first, second, third = workers(["a", "b", "c"])
+        assert len({first, second, os.getpid()}) == 3
+        assert first == third
+        with pytest.raises(CallError, match="the input is wrong"):
+            workers(["a", "wrong"])
+    with pytest.raises(RegardError, match=r"exit code 7.*--workers 1"), Workers(work, 2) as workers:
+        workers(["a", "end"])
 
 
 def test_targets_that_do_not_pair_up_are_refused_before_the_work(run, tmp_path):

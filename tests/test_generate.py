@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import regard
 import regard.api
@@ -16,6 +17,7 @@ from regard.data.store import Array, StoreWriter
 from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
 from regard.inputs.prompt.store import TextStore
+from regard.layers.quantized import QuantizedLinear, quantize
 from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import Told
@@ -26,6 +28,7 @@ from regard.outputs.text.perplexity import sliding, text_loss
 from regard.outputs.text.text_streamer import TextStreamer
 
 TEXT = "abcdefghij klmno.\n" * 40
+PROMPT = "cdefg"
 SMALL = {"layers": 1, "width": 32, "heads": 4, "context": 24}
 
 
@@ -92,6 +95,30 @@ def test_evaluation_is_the_mean_of_log_probabilities_by_hand(run):
 def test_evaluation_on_another_file(run, tmp_path):
     (tmp_path / "other.txt").write_text(TEXT[:90])
     assert run.evaluate(test=str(tmp_path / "other.txt")).values["bytes"] == 90
+
+
+@pytest.mark.parametrize("precision", ["int8", "bf16"])
+def test_weights_in_fewer_bits_say_nearly_the_same(run, tmp_path, precision):
+    (tmp_path / "other.txt").write_text(TEXT[40:200])
+    small = regard.load(run.folder, quantize=precision)
+    kept = {module.kept.dtype for module in small.model.modules() if isinstance(module, QuantizedLinear)}
+    assert kept == {torch.int8 if precision == "int8" else torch.bfloat16}
+    exact, rounded = (one.evaluate(test=str(tmp_path / "other.txt")).values["perplexity"] for one in (run, small))
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=0.005)
+    said = small.predict(PROMPT, temperature=0, max_length=20).text  # one row at a time
+    assert said == run.predict(PROMPT, temperature=0, max_length=20).text
+    assert small.predict([PROMPT] * 3, temperature=0, max_length=20)[2].text == said
+    (scored,) = small.score([PROMPT], [said])
+    (by_all_bits,) = run.score([PROMPT], [said])
+    assert scored.score == pytest.approx(by_all_bits.score, rel=0.02, abs=0.02)
+
+
+def test_what_cannot_be_kept_in_fewer_bits_is_said(run):
+    with pytest.raises(CallError, match=r"quantize='int4' must be one of int8, bf16"):
+        regard.load(run.folder, quantize="int4")
+    with pytest.raises(CallError, match="no Transformer layers"):
+        quantize(nn.Linear(3, 4), "int8")
 
 
 def test_score_adds_up_the_tokens_of_the_output(run):

@@ -194,6 +194,27 @@ def test_looking_changes_nothing_and_sees_the_same_in_steps(decoder):
         torch.testing.assert_close(state.weights, weights[:, :, t].mean(1), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["transformer", "transformer-learned"])
+def test_beams_that_share_their_keys_go_on_as_beams_with_their_own(name):
+    """Over more steps than a buffer has room for, so that keys of beams that were given up are dropped."""
+    torch.manual_seed(7)
+    decoder, memory = DECODERS[name]().eval(), some_memory()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        shared, own = decoder.start(memory), decoder.start(memory, watch=True)
+        assert type(shared) is not type(own)
+        for step in range(38):
+            rows = own.rows
+            tokens = torch.randint(4, TARGET_WORDS, (rows,), generator=generator)
+            (features, shared), (expected, own) = decoder.step(tokens, shared), decoder.step(tokens, own)
+            torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-5)
+            sentences, width = (5, 1) if step == 0 else (rows // 3, 3)
+            origin = torch.randint(0, width, (sentences, 3), generator=generator)
+            chosen = (torch.arange(sentences).unsqueeze(1) * width + origin)[1 if step == 20 else 0 :].flatten()
+            shared, own = shared.select(chosen), own.select(chosen)
+        assert shared.keys < 38 * 3, "keys of nobody were never dropped"
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 def test_padding_changes_nothing(name):
     torch.manual_seed(5)

@@ -65,6 +65,7 @@ EVERYTHING = {  # the top floor
         "search",
         "serve",
         "training_run",
+        "workers",
     ),
     *("__init__", "__main__"),
 }

@@ -3,8 +3,10 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,10 +18,19 @@ from regard.inputs.text.input import TextItem
 from regard.job import Job
 from regard.models.seq2seq import Seq2Seq
 from regard.special_tokens import END, PAD, START, UNK
+from regard.workers import Workers
 
 LONGEST = 128  # tokens of an output, the end symbol not counted; the others do count it, and get one more
 Sentences = list[list[int]]
 Decode = Callable[[Sentences, int, int], Sentences]  # sources, beam, batch size → outputs
+Settings = dict[str, Decode]  # of one system: how it uses the cores
+
+
+class Best(NamedTuple):
+    """What suits a system best."""
+
+    setting: str
+    batch: int
 
 
 def our_decode(data: Job, model: Seq2Seq) -> Decode:
@@ -32,6 +43,20 @@ def our_decode(data: Job, model: Seq2Seq) -> Decode:
         return [found[0].tokens for found in output.search(model, items, **how)]
 
     return decode
+
+
+def our_settings(data: Job, model: Seq2Seq, threads: int, stack: ExitStack) -> Settings:
+    """One process with all threads; and as many processes with one thread each, as `regard predict --workers` has."""
+    decode = our_decode(data, model)
+
+    def work(asked: list[tuple[int, int, list[int]]]) -> Sentences:
+        return decode([ids for _, _, ids in asked], asked[0][0], asked[0][1])
+
+    settings = {f"1 × {threads}": decode}
+    if threads > 1:
+        workers = stack.enter_context(Workers(work, threads))
+        settings[f"{threads} × 1"] = lambda sources, beam, batch: workers([(beam, batch, ids) for ids in sources])
+    return settings
 
 
 def marian_decode(marian: Any) -> Decode:
@@ -53,7 +78,8 @@ def marian_decode(marian: Any) -> Decode:
     return decode
 
 
-def ctranslate2_decode(marian: Any, folder: Path, threads: int) -> Decode:
+def ctranslate2_settings(marian: Any, folder: Path, threads: int) -> Settings:
+    """Translators with all threads for one batch, and with one thread each for several batches."""
     ctranslate2 = peer("ctranslate2")
     # The loader for Marian would start decoding with a vector of zeros, as the models of that project do.
     marian.config.normalize_before = marian.config.normalize_embedding = False
@@ -68,61 +94,79 @@ def ctranslate2_decode(marian: Any, folder: Path, threads: int) -> Decode:
     spec.optimize()
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
-    translator = ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=1, intra_threads=threads)
 
-    def decode(sources: Sentences, beam: int, batch: int) -> Sentences:
+    def decode(translator: Any, sources: Sentences, beam: int, batch: int) -> Sentences:
         found = translator.translate_batch(
             [[str(token) for token in ids] for ids in sources],
             beam_size=beam, max_batch_size=batch, max_decoding_length=LONGEST + 1, length_penalty=1.0,
         )  # fmt: skip
         return [[int(token) for token in result.hypotheses[0][:LONGEST]] for result in found]
 
-    return decode
+    return {
+        f"{inter} × {intra}": partial(
+            decode,
+            ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=inter, intra_threads=intra),
+        )
+        for inter, intra in sorted({(1, threads), (threads, 1)})
+    }
 
 
 def benchmark_decoding(data: Job, folder: Path, rounds: int) -> list[dict]:
     model = trained(data, folder)
     examples, _ = data.input.test()
     sources = [data.input.read(example.input).ids for example in examples]
-    decoders: dict[str, Decode] = {"regard": our_decode(data, model)}
+    threads = torch.get_num_threads()
+    with ExitStack() as stack:
+        systems = {"regard": our_settings(data, model, threads, stack)}
+        systems |= _others(data, model, folder, threads)
+        return [row for beam in (1, 5) for row in _rows(systems, sources, beam, rounds)]
+
+
+def _others(data: Job, model: Seq2Seq, folder: Path, threads: int) -> dict[str, Settings]:
+    systems: dict[str, Settings] = {}
     if has("transformers"):
         marian = as_marian(model)
         require_equal_logits(model, marian, next(data.output.batches(data.splits["valid"], 4096).epoch(0)))
-        decoders["Hugging Face Marian"] = marian_decode(marian)
+        systems["Hugging Face Marian"] = {f"1 × {threads}": marian_decode(marian)}
         if has("ctranslate2"):
-            decoders["CTranslate2"] = ctranslate2_decode(marian, folder / "ctranslate2", torch.get_num_threads())
-    results = []
-    for beam in (1, 5):
-        batch = {name: best_batch(decode, sources[::4], beam) for name, decode in decoders.items()}
-        speeds: dict[str, list[float]] = {name: [] for name in decoders}
-        outputs: dict[str, Sentences] = {}
-        for number in range(rounds):
-            for name, decode in decoders.items():
-                start = time.perf_counter()
-                outputs[name] = decode(sources, beam, batch[name])
-                speeds[name].append(len(sources) / (time.perf_counter() - start))
-            say(f"beam {beam}, round {number + 1}: " + ", ".join(f"{n} {s[-1]:.0f}" for n, s in speeds.items()))
-        results += [
-            {
-                "beam": beam,
-                "system": name,
-                "sentences_per_second": statistics.median(found),
-                "ratio": median_ratio(speeds["regard"], found),
-                "batch": batch[name],
-                "equal_outputs": sum(a == b for a, b in zip(outputs[name], outputs["regard"], strict=True)),
-                "rounds": found,
-            }
-            for name, found in speeds.items()
-        ]
-    return results
+            systems["CTranslate2"] = ctranslate2_settings(marian, folder / "ctranslate2", threads)
+    return systems
 
 
-def best_batch(decode: Decode, sources: Sentences, beam: int, sizes: Sequence[int] = (16, 32, 64, 128)) -> int:
-    """The quickest batch size, each tried once on a part of the sentences."""
-    decode(sources[:8], beam, 8)
+def _rows(systems: dict[str, Settings], sources: Sentences, beam: int, rounds: int) -> list[dict]:
+    best = {name: best_setting(settings, sources[::4], beam) for name, settings in systems.items()}
+    speeds: dict[str, list[float]] = {name: [] for name in systems}
+    outputs: dict[str, Sentences] = {}
+    for number in range(rounds):
+        for name, settings in systems.items():
+            start = time.perf_counter()
+            outputs[name] = settings[best[name].setting](sources, beam, best[name].batch)
+            speeds[name].append(len(sources) / (time.perf_counter() - start))
+        say(f"beam {beam}, round {number + 1}: " + ", ".join(f"{n} {s[-1]:.0f}" for n, s in speeds.items()))
+    return [
+        {
+            "beam": beam,
+            "system": name,
+            "sentences_per_second": statistics.median(found),
+            "ratio": median_ratio(speeds["regard"], found),
+            "setting": best[name].setting,
+            "batch": best[name].batch,
+            "equal_outputs": sum(a == b for a, b in zip(outputs[name], outputs["regard"], strict=True)),
+            "rounds": found,
+        }
+        for name, found in speeds.items()
+    ]
+
+
+def best_setting(
+    settings: Settings, sources: Sentences, beam: int, sizes: Sequence[int] = (16, 32, 64, 128, 256)
+) -> Best:
+    """The quickest use of the cores and batch size, each tried once on a part of the sentences."""
     seconds = {}
-    for size in sizes:
-        start = time.perf_counter()
-        decode(sources, beam, size)
-        seconds[size] = time.perf_counter() - start
+    for setting, decode in settings.items():
+        decode(sources[:64], beam, 8)
+        for size in sizes:
+            start = time.perf_counter()
+            decode(sources, beam, size)
+            seconds[Best(setting, size)] = time.perf_counter() - start
     return min(seconds, key=seconds.__getitem__)

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
@@ -27,6 +28,8 @@ from regard.data.examples import Example
 from regard.errors import CallError
 from regard.files.foreign import reading
 from regard.job import Job
+from regard.layers import quantized
+from regard.layers.quantized import PRECISIONS, Precision
 from regard.look import AttentionRecord, History
 from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
@@ -35,12 +38,14 @@ from regard.look.records import Head, Kind
 from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
+from regard.outputs.batched import device_of
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
 from regard.training.checkpoint import read_weights
 from regard.training.device import pick_device
 from regard.training.memory import within_memory
+from regard.workers import Workers, fitting
 
 if TYPE_CHECKING:
     from regard.search import PictureIndex
@@ -91,8 +96,10 @@ def train(
     return load(output)
 
 
-def load(folder: str | Path) -> "Run":
-    """A trained model from its folder."""
+def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
+    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "bf16", for speed and memory."""
+    if quantize not in (None, *PRECISIONS):
+        raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
@@ -104,6 +111,8 @@ def load(folder: str | Path) -> "Run":
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     model = within_memory(job.build)
     read_weights(model, folder / WEIGHTS)
+    if quantize is not None:
+        quantized.quantize(model, quantize)
     return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
 
 
@@ -140,19 +149,26 @@ class Run:
         prefix: str = "",
         attention: bool = False,
         without: Sequence[str] = (),
+        workers: int | None = 1,
         **decoding: Any,
     ) -> Prediction | list[Prediction]:
         """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
         decoded.
 
-        `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
+        `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there. `workers=2`:
+        many inputs are shared out among so many processes (None: as many as suit them).
         """
         job = self._with(overrides, {"decoding": decoding})
         single = job.input.is_one(inputs)
         given = [inputs] if single else list(inputs)
-        with self._head_mask(job, given, without):
-            found = job.predict(given, prefix=prefix, attention=attention)
+        work = partial(job.predict, prefix=prefix, attention=attention)
+        with self._head_mask(job, given, without), Workers(work, _workers(job, workers, len(given))) as shared:
+            found = shared(given)
         return found[0] if single else found
+
+    def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
+        """How many processes share out so many inputs (None: nobody knows how many); `asked`: by the user, or None."""
+        return _workers(self._with(overrides, {}), asked, inputs)
 
     def stream(
         self,
@@ -308,3 +324,15 @@ class Run:
         tree = config.override(config.as_tree(self.recipe), overrides)
         tree = config.override(tree, {key: value for key, value in sections.items() if value})
         return self.job.with_recipe(config.build(tree, str(self.folder)))
+
+
+def _workers(job: Job, asked: int | None, inputs: int | None) -> int:
+    if asked is not None and asked < 1:
+        raise CallError(f"workers={asked} must be at least 1")
+    if job.output.by_chance and asked is not None and asked > 1:
+        raise CallError(
+            f"workers={asked}: what is drawn at random depends on all inputs together. Give workers=1, or decode "
+            "without chance (decoding.temperature=0, or decoding.sample=false)"
+        )
+    alone = job.output.by_chance or device_of(job.model).type != "cpu"
+    return asked or (1 if alone else fitting(inputs))

@@ -23,6 +23,7 @@ from regard.commands.options import (
     limit_options,
     output_folder,
     overrides_argument,
+    quantize_option,
     recipe_argument,
     run_argument,
     say,
@@ -138,14 +139,17 @@ def _run_options(command: Any) -> Any:
     "--alignments", is_flag=True, help="Alignment error of every layer and head against gold word alignments."
 )
 @click.option("-o", "--output", type=OutputFile(), help="Also write tables and pictures to FILE.html.")
-def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: bool, output: Path | None) -> None:
+@quantize_option
+def evaluate(
+    run: Path, overrides: tuple[str, ...], as_json: bool, alignments: bool, output: Path | None, quantize: Any
+) -> None:
     """Score a trained model on its test data, or on data.test=FILE."""
     from regard import api
     from regard.commands.evaluate import require_page, write_page
 
     if output is not None:
         require_page(output)
-    scores = api.load(run).evaluate(overrides, alignments=alignments)
+    scores = api.load(run, quantize=quantize).evaluate(overrides, alignments=alignments)
     if output is not None:
         write_page(scores, f"{run.name}: scores", output)
         say(f"written: {output}")
@@ -167,6 +171,8 @@ def evaluate(run: Path, overrides: tuple[str, ...], as_json: bool, alignments: b
 @click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
 @click.option("--about", metavar="FILE", help="The inputs are questions about this text (or -) or picture.")
 @click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes that share a file; by default, one a core.")
+@quantize_option
 @click.option("--labels", metavar="A,B,...", help="Of a match run: what a picture may show, with its probability.")
 @click.option("--template", multiple=True, metavar="TEXT", help="What labels are put into: 'a photo of a {}'; repeat.")
 @json_option
@@ -182,6 +188,8 @@ def predict(
     without: tuple[str, ...],
     about: str | None,
     form: str | None,
+    workers: int | None,
+    quantize: str | None,
     labels: str | None,
     template: tuple[str, ...],
     as_json: bool,
@@ -193,7 +201,9 @@ def predict(
     from regard.commands import predict as command
 
     scores = scores or labels is not None
-    wish = command.Wish(input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form)
+    wish = command.Wish(
+        input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form, workers, quantize
+    )
     command.predict(run, (*inputs, *command.choices(labels, template)), wish)
 
 
@@ -258,13 +268,16 @@ def look(
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds for an answer."
 )
-def serve(runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | None, **limits: Any) -> None:
+@quantize_option
+def serve(
+    runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | None, quantize: Any, **limits: Any
+) -> None:
     """Answer over HTTP, with a page to look at."""
     from regard.serve.command import read_key
     from regard.serve.command import serve as run_service
     from regard.serve.limits import Limits
 
-    run_service(runs, host, port, Limits(api_key=read_key(api_key_file), **limits))
+    run_service(runs, host, port, Limits(api_key=read_key(api_key_file), **limits), quantize)
 
 
 @cli.command()

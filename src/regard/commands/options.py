@@ -67,6 +67,12 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 output_folder = click.Path(file_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
+quantize_option = click.option(
+    "--quantize",
+    type=click.Choice(["int8", "bf16"]),
+    help="Keep weights in fewer bits: faster, a little less exact.",
+)
+
 
 def limit_options(command: Any) -> Any:
     """When training ends, for all commands that train."""

@@ -18,6 +18,7 @@ from regard.commands.transcripts import SpeedReport, write_timed
 from regard.errors import CallError, RegardError
 from regard.files.resumable import ResumableFile
 from regard.outputs.result import SupportsSave, SupportsSaveTogether
+from regard.workers import Workers
 
 PICTURES = (".png", ".svg", ".pdf")
 FEWEST, MOST = 16, 1024  # inputs of a piece: the first outputs come soon, and later batches are full
@@ -29,7 +30,7 @@ class Wish(NamedTuple):
     Of several files, each line begins with the name of the file. Those that cannot be read are named, and left out.
     With `about` (a file, or - for standard input), the inputs are questions about it. With `form` (vtt, textgrid),
     what was heard when is written instead. With `targets`, nothing is decoded: the given outputs are scored, and come
-    back with their log-probability.
+    back with their log-probability. Many inputs are shared out among processes (`workers`; None: as many as suit them).
     """
 
     input_file: Path | None = None
@@ -42,6 +43,8 @@ class Wish(NamedTuple):
     without: tuple[str, ...] = ()
     about: str | None = None
     form: str | None = None
+    workers: int | None = None
+    quantize: Any = None
 
 
 def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
@@ -57,7 +60,7 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     total = len(words) if words else None if wish.input_file is None else count_words(wish.input_file)
     if wish.targets is not None and total is not None and count_words(wish.targets) != total:
         raise CallError(f"{total:,} inputs and {count_words(wish.targets):,} outputs: each input needs its output")
-    loaded = api.load(run)
+    loaded = api.load(run, quantize=wish.quantize)
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
         total = len(words)
@@ -78,6 +81,15 @@ class _Work:
         self.several_files = run.job.input.takes_files and total != 1
 
     def write(self, words: Iterator[str]) -> None:
+        count = self.run.count_workers(self.wish.workers, None if self.wish.targets else self.total, self.overrides)
+        with Workers(self._ask, count) as self.ask:
+            self._write(words)
+
+    def _ask(self, inputs: list[Any]) -> list[Any]:
+        wish, attention = self.wish, self.wish.form is not None
+        return self.run.predict(inputs, self.overrides, prefix=wish.prefix, without=wish.without, attention=attention)
+
+    def _write(self, words: Iterator[str]) -> None:
         wish, output, file = self.wish, self.run.job.output, self.wish.output_file
         plain = not (wish.targets or wish.as_json or file or wish.without)
         if output.takes_prompt and plain and not self._several():
@@ -137,7 +149,7 @@ class _Work:
             yield len(piece), found
 
     def _predict(self, piece: list[str], targets: list[str] | None) -> list[Any]:
-        lines, wish = inputs_of(self.run, piece, self.subject), self.wish
+        lines = inputs_of(self.run, piece, self.subject)
         if targets is not None:
             return self.run.score(lines, outputs_of(self.run, targets))
         if self.several_files:
@@ -145,8 +157,7 @@ class _Work:
             self.bad += bad
             for problem in bad:
                 print(f"regard: {problem}", file=sys.stderr)
-        attention = wish.form is not None
-        return self.run.predict(lines, self.overrides, prefix=wish.prefix, without=wish.without, attention=attention)
+        return self.ask(lines)
 
     def _key(self) -> Any:
         """What an output depends on; None where the inputs cannot be read again."""
@@ -157,7 +168,7 @@ class _Work:
         if wish.about is not None and Path(wish.about).is_file():
             files.append(Path(wish.about))
         stamps = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.subject)
+        options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.subject, wish.quantize)
         return [stamps, self.overrides, options]
 
     def _several(self) -> bool:

@@ -3,9 +3,13 @@
 A step is one vector a row, and what it costs beside its matrix products decides how fast decoding is. Here, against the
 general way of `Block.step`, on a CPU:
 
-    cache     keys and values of all layers lie in one buffer with room to grow, steps first. A step writes its own
-              place instead of copying all that was there, and choosing beams is one `index_select`.
-    softmax   over a few keys is slow where they are neighbors in memory (ten times, for 15 keys), so the scores
+    products  with weights that are packed once (`layers/packed.py`)
+    cache     keys and values of all layers lie in one buffer with room to grow. A step writes its own place instead of
+              copying all that was there.
+    beams     of a sentence keep their keys in one place, where each finds its own past by a mask. So nothing is copied
+              when beams are chosen, only the masks are; all beams of a sentence ask all its keys in one product. Keys
+              that are in nobody's past any more are dropped when the buffer is full.
+    softmax   over a few keys is slow where they are neighbors in memory (eight times, for 15 keys), so the scores
               are turned round for it.
 
 `plain` says which blocks can go this way. The others, and steps through which a gradient flows, go the general way.
@@ -15,17 +19,19 @@ from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.memory import Memory
 from regard.attention.multihead import MultiHead
 from regard.attention.scaled_dot import ScaledDot
 from regard.decoders.decoder import share
+from regard.layers.packed import linear
 from regard.layers.transformer import Block
 
-ROOM = 16  # steps by which a full buffer grows
-FEW_KEYS = 12  # up to which a product and a sum beat `bmm`, which has no fast kernel for matrices that small
+ROOM = 16  # steps for which a new buffer has room
+FEW_KEYS = 16  # below which softmax is faster on scores that are turned round
+SMALL = 400  # multiplications of a group, below which `bmm` has no fast kernel, and a product and a sum beat it
 
 
 def plain(block: Block) -> bool:
@@ -45,12 +51,14 @@ def _is_plain(part: MultiHead) -> bool:
 
 @dataclass(frozen=True)
 class PlainState:
-    """N = B · copies rows."""
+    """N = S · W rows: W beams (`copies`) of each of S sentences, which have `keys` = J keys in the cache."""
 
-    cache: Float[Tensor, "room P N D"] | None  # P: key and value of each layer, in turn; None before the first step
-    written: list[int]  # how many steps of the buffer are taken; shared by all states that share the buffer
-    memory: tuple[tuple[Tensor, Tensor] | None, ...]  # keys and values of the memory, B·H K d, a layer
-    hidden: Float[Tensor, "G 1 K"] | None  # added to the scores, B·H rows: 0, or very low where there is no vector
+    cache: Float[Tensor, "P S H room d"] | None  # P: key and value of each layer, in turn; None before the first step
+    written: list[int]  # how many keys of the buffer are taken; shared by all states that share the buffer
+    keys: int
+    past: Bool[Tensor, "S W J"] | None  # which keys are in the past of each beam; None: all, for all
+    memory: tuple[tuple[Tensor, Tensor] | None, ...]  # keys and values of the memory, S·H K d, a layer
+    hidden: Float[Tensor, "S 1 1 K"] | None  # added to the scores: 0, or very low where there is no vector
     heads: int
     length: int
     rows: int
@@ -59,41 +67,50 @@ class PlainState:
     weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
 
     def select(self, rows: Int[Tensor, " M"]) -> "PlainState":
-        memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
-        memory, hidden, cache = self.memory, self.hidden, self.cache
-        if memory_rows is not None:
-            heads = torch.arange(self.heads, device=rows.device)
-            groups = (memory_rows.unsqueeze(1) * self.heads + heads).flatten()
-            memory = tuple(kv and (kv[0].index_select(0, groups), kv[1].index_select(0, groups)) for kv in memory)
-            hidden = None if hidden is None else hidden.index_select(0, groups)
-        if cache is not None:
-            chosen = _with_room(cache, self.length, len(rows))
-            torch.index_select(cache[: self.length], 2, rows, out=chosen[: self.length])
-            cache = chosen
+        sentences, copies = share(rows, self.rows // self.copies, self.copies)
+        past = None if self.past is None else self.past.flatten(0, 1).index_select(0, rows).unflatten(0, (-1, copies))
+        if sentences is None:
+            return replace(self, past=past, rows=len(rows), copies=copies)
+        groups = (sentences.unsqueeze(1) * self.heads + torch.arange(self.heads, device=rows.device)).flatten()
+        cache = None if self.cache is None else self.cache.index_select(1, sentences)
+        memory = tuple(kv and (kv[0].index_select(0, groups), kv[1].index_select(0, groups)) for kv in self.memory)
+        hidden = None if self.hidden is None else self.hidden.index_select(0, sentences)
         return replace(
-            self, cache=cache, written=[self.length], memory=memory, hidden=hidden, rows=len(rows), copies=copies
-        )
+            self, cache=cache, written=[self.keys], past=past, memory=memory, hidden=hidden,
+            rows=len(rows), copies=copies,
+        )  # fmt: skip
 
-    def with_own_place(self, like: Float[Tensor, "N E"], parts: int) -> Float[Tensor, "room P N D"]:
-        """The buffer, with a place for the next step: a larger copy, if there is none or another state took it."""
-        cache, length = self.cache, self.length
+    def with_place(self, like: Float[Tensor, "N D"], parts: int) -> "PlainState":
+        """The same, with a place for the next key of each row: in another buffer, if this one is full or taken."""
+        cache, keys, past = self.cache, self.keys, self.past
+        if cache is not None and self.written[0] == keys and keys + self.copies <= cache.shape[3]:
+            return self
+        sentences = self.rows // self.copies
         if cache is None:
-            cache = like.new_empty(ROOM, parts, *like.shape)
-        elif length == len(cache) or self.written[0] != length:
-            larger = _with_room(cache, length, self.rows)
-            larger[:length] = cache[:length]
-            return larger
-        return cache
+            cache = like.new_empty(parts, sentences, self.heads, 0, like.shape[1] // self.heads)
+        used = cache[:, :, :, :keys]
+        if past is not None:
+            alive = past.any(1)
+            keys = int(alive.sum(1).max())
+            order = alive.byte().argsort(dim=1, descending=True, stable=True)[:, :keys]
+            past = past.gather(2, order.unsqueeze(1).expand(-1, self.copies, -1))
+            used = used.gather(3, order[None, :, None, :, None].expand(*used.shape[:3], -1, used.shape[4]))
+        larger = cache.new_empty(*cache.shape[:3], keys + ROOM * self.copies, cache.shape[4])
+        larger[:, :, :, :keys] = used
+        return replace(self, cache=larger, written=[keys], keys=keys, past=past)
 
-
-def _with_room(cache: Tensor, length: int, rows: int) -> Tensor:
-    """An empty buffer for `length` steps and at least one more."""
-    return cache.new_empty((length // ROOM + 1) * ROOM, cache.shape[1], rows, cache.shape[3])
+    def past_with_now(self) -> Bool[Tensor, "S W seen"] | None:
+        """Whose past each key is in, when each row has seen its own newest."""
+        if self.past is None and self.copies == 1:
+            return None
+        shape = (self.rows // self.copies, self.copies, -1)
+        past = torch.ones(1, 1, self.keys, dtype=torch.bool, device=self.device) if self.past is None else self.past
+        own = torch.eye(self.copies, dtype=torch.bool, device=self.device)
+        return torch.cat([past.expand(shape), own.expand(shape)], dim=2)
 
 
 @torch.no_grad()
 def start(blocks: list[Block], memory: Memory | None, copies: int, device: torch.device) -> PlainState:
-    heads = blocks[0].attention.heads
     hidden, projected = None, []
     for block in blocks:
         if memory is None or block.cross is None:
@@ -103,74 +120,66 @@ def start(blocks: list[Block], memory: Memory | None, copies: int, device: torch
         if memory.mask is not None:
             # A row with nothing to attend to gives zeros: the scores are finite, and the values are zeros.
             value = value.masked_fill(~memory.mask[:, None, :, None], 0.0)
-            if hidden is None:
-                low = torch.finfo(key.dtype).min / 2
-                hidden = key.new_zeros(memory.mask.shape).masked_fill_(~memory.mask, low)
-                hidden = hidden.repeat_interleave(heads, 0).unsqueeze(1)
+            hidden = _hidden(memory.mask[:, None, None], key.dtype) if hidden is None else hidden
         projected.append((key.flatten(0, 1), value.flatten(0, 1)))
     rows = copies if memory is None else len(memory.vectors) * copies
-    return PlainState(None, [0], tuple(projected), hidden, heads, 0, rows, copies, device)
+    if memory is None:
+        copies = 1  # without a memory, rows have nothing in common
+    return PlainState(None, [0], 0, None, tuple(projected), hidden, blocks[0].attention.heads, 0, rows, copies, device)
 
 
 @torch.no_grad()
 def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tuple[Float[Tensor, "N D"], PlainState]:
     """One step through all blocks; x are the embedded tokens."""
-    cache, length = state.cache, state.length
+    state = state.with_place(x, 2 * len(blocks))
+    cache, past, keys, seen = state.cache, state.past_with_now(), state.keys, state.keys + state.copies
+    assert cache is not None
+    hidden = None if past is None else _hidden(past.unsqueeze(1), x.dtype)
+    parts = (-1, state.copies, 3, state.heads, cache.shape[4])
     for number, (block, memory) in enumerate(zip(blocks, state.memory, strict=True)):
         y = block.attention_norm(x) if block.norm_first else x
-        query, now = block.attention.project(y).split([block.width, 2 * block.width], dim=1)
-        if number == 0:
-            cache = state.with_own_place(query, 2 * len(blocks))
-        assert cache is not None
-        cache[length, 2 * number : 2 * number + 2] = now.unflatten(1, (2, -1)).transpose(0, 1)
-        context = _attend_to_past(
-            query, cache[: length + 1, 2 * number], cache[: length + 1, 2 * number + 1], state.heads
-        )
-        x = _add(block, block.attention_norm, x, block.attention.out(context))
+        # The beams of a sentence are so many queries to the same keys.
+        now = linear(block.attention.project, y).view(parts).permute(2, 0, 3, 1, 4)
+        cache[2 * number : 2 * number + 2, :, :, keys:seen] = now[1:]
+        key, value = cache[2 * number : 2 * number + 2, :, :, :seen].flatten(1, 2)
+        context = _attend(now[0], key, value, hidden)
+        x = _add(block, block.attention_norm, x, linear(block.attention.out, context))
         if block.cross is not None and block.cross_norm is not None and memory is not None:
             y = block.cross_norm(x) if block.norm_first else x
-            # The beams of a sentence are so many queries to the same keys.
-            query = block.cross.project(y).view(-1, state.copies, state.heads, block.width // state.heads)
-            context = _attend(query.transpose(1, 2).flatten(0, 1), *memory, state.hidden)
-            context = context.view(-1, state.heads, state.copies, query.shape[3]).transpose(1, 2).reshape(x.shape)
-            x = _add(block, block.cross_norm, x, block.cross.out(context))
+            query = linear(block.cross.project, y).view(-1, *parts[1:2], *parts[3:]).transpose(1, 2)
+            x = _add(block, block.cross_norm, x, linear(block.cross.out, _attend(query, *memory, state.hidden)))
         y = block.feed_forward_norm(x) if block.norm_first else x
-        x = _add(block, block.feed_forward_norm, x, block.feed_forward(y))
-    assert cache is not None
-    written = state.written if cache is state.cache else [length]
-    written[0] = length + 1
-    return x, replace(state, cache=cache, written=written, length=length + 1)
+        wide = block.feed_forward.between(linear(block.feed_forward.widen, y))
+        x = _add(block, block.feed_forward_norm, x, linear(block.feed_forward.narrow, wide))
+    state.written[0] = seen
+    return x, replace(state, past=past, keys=seen, length=state.length + 1)
+
+
+def _hidden(seen: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """What is added to the scores: 0, or very low."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min / 2)
 
 
 def _add(block: Block, norm: torch.nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return x + y if block.norm_first else norm(x + y)
 
 
-def _attend_to_past(
-    query: Float[Tensor, "N D"], key: Float[Tensor, "K N D"], value: Float[Tensor, "K N D"], heads: int
-) -> Float[Tensor, "N D"]:
-    """One query a row to its own keys."""
-    query = query.reshape(-1, query.shape[1] // heads)
-    key, value = (x.unflatten(2, (heads, -1)).flatten(1, 2) for x in (key, value))
-    if len(key) <= FEW_KEYS:
-        weights = (key * (query * query.shape[1] ** -0.5)).sum(2).softmax(0)
-        context = (weights.unsqueeze(2) * value).sum(0)
-    else:
-        context = _attend(query.unsqueeze(1), key.transpose(0, 1), value.transpose(0, 1), None)
-    return context.view(key.shape[1] // heads, -1)
-
-
 def _attend(
-    query: Float[Tensor, "G Q d"],
+    query: Float[Tensor, "S H W d"],
     key: Float[Tensor, "G K d"],
     value: Float[Tensor, "G K d"],
-    hidden: Float[Tensor, "G 1 K"] | None,
-) -> Float[Tensor, "G Q d"]:
-    """softmax(q kᵀ / √d) v for groups of few queries and few keys."""
-    scale = query.shape[2] ** -0.5
-    if hidden is None:
-        scores = torch.bmm(query * scale, key.mT)
+    hidden: Float[Tensor, "S 1 #W K"] | None,
+) -> Float[Tensor, "N D"]:
+    """softmax(q kᵀ / √d) v, for G = S · H groups of few queries and few keys."""
+    S, H, W, d = query.shape
+    query = query.reshape(-1, W, d) * d**-0.5
+    small = W * d * key.shape[1] < SMALL
+    scores = (query.unsqueeze(2) * key.unsqueeze(1)).sum(3) if small else torch.bmm(query, key.mT)
+    if hidden is not None:
+        scores.view(S, H, W, -1).add_(hidden)
+    if scores.shape[2] < FEW_KEYS:
+        weights = F.softmax(scores.permute(2, 0, 1), dim=0).permute(1, 2, 0).contiguous()
     else:
-        scores = torch.baddbmm(hidden, query, key.mT, alpha=scale)
-    weights = F.softmax(scores.permute(2, 0, 1), dim=0).permute(1, 2, 0).contiguous()
-    return torch.bmm(weights, value)
+        weights = F.softmax(scores, dim=2)
+    context = (weights.unsqueeze(3) * value.unsqueeze(1)).sum(2) if small else torch.bmm(weights, value)
+    return context.view(S, H, W, d).transpose(1, 2).reshape(-1, H * d)

@@ -4,7 +4,7 @@ With one row, every matrix is read from memory for one vector. That is all the w
 else is done makes it slower: half of the time of a small model's step can be the modules around the products. Against
 the general way of `Block.step`:
 
-    layers      the weights of all layers are found once, at the start, and used without their modules
+    layers      the products of all layers are found once, at the start, and used without their modules
     positions   one angle for all layers, computed once a step
     cache       a step writes its key and value to their place in the buffers
     heads       that share a key are so many queries to it: one call of the fused kernel, no copies, no masks, no checks
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.attention.cache import PreallocatedCache
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
-from regard.layers.one_row import one_row
+from regard.layers.one_row import product_of
 from regard.layers.transformer import Block
 
 
@@ -33,14 +33,14 @@ class Layer(NamedTuple):
     """What a step needs of one block. `hooks` are those before `out`: a masked head has one there."""
 
     norm: Callable[[Tensor], Tensor]
-    project: tuple[Tensor, Tensor | None]
+    project: Callable[[Tensor], Tensor]
     out: nn.Module
-    out_weight: tuple[Tensor, Tensor | None]
+    out_product: Callable[[Tensor], Tensor]
     hooks: Mapping[int, Any]
     second_norm: Callable[[Tensor], Tensor]
-    widen: tuple[Tensor, Tensor | None]
+    widen: Callable[[Tensor], Tensor]
     between: Callable[[Tensor], Tensor]
-    narrow: tuple[Tensor, Tensor | None]
+    narrow: Callable[[Tensor], Tensor]
 
 
 class Layers(NamedTuple):
@@ -68,16 +68,10 @@ def prepare(blocks: Sequence[Block]) -> Layers | None:
 def _layer(block: Block) -> Layer:
     part, wide = block.attention, block.feed_forward
     return Layer(
-        _norm(block.attention_norm), (part.project.weight, part.project.bias),
-        part.out, (part.out.weight, part.out.bias), part.out._forward_pre_hooks,
-        _norm(block.feed_forward_norm), (wide.widen.weight, wide.widen.bias),
-        _gate if wide.gated else wide.activation, (wide.narrow.weight, wide.narrow.bias),
+        _norm(block.attention_norm), product_of(part.project),
+        part.out, product_of(part.out), part.out._forward_pre_hooks,
+        _norm(block.feed_forward_norm), product_of(wide.widen), wide.between, product_of(wide.narrow),
     )  # fmt: skip
-
-
-def _gate(wide: Float[Tensor, "1 E"]) -> Float[Tensor, "1 F"]:
-    gate, value = wide.chunk(2, dim=1)
-    return F.silu(gate) * value
 
 
 def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -111,7 +105,7 @@ def step(
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         cos, sin = torch.cat([cos, cos]), torch.cat([-sin, sin])
     for layer, room in zip(layers, rooms, strict=True):
-        row = one_row(layer.norm(x), *layer.project)[0]
+        row = layer.project(layer.norm(x))[0]
         both = row[:turned].view(heads + shared, -1)  # queries and keys
         if rotary is not None:
             both = torch.addcmul(both * cos, both.roll(half, -1), sin)  # pyright: ignore[reportPossiblyUnboundVariable]
@@ -122,8 +116,8 @@ def step(
             room.key.narrow(2, 0, place + 1),
             room.value.narrow(2, 0, place + 1),
         ).reshape(1, -1)
-        x = x + (layer.out(context) if layer.hooks else one_row(context, *layer.out_weight))
-        x = x + one_row(layer.between(one_row(layer.second_norm(x), *layer.widen)), *layer.narrow)
+        x = x + (layer.out(context) if layer.hooks else layer.out_product(context))
+        x = x + layer.narrow(layer.between(layer.widen(layer.second_norm(x))))
         room.written[0] = place + 1
         after.append(PreallocatedCache(room.key, room.value, place + 1, room.written))
     return x, tuple(after)

@@ -53,10 +53,12 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
         # As a matrix: relu can work in place on a fresh one, while on a view autograd would make copies.
-        wide = self.widen(x.reshape(-1, x.shape[-1]))
-        if self.gated:
-            gate, value = wide.chunk(2, dim=-1)
-            wide = F.silu(gate) * value
-        else:
-            wide = self.activation(wide)
+        wide = self.between(self.widen(x.reshape(-1, x.shape[-1])))
         return self.narrow(self.dropout(wide)).view(x.shape)
+
+    def between(self, wide: Float[Tensor, "N E"]) -> Float[Tensor, "N F"]:
+        """What happens between the two products."""
+        if not self.gated:
+            return self.activation(wide)
+        gate, value = wide.chunk(2, dim=-1)
+        return F.silu(gate) * value

@@ -9,21 +9,26 @@ where other programs use the cores, each shared product waits for them. So both 
 shape, on rows that lie in memory and in no cache, and the choice is kept.
 """
 
-import statistics
-import time
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+
+from regard.layers.fastest import fastest
 
 BLOCKS = 2  # a core
 TIMED = 16 * 2**20  # bytes that each way reads when it is timed
 ROUNDS = 9  # products that each way is timed with
 
-Product = Callable[[Tensor, Tensor], Tensor]
+
+def product_of(layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What a layer does to one row, without its hooks."""
+    if type(layer) is not nn.Linear:
+        return layer.forward
+    return partial(one_row, weight=layer.weight, bias=layer.bias)
 
 
 def one_row(
@@ -50,23 +55,5 @@ def blocks_are_faster(rows: int, width: int, dtype: torch.dtype, threads: int) -
     unit = BLOCKS * threads
     most = TIMED // (width * dtype.itemsize * ROUNDS) // unit * unit  # of a larger matrix, a part says as much
     matrices = torch.ones(ROUNDS, max(unit, min(rows, most)), width, dtype=dtype)
-    return fastest([F.linear, in_blocks], matrices.unbind(), torch.ones(1, width, dtype=dtype)) == 1
-
-
-def fastest(
-    products: Sequence[Product],
-    matrices: Sequence[Tensor],
-    row: Float[Tensor, "1 D"],
-    clock: Callable[[], float] = time.perf_counter,
-) -> int:
-    """Which of the products has the smallest median: of a machine whose cores are busy, it knows that too."""
-    medians: list[float] = []
-    for product in products:
-        product(row, matrices[0])  # the first call of anything is slow
-        seconds: list[float] = []
-        for matrix in matrices:
-            start = clock()
-            product(row, matrix)
-            seconds.append(clock() - start)
-        medians.append(statistics.median(seconds))
-    return medians.index(min(medians))
+    row = torch.ones(1, width, dtype=dtype)
+    return fastest([[partial(way, row, matrix) for matrix in matrices] for way in (F.linear, in_blocks)]) == 1

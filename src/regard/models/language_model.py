@@ -19,8 +19,9 @@ from torch import Tensor
 from regard.decoders.plain_steps import PlainState
 from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError
+from regard.layers import packed
 from regard.layers.loss import Loss, fused_cross_entropy
-from regard.layers.one_row import one_row
+from regard.layers.one_row import product_of
 from regard.models.language_model_parts import LanguageModelParts
 
 State = TransformerState | PlainState
@@ -57,9 +58,9 @@ class LanguageModel(LanguageModelParts):
         return self.decoder(tokens)
 
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
-        if len(features) == 1 and features.dim() == 2 and not torch.is_grad_enabled():
-            return one_row(features, self.output.weight)
-        return self.output(features)
+        if features.dim() != 2 or torch.is_grad_enabled():
+            return self.output(features)
+        return product_of(self.output)(features) if len(features) == 1 else packed.linear(self.output, features)
 
     def log_probabilities(self, features: Float[Tensor, "B T D"], tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """log p of each token, told from the features of all before it."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.decoders.decoder import Decoder
 from regard.errors import CallError
+from regard.layers import packed
 from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.special_tokens import START
@@ -95,7 +96,7 @@ class Seq2Seq(nn.Module):
         return self.decoder(torch.cat([begin, target[:, :-1]], dim=1), memory)
 
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
-        return self.output(features)
+        return packed.linear(self.output, features) if features.dim() == 2 else self.output(features)
 
     def score(self, source: Any, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
         """log p(y_t | y_<t, x) of each token of the target, 0 for padding; a row's sum is log p(y | x)."""

@@ -96,6 +96,11 @@ class Output(ABC, Generic[R, I, M]):
     def __init__(self, recipe: R, input: I) -> None:
         self.recipe, self.input = recipe, input
 
+    @property
+    def by_chance(self) -> bool:
+        """Whether what it says is drawn at random, and so depends on which other inputs there are."""
+        return False
+
     # -------------------------------------------------------------------------------------------------------- targets
     def with_recipe(self, recipe: R, input: I) -> Any:
         """The same with what was prepared or restored, under a changed recipe."""

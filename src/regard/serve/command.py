@@ -9,10 +9,11 @@ from pathlib import Path
 
 from regard import api
 from regard.errors import CallError
+from regard.layers.quantized import Precision
 from regard.serve.limits import LOOPBACK, Limits
 
 
-def serve(folders: Sequence[Path], host: str, port: int, limits: Limits) -> None:
+def serve(folders: Sequence[Path], host: str, port: int, limits: Limits, quantize: Precision | None = None) -> None:
     """Until stopped. Bound to an address that others can reach, the service may be called by any name."""
     try:
         from regard.serve.app import create_app
@@ -23,7 +24,7 @@ def serve(folders: Sequence[Path], host: str, port: int, limits: Limits) -> None
         raise CallError('the service needs the web extra: pip install "regard[web]"') from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
     limits = replace(limits, hosts=LOOPBACK if host in LOOPBACK else None)
-    server = Server(create_app(load_all(folders), limits), limits)
+    server = Server(create_app(load_all(folders, quantize), limits), limits)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
         print(f"regard: http://{name}:{listening.getsockname()[1]}/  (docs: /docs; Ctrl-C ends)", file=sys.stderr)
@@ -40,7 +41,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def load_all(folders: Sequence[Path]) -> dict[str, api.Run]:
+def load_all(folders: Sequence[Path], quantize: Precision | None = None) -> dict[str, api.Run]:
     """Each run under the name of its folder; folders of one name are told apart by a number."""
     runs: dict[str, api.Run] = {}
     for folder in folders:
@@ -49,7 +50,7 @@ def load_all(folders: Sequence[Path]) -> dict[str, api.Run]:
         while name in runs:
             number += 1
             name = f"{base}-{number}"
-        runs[name] = api.load(folder)
+        runs[name] = api.load(folder, quantize=quantize)
     return runs
 
 

@@ -51,6 +51,10 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         self.captioned = CaptionedPictures(recipe)
 
     @property
+    def by_chance(self) -> bool:
+        return self.recipe.decoding.temperature > 0
+
+    @property
     def has_test_data(self) -> bool:
         return self.captioned.has_test_data
 

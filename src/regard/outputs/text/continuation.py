@@ -112,10 +112,9 @@ class Continuation(ContinuationTraining):
 
     @torch.inference_mode()
     def next_tokens(self, model: LanguageModel, one: str, told: Told) -> tuple[tuple[NextToken, ...], ...]:
-        first, *tokens = told.target
-        before_step(len(tokens))
-        read = torch.tensor([[first, *tokens[:-1]]], device=device_of(model))
-        return most_probable(model.logits, model.features(read)[0], tokens, self.tokenizer)
+        before_step(len(told.target) - 1)
+        features = model.features(torch.tensor([told.target[:-1]], device=device_of(model)))[0]
+        return most_probable(model.logits, features, told.target[1:], self.tokenizer)
 
     def case(self, model: LanguageModel, one: str, told: Told) -> Case:
         return continuation_case(model, self.input, one, told.target, self.context)

@@ -19,6 +19,10 @@ BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 
 
 class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
+    @property
+    def by_chance(self) -> bool:
+        return self.recipe.decoding.temperature > 0
+
     def batches(self, split: TextStore, max_tokens: int, *, seed: int = 0) -> TextWindows:
         return TextWindows(split, self.context, max(1, max_tokens // self.context), seed=seed)
 

@@ -58,6 +58,10 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         super().__init__(recipe, input)
         self._tokenizer: Tokenizer | None = None
 
+    @property
+    def by_chance(self) -> bool:
+        return self.recipe.decoding.sample
+
     # -------------------------------------------------------------------------------------------------------- targets
     @property
     def key(self) -> Any:
