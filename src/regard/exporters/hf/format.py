@@ -1,0 +1,25 @@
+"""A run as a folder for `transformers`, in the layout that has what its settings ask for.
+
+    LanguageModel                 GPT-2, Llama, Arcee
+    Classifier, Tagger, Embedder  BERT (norms after each part), ESM (before)
+    PairReader                    BERT
+    Classifier of pictures        ViT
+    Seq2Seq of texts              Marian (norms after each part), Pegasus (before)
+"""
+
+from typing import ClassVar
+
+from regard.exporters.base import Format, Plan, Refusal, Wish
+from regard.exporters.hf import language
+from regard.models.language_model import LanguageModel
+
+
+class HuggingFace(Format):
+    name: ClassVar[str] = "hf"
+    runs: ClassVar[tuple[str, ...]] = ("transformers",)
+
+    def plan(self, wish: Wish) -> Plan:
+        model = wish.run.model
+        if isinstance(model, LanguageModel):
+            return language.plan(wish.run)
+        raise Refusal(f"transformers has no model like {type(model).__name__}")
