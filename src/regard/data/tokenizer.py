@@ -80,6 +80,11 @@ class Tokenizer:
     def size(self) -> int:
         return self._inner.get_vocab_size()
 
+    @property
+    def begins(self) -> bool:
+        """Whether its file puts the token that begins a text before every text."""
+        return self._inner.encode("a").ids[:1] == [self.specials.start]
+
     def encode(self, text: str) -> list[int]:
         try:
             text.encode()

@@ -19,6 +19,9 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     if weights.drop(r"cls\..*"):
         notes.append("the heads of pre-training (masked words, next sentence) are left out")
     found = to_ours(table(config["num_hidden_layers"]), weights)
+    if not found["types.weight"].any():  # as `regard export` writes an encoder that has none
+        settings["token_types"] = 0
+        del found["types.weight"]
     tokenizer = padded_with_zero(config, wordpiece(folder), folder)
     return encoder_run(config, weights, found, settings, tokenizer, folder, notes)
 

@@ -31,8 +31,11 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     }
     weights.stripped("transformer.").drop(r"h\.\d+\.attn\.(masked_)?bias")
     found = to_ours(table(config["n_layer"]), weights)
-    tokenizer = with_frame(byte_pairs(folder), *config.frame())
-    return language_run(config, weights, found, settings, tokenizer, context=config["n_positions"], name=folder.name)
+    cut, context = byte_pairs(folder), config["n_positions"]
+    tokenizer = with_frame(cut, *config.frame())
+    return language_run(
+        config, weights, found, settings, tokenizer, context=context, name=folder.name, begins=cut.begins
+    )
 
 
 def table(layers: int) -> list[Renamed]:

@@ -17,10 +17,13 @@ from regard.pretrained.weights import Weights
 
 
 def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
-    return convert(config, weights, with_frame(byte_pairs(folder), *config.frame()), folder.name)
+    cut = byte_pairs(folder)
+    return convert(config, weights, with_frame(cut, *config.frame()), folder.name, begins=cut.begins)
 
 
-def convert(config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: str) -> Imported:
+def convert(
+    config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: str, *, begins: bool = False
+) -> Imported:
     """Settings and weights under the names that Hugging Face gives them, also where they come from a GGUF file."""
     gated = config.get("model_type", "llama") != "arcee"
     if gated:
@@ -47,7 +50,7 @@ def convert(config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: st
     weights.stripped("model.").drop(r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
     found = to_ours(table(settings["layers"], width, heads, settings["kv_heads"], gated=gated), weights)
     context = config["max_position_embeddings"]
-    return language_run(config, weights, found, settings, tokenizer, context=context, name=name)
+    return language_run(config, weights, found, settings, tokenizer, context=context, name=name, begins=begins)
 
 
 def _rotary_base(config: ConfigFile) -> float:
