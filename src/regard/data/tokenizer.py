@@ -131,6 +131,10 @@ class Tokenizer:
         }
         return Tokenizer.from_json(json.dumps(spec))
 
+    def entry(self, index: int) -> str | None:
+        """An entry of the vocabulary; None: this id stands for nothing."""
+        return self._inner.id_to_token(index)
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""
         return [self._inner.id_to_token(index) or self.specials.names.get(self.specials.unk, "") for index in ids]

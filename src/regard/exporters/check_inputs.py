@@ -13,8 +13,10 @@ MOST = 32
 
 def check_inputs(run: Run, file: Path | None) -> list[Any]:
     """As `predict` takes them; nothing among them is empty."""
-    given = _of_validation(run) if file is None else run.job.input.parse(
-        [line for line in read_text(str(file)).split("\n") if line.strip()]
+    given = (
+        _of_validation(run)
+        if file is None
+        else run.job.input.parse([line for line in read_text(str(file)).split("\n") if line.strip()])
     )
     full = [one for one in given if run.job.input.length(run.job.input.read(one))]
     if not full:
@@ -33,4 +35,3 @@ def _of_validation(run: Run) -> list[Any]:
             f"the validation part of {run.folder} cannot be read ({problem}): give inputs of your own, "
             "--check-inputs FILE, or export without a check, --no-check"
         ) from None
-

@@ -39,7 +39,7 @@ class Proof:
 def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
     """`exact`: refuse what differs."""
     largest, equal, ties, count = 0.0, 0, 0, 0
-    for count, one in enumerate(compared, start=1):
+    for one in compared:
         if math.isnan(one.difference):
             raise RegardError(f"the export gives no numbers (NaN): {one.place} of {excerpt(one.input)!r}")
         if exact and one.difference > TOLERANCE:
@@ -52,7 +52,8 @@ def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
                 f"the export says something else of {excerpt(one.input)!r}: {one.theirs!r} in the place of "
                 f"{one.ours!r}; nothing was written"
             )
-        largest, equal, ties = max(largest, one.difference), equal + (one.ours == one.theirs), ties + one.tied
+        largest, ties = max(largest, one.difference), ties + one.tied
+        equal, count = equal + (one.ours == one.theirs), count + 1
     if not count:
         raise RegardError("there was no input to check the export with")
     return Proof(count, largest, equal / count, ties)

@@ -21,9 +21,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     return convert(config, weights, with_frame(cut, *config.frame()), folder.name, begins=cut.begins)
 
 
-def convert(
-    config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: str, *, begins: bool = False
-) -> Imported:
+def convert(config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: str, *, begins: bool = False) -> Imported:
     """Settings and weights under the names that Hugging Face gives them, also where they come from a GGUF file."""
     gated = config.get("model_type", "llama") != "arcee"
     if gated:

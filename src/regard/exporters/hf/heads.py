@@ -1,9 +1,9 @@
 """What stands above an encoder of text, and what both are asked in the check.
 
-    Classifier   linear in tanh(W x_0 + b), or in x_0: see `pretrained/encoder_runs.py`
-    Tagger       linear in the vector of each token
-    PairReader   two pointers, linear in the vector of each token
-    Embedder     nothing: a folder of sentence-transformers says how vectors become one
+Classifier   linear in tanh(W x_0 + b), or in x_0: see `pretrained/encoder_runs.py`
+Tagger       linear in the vector of each token
+PairReader   two pointers, linear in the vector of each token
+Embedder     nothing: a folder of sentence-transformers says how vectors become one
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from regard.api import Run
 from regard.decoding.spans import best_spans
 from regard.encoders.class_token import by_class_token
 from regard.exporters.agreement import tied
-from regard.exporters.base import Refusal
+from regard.exporters.base import RefusalError
 from regard.layers.pooling import Pooling
 from regard.models.classifier import Classifier
 from regard.models.embedder import Embedder
@@ -69,7 +69,7 @@ def head_of(run: Run) -> Head:
     model = run.model
     if isinstance(model, Classifier):
         if not by_class_token(model.encoder, model.pooling):
-            raise Refusal("heads of transformers read the vector of the first token (model.pooling=cls or summary)")
+            raise RefusalError("its heads read the vector of the first token (model.pooling=cls or summary)")
         return TextHead()
     if isinstance(model, Tagger):
         return TokenHead()
@@ -77,9 +77,9 @@ def head_of(run: Run) -> Head:
         return SpanHead()
     if isinstance(model, Embedder):
         if model.pooling.kind == "summary":
-            raise Refusal("sentence-transformers does not have vectors.pooling=summary (only mean or cls)")
+            raise RefusalError("sentence-transformers does not have vectors.pooling=summary (only mean or cls)")
         return NoHead()
-    raise Refusal(f"transformers has no head like that of {type(model).__name__}")
+    raise RefusalError(f"transformers has no head like that of {type(model).__name__}")
 
 
 def _labels(run: Run) -> dict[str, Any]:
@@ -99,7 +99,8 @@ class TextHead(Head):
     def tensors(self, run: Run, prefix: str) -> Mapping[str, Tensor]:
         state = dict(run.model.state_dict())
         model = run.model
-        assert isinstance(model, Classifier) and isinstance(model.pooling, Pooling)
+        assert isinstance(model, Classifier)
+        assert isinstance(model.pooling, Pooling)
         if model.pooling.kind == "cls":  # linear in the first vector
             width = model.output.in_features
             state |= {"encoder.pooler.weight": SMALL * torch.eye(width), "encoder.pooler.bias": torch.zeros(width)}
@@ -119,7 +120,11 @@ class TextHead(Head):
 
         def say(logits: Tensor) -> str:
             if output.labels.several:  # pyright: ignore[reportAttributeAccessIssue]
-                given = [n for n, chance in enumerate(logits.sigmoid().tolist()) if chance >= output.recipe.decoding.threshold]
+                given = [
+                    n
+                    for n, chance in enumerate(logits.sigmoid().tolist())
+                    if chance >= output.recipe.decoding.threshold
+                ]
                 return " | ".join(output.labels.names[number] for number in given)  # pyright: ignore[reportAttributeAccessIssue]
             return output.labels.names[int(logits.argmax())]  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -1,4 +1,4 @@
-"""A tokenizer as AutoTokenizer reads it: our tokenizer.json with the tokens that frame a text, and what they are called."""
+"""A tokenizer as AutoTokenizer reads it: our tokenizer.json with the tokens that frame a text, and their roles."""
 
 import json
 from pathlib import Path

@@ -6,6 +6,7 @@ that can never be said. The tokenizer of the target, if it is another, lies in t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,17 @@ from regard.api import Run
 from regard.attention.sinusoidal import sinusoids
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
+from regard.errors import RegardError
 from regard.exporters.agreement import difference, require_same_tokens
-from regard.exporters.base import Compared, Refusal, misfits
+from regard.exporters.base import Compared, RefusalError, misfits
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.exporters.hf.tokenizer import write_tokenizer
-from regard.exporters.searched import Searched, never, searched
+from regard.exporters.searched import never, said, searched
 from regard.models.seq2seq import Seq2Seq
 from regard.pretrained import seq2seq
 from regard.pretrained.marian import NEVER, TARGET
 from regard.pretrained.renamed import to_theirs
-from regard.special_tokens import END, PAD, START
+from regard.special_tokens import END, PAD, SPECIAL_TOKENS, START
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
 FEWEST_POSITIONS = 512
@@ -36,7 +38,7 @@ def plan(run: Run) -> "TranslatorPlan":
     model = run.model
     assert isinstance(model, Seq2Seq)
     if not isinstance(model.encoder, TransformerEncoder) or not isinstance(model.decoder, TransformerDecoder):
-        raise Refusal("of what writes over a memory, transformers has only Transformers from text to text")
+        raise RefusalError("of what writes over a memory, transformers has only Transformers from text to text")
     s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
     wrong = misfits(
         s, positions=["sinusoidal"], combine=["add"], norm=["layer"], score=["scaled_dot"],
@@ -45,7 +47,7 @@ def plan(run: Run) -> "TranslatorPlan":
     if s.width % 2:
         wrong.append(f"model.width={s.width} (only even ones)")
     if wrong:
-        raise Refusal(f"neither Marian nor Pegasus has {', '.join(wrong)}")
+        raise RefusalError(f"neither Marian nor Pegasus has {', '.join(wrong)}")
     return TranslatorPlan(run)
 
 
@@ -132,10 +134,15 @@ class TranslatorPlan(FolderPlan):
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
         theirs, cut = self.load(folder), self.tokenizer(folder)
         write = cut if self.target is self.source else self.tokenizer(folder, TARGET)
+        self._require_same_decoding(write)
         model, input = self.run.model, self.run.job.input
         assert isinstance(model, Seq2Seq)
-        ours = searched(self.run, inputs)
-        for one, own in zip(inputs, ours, strict=True):
+
+        def ask(source: Tensor, mask: Tensor, greedy: bool) -> list[int]:
+            how = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0} if greedy else {}
+            return theirs.generate(input_ids=source, attention_mask=mask, **how)[0, 1:].tolist()
+
+        for one, own in zip(inputs, searched(self.run, inputs), strict=True):
             item = input.read(one)
             source = input.collate([item])
             require_same_tokens(source[0].tolist(), cut(one)["input_ids"], one)
@@ -145,10 +152,12 @@ class TranslatorPlan(FolderPlan):
                 begun = F.pad(target[:, :-1], (1, 0), value=START)
                 told = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=begun).logits
                 found = difference(logits, told[..., : self.target.size], "logits")
-                how = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0} if own.greedy else {}
-                said = theirs.generate(input_ids=source, attention_mask=mask, **how)[0, 1:].tolist()
-            yield self._compared(one, own, found, write.decode(said[: own.longest], skip_special_tokens=True))
+                yield Compared(one, *found, *said(self.run, one, own.held_against(partial(ask, source, mask))))
 
-    def _compared(self, one: Any, own: Searched, found: Any, said: str) -> Compared:
-        text = self.target.decode(own.tokens)
-        return Compared(one, *found, text, said, own.tied(self.run, one, said))
+    def _require_same_decoding(self, write: Any) -> None:
+        """Their tokenizer writes every entry of the target's vocabulary as ours does."""
+        for first in range(len(SPECIAL_TOKENS), self.target.size):
+            ids = [first, self.target.size - 1]
+            ours, theirs = self.target.decode(ids), write.decode(ids, skip_special_tokens=True)
+            if ours.strip() != theirs.strip():
+                raise RegardError(f"the tokenizer of the export writes {theirs!r} in the place of {ours!r}")
