@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
     "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
+    "exporters": OUTPUTS | {"api", "job", "jobs", "outputs"},
 }
 EVERYTHING = {  # the top floor
     *(

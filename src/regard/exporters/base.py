@@ -28,10 +28,17 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be exported, and how. `dtype`: of the weights in the export; a form says which it has."""
+    """What is to be exported, and how.
+
+    dtype       of the weights in the export; a form says which it has
+    attention   whether the export also gives where the model looked, if the form can
+    inputs      some inputs, for a form that has to see some (`Format.traces`)
+    """
 
     run: Run
     dtype: str = "float32"
+    attention: bool = False
+    inputs: Sequence[Any] = ()
 
 
 class Plan(ABC):
@@ -55,6 +62,8 @@ class Format(ABC):
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]] = ("float32",)
     writes: ClassVar[tuple[str, ...]] = ()  # modules that writing needs
+    traces: ClassVar[bool] = False  # whether it has to see inputs, also where nothing is checked
+    gives_attention: ClassVar[bool] = False
     runs: ClassVar[tuple[str, ...]] = ()  # modules of the runtime, which the check needs
 
     @abstractmethod

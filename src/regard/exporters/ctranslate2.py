@@ -22,7 +22,7 @@ from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
 from regard.exporters.agreement import difference, tied_at
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
-from regard.exporters.hf.language import WRITTEN, greedy_tokens
+from regard.exporters.greedy import WRITTEN, greedy_tokens
 from regard.exporters.searched import never, said, searched
 from regard.exporters.vocabulary import entries
 from regard.layers.transformer import Block

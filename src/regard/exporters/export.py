@@ -8,7 +8,7 @@ before is as it was.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,16 @@ def export(
     to: str,
     out: str | Path,
     dtype: str = "float32",
+    attention: bool = False,
     check: bool = True,
     inputs: str | Path | None = None,
 ) -> Report:
-    """Write a run in a form that other programs read. `inputs`: a file of inputs to check it with, one a line."""
+    """Write a run in a form that other programs read.
+
+    dtype      of the weights: float32, or one of those that the form has
+    attention  also where the model looked, if the form can give it
+    inputs     a file of inputs to check it with, one a line; by default, some of the validation part
+    """
     run = run if isinstance(run, Run) else api.load(run)
     form, out = format_of(to), Path(out)
     if not check and inputs is not None:
@@ -61,9 +67,13 @@ def export(
     _require_finished(run)
     _require_free(out)
     form.require_dtype(dtype)
-    plan = _planned(Wish(run, dtype), to)
+    if attention and not form.gives_attention:
+        raise CallError(f"export to {to} cannot say where the model looked: leave --attention out, or --to onnx")
+    wish = Wish(run, dtype, attention)
+    _planned(wish, to)  # before any input is read
     form.require(check=check)
-    given = check_inputs(run, None if inputs is None else Path(inputs)) if check else []
+    given = check_inputs(run, None if inputs is None else Path(inputs)) if check or form.traces else []
+    plan = form.plan(replace(wish, inputs=given))
     proofs: list[Proof] = []
     notes = [*plan.notes, *_lost(run)]
 

@@ -8,6 +8,8 @@ from regard.exporters.base import Format, RefusalError, Wish
 FORMATS: dict[str, str] = {
     "hf": "regard.exporters.hf.format:HuggingFace",
     "ctranslate2": "regard.exporters.ctranslate2:CTranslate2",
+    "onnx": "regard.exporters.onnx.format:Onnx",
+    "gguf": "regard.exporters.gguf:Gguf",
 }
 
 

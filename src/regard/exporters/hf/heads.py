@@ -43,6 +43,11 @@ class Asked:
     said: str
     say: Callable[[Tensor], str]
     tied: Callable[[str], bool]
+    places: Tensor | None = None  # of the document, and of *no answer*, among the tokens
+
+    def pick(self, start: Tensor, end: Tensor) -> Tensor:
+        """Two pointers over all tokens of a row, at the places that count."""
+        return torch.stack([start, end], dim=-1)[0][self.places]
 
 
 class Head(ABC):
@@ -190,7 +195,7 @@ class SpanHead(Head):
         return Asked(
             tuple(item.asked) if whole else None, joined.tokens, joined.types, expected, "pointers",
             lambda out: torch.stack([out.start_logits, out.end_logits], dim=-1)[0][places], say(expected), say,
-            lambda said: False,
+            lambda said: False, places,
         )  # fmt: skip
 
 

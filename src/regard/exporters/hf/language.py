@@ -11,6 +11,7 @@ from regard.api import Run
 from regard.attention.sinusoidal import sinusoids
 from regard.exporters.agreement import difference, require_same_tokens, tied_at
 from regard.exporters.base import Compared, RefusalError, misfits
+from regard.exporters.greedy import WRITTEN, greedy_tokens
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.exporters.hf.tokenizer import write_tokenizer
 from regard.models.language_model import LanguageModel
@@ -18,7 +19,6 @@ from regard.pretrained import gpt2, llama
 from regard.pretrained.renamed import Renamed, to_theirs
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
-WRITTEN = 16  # tokens that both go on with, in the check
 
 
 class LanguagePlan(FolderPlan):
@@ -85,30 +85,13 @@ class LanguagePlan(FolderPlan):
                     ids, attention_mask=torch.ones_like(ids), do_sample=False, temperature=None, top_p=None,
                     top_k=None, repetition_penalty=1.0, max_new_tokens=WRITTEN,
                 )[0, len(read) :].tolist()  # fmt: skip
-                own = self.greedy(read)
+                own = greedy_tokens(self.run, read, WRITTEN)
                 told = torch.tensor([[*read, *own]])
                 logits = self.model.logits(self.model.features(told))
                 found = difference(logits, theirs(told).logits, "logits")
             steps = logits[0, len(read) - 1 :]
             parted = own != said and tied_at(steps, own, said)
             yield Compared(text, *found, tokenizer.decode(own), cut.decode(said, skip_special_tokens=True), parted)
-
-    def greedy(self, read: Sequence[int]) -> list[int]:
-        """What the run itself goes on with."""
-        return greedy_tokens(self.run, read, WRITTEN)
-
-
-def greedy_tokens(run: Run, read: Sequence[int], most: int) -> list[int]:
-    """The most probable tokens after those that were read, the end included."""
-    model, output = run.model, run.job.output
-    special = output.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
-    never = sorted({special.pad, special.unk, special.start} - {special.end, None})
-    said: list[int] = []
-    while len(said) < most and (not said or said[-1] != special.end):
-        logits = model.logits(model.features(torch.tensor([[*read, *said]]))[:, -1])[0]  # pyright: ignore[reportCallIssue]
-        logits[never] = -torch.inf
-        said.append(int(logits.argmax()))
-    return said
 
 
 class Gpt2Plan(LanguagePlan):
