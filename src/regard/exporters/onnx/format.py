@@ -22,6 +22,7 @@ from regard.exporters.greedy import WRITTEN, greedy_tokens
 from regard.exporters.hf.heads import SpanHead
 from regard.exporters.onnx import language, seq2seq
 from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
+from regard.exporters.onnx.recurrent import with_operators
 from regard.exporters.onnx.tensors import named, rebuilt, sequences
 from regard.exporters.searched import never, said, searched
 from regard.models.classifier import Classifier
@@ -84,24 +85,23 @@ class GraphPlan(Plan):
 class OneGraphPlan(GraphPlan):
     """What says one thing of its input: `logits`, or a `vector`."""
 
-    def compute(self, source: Any) -> Tensor:
-        model = self.run.model
-        return model.vectors(source) if isinstance(model, Embedder) else model.logits(source)  # pyright: ignore[reportCallIssue]
+    def compute(self, model: Any, source: Any) -> Tensor:
+        return model.vectors(source) if isinstance(model, Embedder) else model.logits(source)
 
     @property
     def what(self) -> str:
         return "vector" if isinstance(self.run.model, Embedder) else "logits"
 
     def graphs(self) -> list[Graph]:
-        source, model = self.example(), self.run.model
+        source, model = self.example(), with_operators(self.run.model)
         tensors = named(source)
         with Trace(model) as trace, torch.no_grad():
-            self.compute(source)
+            self.compute(model, source)
         names = list(trace.names) if self.wish.attention else []
 
         def compute(given: dict[str, Tensor]) -> list[Tensor]:
             with Trace(model) as seen:
-                found = self.compute(rebuilt(source, given))
+                found = self.compute(model, rebuilt(source, given))
             return [found, *(seen[name] for name in names)]
 
         outputs = [self.what, *(f"attention.{name}" for name in names)]
@@ -112,7 +112,7 @@ class OneGraphPlan(GraphPlan):
         for one in inputs:
             source = self.input.collate([self.input.read(one)])
             with torch.inference_mode():
-                expected = self.compute(source)[0]
+                expected = self.compute(self.run.model, source)[0]
             found = session(named(source))[self.what][0]
             ours, theirs = self.say(expected), self.say(found)
             yield Compared(
@@ -164,36 +164,59 @@ class PointerPlan(GraphPlan):
 
 class SearchPlan(GraphPlan):
     def graphs(self) -> list[Graph]:
-        assert isinstance(self.run.model, Seq2Seq)
-        return seq2seq.graphs(self.run.model, self.example(), self.wish.attention)
+        model = with_operators(self.run.model)
+        assert isinstance(model, Seq2Seq)
+        return seq2seq.graphs(model, self.example(), self.wish.attention)
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
         model = self.run.model
         assert isinstance(model, Seq2Seq)
-        encoder, decoder, scorer = (Session(folder / f"{name}.onnx") for name in ("encoder", "decoder", "scorer"))
+        steps = Steps(Session(folder / "encoder.onnx"), Session(folder / "decoder.onnx"))
+        scorer = Session(folder / "scorer.onnx") if (folder / "scorer.onnx").is_file() else None
+        hidden = never(self.run.recipe.decoding)  # pyright: ignore[reportAttributeAccessIssue]
         for one, own in zip(inputs, searched(self.run, inputs), strict=True):
             source = self.input.collate([self.input.read(one)])
             target = torch.tensor([[*own.tokens, END]])
             with torch.inference_mode():
                 expected = model.output(model.features(model.encode(source), target))
-            found = difference(expected, scorer({**named(source), "target": target})["logits"], "logits")
-            theirs = self._greedy(encoder, decoder, named(source), own.longest)
-            yield Compared(self.input.name(one), *found, *said(self.run, one, (own.greedily, theirs)))
+            found = steps.logits(named(source), own.tokens)
+            apart = difference(expected[0], found, "logits of a step")
+            if scorer is not None:
+                scored = scorer({**named(source), "target": target})["logits"]
+                apart = max(apart, difference(expected, scored, "logits"))
+            theirs = steps.greedy(named(source), own.longest, hidden)
+            yield Compared(self.input.name(one), *apart, *said(self.run, one, (own.greedily, theirs)))
 
-    def _greedy(self, encoder: Session, decoder: Session, source: dict[str, Tensor], longest: int) -> list[int]:
-        """Step by step, by the two graphs."""
-        state, token, tokens = encoder(source), START, list[int]()
-        hidden = never(self.run.recipe.decoding)  # pyright: ignore[reportAttributeAccessIssue]
+
+class Steps:
+    """One output, step by step, by the two graphs."""
+
+    def __init__(self, encoder: Session, decoder: Session) -> None:
+        self.encoder, self.decoder = encoder, decoder
+
+    def logits(self, source: dict[str, Tensor], tokens: Sequence[int]) -> Tensor:
+        """Of each step, where the tokens are given."""
+        state, found = self.encoder(source), []
+        for token in [START, *tokens]:
+            logits, state = self._step(token, state)
+            found.append(logits)
+        return torch.stack(found)
+
+    def greedy(self, source: dict[str, Tensor], longest: int, hidden: Sequence[int]) -> list[int]:
+        state, token, tokens = self.encoder(source), START, list[int]()
         while len(tokens) < longest:
-            out = decoder({"tokens": torch.tensor([token]), **state})
-            logits = out["logits"][0]
-            logits[hidden] = -torch.inf
+            logits, state = self._step(token, state)
+            logits[list(hidden)] = -torch.inf
             token = int(logits.argmax())
             if token == END:
                 break
             tokens.append(token)
-            state |= {name.removeprefix("next_"): value for name, value in out.items() if name.startswith("next_")}
         return tokens
+
+    def _step(self, token: int, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        out = self.decoder({"tokens": torch.tensor([token]), **state})
+        new = {name.removeprefix("next_"): value for name, value in out.items() if name.startswith("next_")}
+        return out["logits"][0], state | new
 
 
 class ContinuationPlan(GraphPlan):

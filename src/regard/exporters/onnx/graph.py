@@ -33,10 +33,11 @@ class Graph:
         import onnx
 
         file = folder / f"{self.name}{ENDING}"
+        examples = tuple(tensor.contiguous() for tensor in self.inputs.values())  # strides would become inputs, too
         with _quiet(), torch.no_grad():
             try:
                 program = torch.onnx.export(
-                    self.module.eval(), tuple(self.inputs.values()), dynamo=True, opset_version=OPSET,
+                    self.module.eval(), examples, dynamo=True, opset_version=OPSET,
                     input_names=list(self.inputs), output_names=list(self.outputs), verbose=False,
                     dynamic_shapes=(tuple(self._dims(name) for name in self.inputs),),
                 )  # fmt: skip

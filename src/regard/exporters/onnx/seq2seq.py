@@ -2,7 +2,7 @@
 
     encoder   source → the state before the first step
     decoder   token, state → logits of the next token, state: one step for each row
-    scorer    source, target → logits of every step at once
+    scorer    source, target → logits of every step at once, where no step waits for the one before
 
 A state is a list of tensors, rows first but for those of recurrent layers (`hidden`, `cell`: layers first). Rows are
 repeated and chosen by whoever searches, so that any search can be written over these graphs.
@@ -63,11 +63,20 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
         return Graph(name, Flat(model, list(inputs), compute), inputs, sizes, outputs)
 
     of_source = sequences(tensors)
-    return [
+    found = [
         graph("encoder", tensors, begin, of_source, list(state)),
         graph("decoder", stepped, step, dynamic, ["logits", *(f"next_{name}" for name in changing), *seen]),
-        graph("scorer", {**tensors, "target": target}, score, {**of_source, "target": TARGET}, ["logits"]),
     ]
+    if not _one_by_one(model):
+        sizes = {**of_source, "target": TARGET}
+        found.append(graph("scorer", {**tensors, "target": target}, score, sizes, ["logits"]))
+    return found
+
+
+def _one_by_one(model: Seq2Seq) -> bool:
+    """Whether each step waits for the one before, so that there is no graph of all of them."""
+    decoder = model.decoder
+    return isinstance(decoder, RecurrentDecoder) and (decoder.context == "previous" or decoder.input_feeding)
 
 
 def start(model: Seq2Seq, source: Any) -> Tensors:
@@ -88,9 +97,8 @@ def start(model: Seq2Seq, source: Any) -> Tensors:
         if block.cross is not None:
             key, value = block.cross.project_memory(memory.vectors)
             found |= {f"memory_key_{number}": key, f"memory_value_{number}": value}
-            empty = key.new_zeros(
-                len(key), block.attention.kv_heads, 0, block.attention.sizes[1] // block.attention.kv_heads
-            )
+            heads = block.attention.kv_heads
+            empty = key.new_zeros(key.shape[0], heads, 0, block.attention.sizes[1] // heads)  # len(): a constant
             found |= {f"past_key_{number}": empty, f"past_value_{number}": empty.clone()}
     return found
 
