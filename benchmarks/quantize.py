@@ -21,7 +21,7 @@ from regard.cost.hardware import processor
 from regard.decoding.continuing import Sampling, continued
 from regard.layers.quantized import QuantizedLinear, quantize
 from regard.models.language_model import LanguageModel
-from regard.outputs.text.continuation import build_language_model
+from regard.outputs.text.build import build_language_model
 from regard.outputs.text.generate_settings import LanguageModelSettings
 
 WORDS, CONTEXT = 49152, 2048

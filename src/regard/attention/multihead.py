@@ -48,7 +48,7 @@ class MultiHead(Projections):
         if not isinstance(memory, KeyValue):
             memory = self.project_memory(memory)
         require_vectors("x", x, self.width)
-        B, N = len(memory.key), len(x)
+        B, N = memory.key.shape[0], x.shape[0]  # len() would be a constant to torch.export
         if B != N and (B == 0 or N % B or causal):
             raise ValueError(f"x has {N} rows and the memory {B}; they must be equal, or (if not causal) a multiple")
         beams = x if B == N else x.reshape(B, N // B * x.shape[1], self.width)
@@ -100,7 +100,9 @@ class MultiHead(Projections):
             context = context.flatten(1, 2)
         if trace is not None and weights is not None:
             weights = weights.flatten(1, 2) if grouped else weights
-            if len(weights) < len(x):  # beams are rows of x, and become rows of the picture: B H n·Q K → B·n H Q K
+            if (
+                weights.shape[0] < x.shape[0]
+            ):  # beams are rows of x, and become rows of the picture: B H n·Q K → B·n H Q K
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
             out = self.out.weight.T.unflatten(0, (self.heads, -1))
             trace.keep(self, weights, memory.value.flatten(1, 2) if grouped else memory.value, out)

@@ -41,7 +41,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 def no_autocast(device: torch.device) -> AbstractContextManager:
     """Autocast would make half precision of the scores again."""
-    if torch.amp.is_autocast_available(device.type):
+    if torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
 

@@ -80,6 +80,11 @@ class Tokenizer:
     def size(self) -> int:
         return self._inner.get_vocab_size()
 
+    @property
+    def begins(self) -> bool:
+        """Whether its file puts the token that begins a text before every text."""
+        return self._inner.encode("a").ids[:1] == [self.specials.start]
+
     def encode(self, text: str) -> list[int]:
         try:
             text.encode()
@@ -113,10 +118,14 @@ class Tokenizer:
         before, after = ([names[index]] if index in names else [] for index in (start, end))
         changed = Inner.from_str(self.to_json())
         changed.post_processor = processors.TemplateProcessing(
-            single=[*before, "$A", *after], pair=[*before, "$A", *after, "$B:1", *after],
+            single=[*before, "$A", *after], pair=[*before, "$A", *after, "$B:1", *(f"{name}:1" for name in after)],
             special_tokens=[(name, index) for index, name in names.items()],
         )  # fmt: skip
         return Tokenizer(changed)
+
+    def entry(self, index: int) -> str | None:
+        """An entry of the vocabulary; None: this id stands for nothing."""
+        return self._inner.id_to_token(index)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""

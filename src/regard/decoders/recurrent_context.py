@@ -35,7 +35,7 @@ def look(
     # Copies of a memory row are more queries to the same keys: B·copies Q D → B copies·Q D.
     context, weights = attend(
         score,
-        query.reshape(len(state.key), -1, query.shape[2]),
+        query.reshape(state.key.shape[0], -1, query.shape[2]),
         state.key,
         state.value,
         state.mask,

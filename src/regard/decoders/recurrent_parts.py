@@ -66,12 +66,12 @@ class RecurrentParts(nn.Module):
             raise CallError(f"there is nothing to watch: context={self.context!r} does not attend")
         first = torch.tanh(self.begin(memory.summary)).repeat_interleave(copies, 0)
         # Rows × (layers · width), once for h and once for an LSTM's c, into layers × rows × width each.
-        hidden, *cell = first.view(len(first), -1, self.depth, self.width).permute(1, 2, 0, 3).contiguous()
+        hidden, *cell = first.view(first.shape[0], -1, self.depth, self.width).permute(1, 2, 0, 3).contiguous()
         attends = self.attention is not None
         return RecurrentState(
             hidden=hidden,
             cell=cell[0] if cell else None,
-            fed=first.new_zeros(len(first), self.feature_width) if self.input_feeding else None,
+            fed=first.new_zeros(first.shape[0], self.feature_width) if self.input_feeding else None,
             key=self.attention.prepare(memory.vectors) if self.attention is not None else None,
             value=memory.vectors if attends else None,
             mask=memory.mask.unsqueeze(1) if attends and memory.mask is not None else None,

@@ -72,7 +72,7 @@ class VisionTransformer(nn.Module):
             rows, columns = images.shape[-2:]
             raise CallError(f"images of {rows}×{columns} pixels do not fit a model for {self.size[0]}×{self.size[1]}")
         x = self.patches(images).flatten(2).transpose(1, 2)
-        x = torch.cat([self.summary.expand(len(x), 1, -1), x], dim=1)
+        x = torch.cat([self.summary.expand(x.shape[0], 1, -1), x], dim=1)
         x = self.dropout(self.positions(x))
         for block in self.layers:
             x = block(x)

@@ -54,7 +54,7 @@ class AttentionPooling(nn.Module):
         nn.init.normal_(self.query, std=width**-0.5)
 
     def forward(self, memory: Memory) -> Float[Tensor, "B D"]:
-        query = self.query.expand(len(memory.vectors), 1, -1)
+        query = self.query.expand(memory.vectors.shape[0], 1, -1)
         mask = None if memory.mask is None else memory.mask.unsqueeze(1)
         return self.attention(query, memory.vectors, mask).squeeze(1)
 

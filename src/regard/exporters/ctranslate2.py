@@ -1,0 +1,259 @@
+"""CTranslate2, a fast engine for Transformers on processors: translators and language models, written by its own specs.
+
+Its blocks are ours: queries, keys and values are one product, norms stand before each part or after it, and positions
+are a table. Beam search there divides a log-probability by length ** length_penalty, as ours does.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention.learned import Learned
+from regard.attention.sinusoidal import Sinusoidal, sinusoids
+from regard.data.tokenizer import TOKENIZER, Tokenizer
+from regard.decoders.transformer import TransformerDecoder
+from regard.encoders.text import TransformerEncoder
+from regard.exporters.agreement import difference, tied_at
+from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
+from regard.exporters.greedy import WRITTEN, greedy_tokens
+from regard.exporters.searched import never, said, searched
+from regard.exporters.vocabulary import entries
+from regard.layers.transformer import Block
+from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq
+from regard.special_tokens import END
+
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "swish": "SWISH", "swiglu": "SWISH"}
+POSITIONS = 1024  # rows of a table of sinusoids
+TARGET = "tokenizer.target.json"
+
+
+class CTranslate2(Format):
+    name: ClassVar[str] = "ctranslate2"
+    dtypes: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8")
+    writes: ClassVar[tuple[str, ...]] = ("ctranslate2",)
+
+    def plan(self, wish: Wish) -> Plan:
+        model, s = wish.run.model, wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(model, LanguageModel):
+            wrong = misfits(s, positions=["learned", "sinusoidal", "rotary"])
+            wrong += [] if s.bias or s.norm == "rms" else [f"model.norm={s.norm} without model.bias"]
+        elif isinstance(getattr(model, "encoder", None), TransformerEncoder) and isinstance(
+            getattr(model, "decoder", None), TransformerDecoder
+        ):
+            wrong = misfits(s, positions=["learned", "sinusoidal"], combine=["add"], score=["scaled_dot"])
+            wrong += misfits(s, kv_heads=[None, s.heads])
+        else:
+            raise RefusalError("it runs Transformers that write text after a text, and nothing else")
+        if wrong:
+            raise RefusalError(f"it does not have {', '.join(wrong)}")
+        return GeneratorPlan(wish) if isinstance(model, LanguageModel) else TranslatorPlan(wish)
+
+
+class EnginePlan(Plan):
+    library = "ctranslate2"
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish, self.run, self.settings = wish, wish.run, wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+
+    def save(self, spec: Any, folder: Path, eps: float) -> None:
+        spec.config.layer_norm_epsilon = eps
+        spec.validate()
+        spec.optimize(quantization=None if self.wish.dtype == "float32" else self.wish.dtype)
+        spec.save(str(folder))
+
+    def activation(self) -> Any:
+        from ctranslate2.specs import common_spec
+
+        return getattr(common_spec.Activation, ACTIVATIONS[self.settings.activation])
+
+
+class TranslatorPlan(EnginePlan):
+    tags = ("translation",)
+    how = (
+        'translator = ctranslate2.Translator(FOLDER)\ntokenizer = tokenizers.Tokenizer.from_file("tokenizer.json")\n'
+        "translator.translate_batch([tokenizer.encode(text).tokens], **generation)   # see generation.json"
+    )
+
+    def write(self, folder: Path) -> None:
+        from ctranslate2.specs import TransformerSpec
+
+        s, model = self.settings, self.run.model
+        source, target = self.run.job.input.tokenizer, self.run.job.output.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(model, Seq2Seq)
+        spec = TransformerSpec.from_config(
+            (s.encoder_layers, s.decoder_layers), s.heads, pre_norm=s.norm_first, activation=self.activation(),
+            ffn_glu=s.activation == "swiglu", rms_norm=s.norm == "rms",
+        )  # fmt: skip
+        fill_side(spec.encoder, model.encoder, spec.encoder.embeddings[0])
+        fill_side(spec.decoder, model.decoder, spec.decoder.embeddings)
+        spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = math.sqrt(s.width)
+        fill_linear(spec.decoder.projection, model.output)
+        spec.register_source_vocabulary(entries(source, source.size))
+        spec.register_target_vocabulary(entries(target, target.size))
+        spec.config.add_source_eos = True
+        spec.config.decoder_start_token = spec.config.bos_token
+        eps = model.decoder.layers[0].attention_norm.eps  # pyright: ignore[reportAttributeAccessIssue]
+        self.save(spec, folder, 1e-5 if eps is None else float(eps))  # pyright: ignore[reportArgumentType]
+        write_tokenizers(folder, source, target)
+        write_options(folder, self.options())
+
+    def options(self) -> dict[str, Any]:
+        """How `translate_batch` has to be asked, to search as the run does."""
+        d = self.run.recipe.decoding  # pyright: ignore[reportAttributeAccessIssue]
+        names = self.run.job.output.tokenizer.pieces(never(d))  # pyright: ignore[reportAttributeAccessIssue]
+        return {
+            "beam_size": d.beam, "length_penalty": d.length_penalty, "max_decoding_length": d.max_length,
+            "min_decoding_length": d.min_length, "suppress_sequences": [[name] for name in names],
+            "return_end_token": True,  # then it counts, as it does for us, where a score is divided by the length
+        }  # fmt: skip
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        import ctranslate2
+
+        engine = ctranslate2.Translator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
+        model, input, target = self.run.model, self.run.job.input, self.run.job.output.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(model, Seq2Seq)
+        ids = {name: index for index, name in enumerate(entries(target, target.size))}
+
+        def ask(source: list[str], greedy: bool) -> list[int]:
+            how = {**self.options(), **({"beam_size": 1} if greedy else {})}
+            return [ids[name] for name in engine.translate_batch([source], **how)[0].hypotheses[0]]
+
+        for one, own in zip(inputs, searched(self.run, inputs), strict=True):
+            item = input.read(one)
+            source = input.tokenizer.pieces(item.ids)  # pyright: ignore[reportAttributeAccessIssue]
+            with torch.inference_mode():
+                expected = model.score(input.collate([item]), torch.tensor([[*own.tokens, END]]))[0]
+            (scored,) = engine.score_batch([source], [target.pieces(own.tokens)])
+            found = difference(expected, torch.tensor(scored.log_probs), "log-probabilities")
+            yield Compared(one, *found, *said(self.run, one, own.held_against(partial(ask, source))))
+
+
+class GeneratorPlan(EnginePlan):
+    tags = ("text-generation",)
+    how = (
+        'generator = ctranslate2.Generator(FOLDER)\ntokenizer = tokenizers.Tokenizer.from_file("tokenizer.json")\n'
+        "generator.generate_batch([tokenizer.encode(text).tokens])"
+    )
+
+    def write(self, folder: Path) -> None:
+        from ctranslate2.specs import TransformerDecoderModelSpec
+
+        s, model, tokenizer = self.settings, self.run.model, self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(model, LanguageModel)
+        turned = {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": s.rotary_base}
+        spec = TransformerDecoderModelSpec.from_config(
+            s.layers, s.heads, pre_norm=True, activation=self.activation(), ffn_glu=s.activation == "swiglu",
+            rms_norm=s.norm == "rms", num_heads_kv=s.kv_heads if s.kv_heads != s.heads else None,
+            **(turned if s.positions == "rotary" else {}),
+        )  # fmt: skip
+        fill_side(spec.decoder, model.decoder, spec.decoder.embeddings)
+        spec.decoder.scale_embeddings = False
+        fill_linear(spec.decoder.projection, model.output)
+        names = entries(tokenizer, model.output.out_features)
+        spec.register_vocabulary(names)
+        specials = tokenizer.specials
+        for role, index in (("bos", specials.start), ("eos", specials.end), ("unk", specials.unk)):
+            setattr(spec.config, f"{role}_token", "" if index is None else names[index])
+        self.save(spec, folder, float(model.decoder.norm.eps))  # pyright: ignore[reportArgumentType]
+        write_tokenizers(folder, tokenizer, tokenizer)
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        import ctranslate2
+
+        engine = ctranslate2.Generator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
+        model, tokenizer = self.run.model, self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(model, LanguageModel)
+        names = entries(tokenizer, model.output.out_features)
+        specials = tokenizer.specials
+        hidden = sorted({specials.pad, specials.unk, specials.start} - {specials.end, None})
+        for text in inputs:
+            read = self.run.job.input.read(text).ids[-self.settings.context + WRITTEN :]
+            own = greedy_tokens(self.run, read, WRITTEN)
+            told = [*read, *own]
+            with torch.inference_mode():
+                logits = model.logits(model.features(torch.tensor([told])))[0]
+            theirs = torch.tensor(np.array(engine.forward_batch([[names[index] for index in told]])))[0]
+            found = difference(logits, theirs, "logits")
+            (result,) = engine.generate_batch(
+                [[names[index] for index in read]], max_length=WRITTEN, include_prompt_in_result=False, beam_size=1,
+                suppress_sequences=[[names[index]] for index in hidden],
+            )  # fmt: skip
+            written = list(result.sequences_ids[0])
+            own = [index for index in own if index != specials.end]
+            parted = own != written and tied_at(logits[len(read) - 1 :], own, written)
+            yield Compared(text, *found, tokenizer.decode(own), tokenizer.decode(written), parted)
+
+
+def compute_type(dtype: str) -> str:
+    """What the weights are is what they are computed with; float16 is read as float32 where there is no GPU."""
+    return "int8" if dtype == "int8" else "float32"
+
+
+def fill_side(spec: Any, side: TransformerEncoder | TransformerDecoder, embeddings: Any) -> None:
+    """An encoder or a decoder: word vectors, positions, blocks, the last norm."""
+    embeddings.weight = numbers(side.embedding.table.weight)
+    positions = side.embedding.positions
+    if isinstance(positions, Sinusoidal):
+        spec.position_encodings.encodings = sinusoids(POSITIONS, positions.width).numpy()
+    elif isinstance(positions, Learned):
+        spec.position_encodings.encodings = numbers(positions.table)
+    for layer, block in zip(spec.layer, side.layers, strict=True):
+        assert isinstance(block, Block)
+        fill_block(layer, block)
+    if not isinstance(side.norm, nn.Identity):
+        fill_norm(spec.layer_norm, side.norm)
+
+
+def fill_block(spec: Any, block: Block) -> None:
+    own = block.attention
+    fill_linear(spec.self_attention.linear[0], own.project)
+    fill_linear(spec.self_attention.linear[1], own.out)
+    fill_norm(spec.self_attention.layer_norm, block.attention_norm)
+    if block.cross is not None and block.cross_norm is not None:
+        fill_linear(spec.attention.linear[0], block.cross.project)
+        fill_linear(spec.attention.linear[1], block.cross.project_kv)
+        fill_linear(spec.attention.linear[2], block.cross.out)
+        fill_norm(spec.attention.layer_norm, block.cross_norm)
+    widen = block.feed_forward.widen
+    if block.feed_forward.gated:
+        gate, value = widen.weight.chunk(2)
+        spec.ffn.linear_0.weight, spec.ffn.linear_0_noact.weight = numbers(gate), numbers(value)
+    else:
+        fill_linear(spec.ffn.linear_0, widen)
+    fill_linear(spec.ffn.linear_1, block.feed_forward.narrow)
+    fill_norm(spec.ffn.layer_norm, block.feed_forward_norm)
+
+
+def fill_linear(spec: Any, layer: nn.Linear) -> None:
+    spec.weight = numbers(layer.weight)
+    if layer.bias is not None:
+        spec.bias = numbers(layer.bias)
+
+
+def fill_norm(spec: Any, layer: nn.Module) -> None:
+    spec.gamma = numbers(layer.weight)  # pyright: ignore[reportArgumentType]
+    if getattr(layer, "bias", None) is not None:
+        spec.beta = numbers(layer.bias)  # pyright: ignore[reportArgumentType]
+
+
+def numbers(weights: Tensor) -> Any:
+    return weights.detach().float().cpu().contiguous().numpy()
+
+
+def write_tokenizers(folder: Path, source: Tokenizer, target: Tokenizer) -> None:
+    (folder / TOKENIZER).write_text(source.to_json(), encoding="utf-8")
+    if target is not source:
+        (folder / TARGET).write_text(target.to_json(), encoding="utf-8")
+
+
+def write_options(folder: Path, options: dict[str, Any]) -> None:
+    (folder / "generation.json").write_text(json.dumps(options, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,176 @@
+"""GGUF, the files of llama.cpp: language models of Llama's layout, in float32, float16 or blocks of 8-bit integers.
+
+The names are those that `pretrained/gguf.py` reads, the other way round; rows of queries and keys go back into the
+order in which llama.cpp turns neighboring features. It is checked by our own importer, which has to read the run again.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard import api
+from regard.data.tokenizer import Tokenizer
+from regard.exporters.agreement import difference, require_same_tokens, tied_at
+from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
+from regard.exporters.greedy import WRITTEN, greedy_tokens
+from regard.exporters.vocabulary import entries
+from regard.models.language_model import LanguageModel
+from regard.pretrained import llama
+from regard.pretrained.families import read
+from regard.pretrained.gguf import BLOCK, CONTROL, WHOLE
+from regard.pretrained.imported import write_run
+from regard.pretrained.renamed import to_theirs
+from regard.pretrained.tokenizer_files import CUTS, byte_level
+
+NORMAL, UNUSED = 1, 5  # types of tokens
+TYPES = {"float32": "F32", "float16": "F16", "q8_0": "Q8_0"}
+Q8_BLOCK = 32
+FILE = "model.gguf"
+
+
+class Gguf(Format):
+    name: ClassVar[str] = "gguf"
+    dtypes: ClassVar[tuple[str, ...]] = tuple(TYPES)
+    writes: ClassVar[tuple[str, ...]] = ("gguf",)
+
+    def plan(self, wish: Wish) -> Plan:
+        run = wish.run
+        if not isinstance(run.model, LanguageModel):
+            raise RefusalError("it holds language models, and nothing else")
+        s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+        wrong = misfits(s, norm=["rms"], bias=[False], positions=["rotary"], activation=["swiglu"])
+        if wrong:
+            raise RefusalError(f"Llama does not have {', '.join(wrong)}")
+        cut = cut_of(run.job.input.tokenizer)  # pyright: ignore[reportAttributeAccessIssue]
+        if cut is None:
+            kind = run.job.input.tokenizer.kind  # pyright: ignore[reportAttributeAccessIssue]
+            raise RefusalError(
+                f"its tokenizers work on bytes, and that of the run on {kind}s (data.tokenizer.kind=bpe)"
+            )
+        inside = run.model.decoder.layers[0].feed_forward.narrow.in_features  # pyright: ignore[reportAttributeAccessIssue]
+        if wish.dtype == "q8_0" and (s.width % Q8_BLOCK or int(inside) % Q8_BLOCK):  # pyright: ignore[reportArgumentType]
+            raise RefusalError(
+                f"q8_0 has blocks of {Q8_BLOCK} numbers: model.width={s.width} and model.feed_forward={inside} must be "
+                "multiples of it (--dtype float16 needs none)"
+            )
+        return LlamaFilePlan(wish, cut)
+
+
+def cut_of(tokenizer: Tokenizer) -> str | None:
+    """How text is cut before bytes are merged, by llama.cpp's name; None: it does not work on bytes so."""
+    if tokenizer.kind not in ("byte", "bytes"):
+        return None
+
+    def parts(one: Tokenizer) -> Any:
+        found = json.loads(one.to_json())["pre_tokenizer"]
+        return found["pretokenizers"] if found["type"] == "Sequence" else [found]
+
+    if tokenizer.kind == "byte":  # nothing is merged, so that it does not matter where text is cut
+        return "gpt-2"
+    return next((cut for cut in CUTS if parts(byte_level({}, [], cut, [])) == parts(tokenizer)), None)
+
+
+class LlamaFilePlan(Plan):
+    library, tags = "gguf", ("text-generation",)
+    how = f"llama-cli -m FOLDER/{FILE} -p PROMPT"
+
+    def __init__(self, wish: Wish, cut: str) -> None:
+        self.wish, self.run, self.cut = wish, wish.run, cut
+        self.settings: Any = wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+        self.input: Any = wish.run.job.input
+        self.notes = ["llama.cpp does not normalize text (NFC) before it cuts it: give it composed characters"]
+
+    def write(self, folder: Path) -> None:
+        import gguf
+
+        s, model = self.settings, self.run.model
+        assert isinstance(model, LanguageModel)
+        writer = gguf.GGUFWriter(folder / FILE, "llama")
+        writer.add_name(self.run.folder.name)
+        writer.add_context_length(s.context)
+        writer.add_embedding_length(s.width)
+        writer.add_block_count(s.layers)
+        writer.add_feed_forward_length(model.decoder.layers[0].feed_forward.narrow.in_features)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+        writer.add_head_count(s.heads)
+        writer.add_head_count_kv(s.kv_heads or s.heads)
+        writer.add_layer_norm_rms_eps(float(model.decoder.norm.eps))  # pyright: ignore[reportArgumentType]
+        writer.add_rope_freq_base(s.rotary_base)
+        writer.add_rope_dimension_count(s.width // s.heads)
+        writer.add_vocab_size(model.output.out_features)
+        self._add_tokenizer(writer, model.output.out_features)
+        kind = gguf.GGMLQuantizationType[TYPES[self.wish.dtype]]
+        for name, tensor in self._tensors(model):
+            numbers = tensor.float().contiguous().numpy()
+            own = kind if tensor.ndim > 1 else gguf.GGMLQuantizationType.F32  # norms are small, and stay as they are
+            writer.add_tensor(name, gguf.quants.quantize(numbers, own), raw_dtype=own)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+
+    def _add_tokenizer(self, writer: Any, rows: int) -> None:
+        tokenizer = self.input.tokenizer
+        specials, spec = tokenizer.specials, json.loads(tokenizer.to_json())
+        types = [
+            UNUSED if tokenizer.entry(index) is None else CONTROL if index in specials.names else NORMAL
+            for index in range(rows)
+        ]
+        merges = [one if isinstance(one, str) else " ".join(one) for one in spec["model"]["merges"]]
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(self.cut)
+        writer.add_token_list(entries(tokenizer, rows))
+        writer.add_token_types(types)
+        writer.add_token_merges(merges)
+        for add, index in (
+            (writer.add_bos_token_id, specials.start), (writer.add_eos_token_id, specials.end),
+            (writer.add_unk_token_id, specials.unk), (writer.add_pad_token_id, specials.pad),
+        ):  # fmt: skip
+            if index is not None:
+                add(index)
+        writer.add_add_bos_token(self.input.read("").ids == self.input.read("a").ids[:1])
+
+    def _tensors(self, model: LanguageModel) -> Iterator[tuple[str, Tensor]]:
+        s, state = self.settings, dict(model.state_dict())
+        kv_heads = s.kv_heads or s.heads
+        parts = {name: part for part, name in BLOCK.items()}
+        whole = {name: part for part, name in WHOLE.items()}
+        heads = {"attn_q": s.heads, "attn_k": kv_heads}
+        for name, tensor in to_theirs(llama.table(s.layers, s.width, s.heads, kv_heads), state).items():
+            layer = name.removesuffix(".weight")
+            if layer in whole:
+                yield f"{whole[layer]}.weight", tensor
+                continue
+            _, number, rest = layer.split(".", 2)
+            part = parts[rest]
+            yield f"blk.{number}.{part}.weight", neighbors(tensor, heads[part]) if part in heads else tensor
+        if not s.tied:
+            yield "output.weight", state["output.weight"]
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        with TemporaryDirectory(prefix="regard-gguf-") as place:
+            write_run(read(folder / FILE), Path(place) / "run", source=FILE)
+            back = api.load(Path(place) / "run")
+        ours, theirs, tokenizer = self.run.model, back.model, self.input.tokenizer
+        assert isinstance(ours, LanguageModel)
+        assert isinstance(theirs, LanguageModel)
+        for text in inputs:
+            ids = tokenizer.encode(text)
+            require_same_tokens(ids, back.job.input.tokenizer.encode(text), text)  # pyright: ignore[reportAttributeAccessIssue]
+            begun = self.input.read(text).ids[-self.settings.context + WRITTEN :]
+            own, other = (greedy_tokens(run, begun, WRITTEN) for run in (self.run, back))
+            told = torch.tensor([[*begun, *own]])
+            with torch.inference_mode():
+                expected, found = (model.output(model.features(told)) for model in (ours, theirs))
+            tied = own != other and tied_at(expected[0, len(begun) - 1 :], own, other)
+            decode = tokenizer.decode
+            yield Compared(text, *difference(expected, found, "logits"), decode(own), decode(other), tied)
+
+
+def neighbors(rows: Tensor, heads: int) -> Tensor:
+    """The inverse of `halves` of the importer: features 0 2 … 1 3 … of a head in the order 0 1 2 3 …"""
+    return rows.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)

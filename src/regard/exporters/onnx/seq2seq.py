@@ -1,0 +1,152 @@
+"""Graphs of what writes text over a memory.
+
+    encoder   source → the state before the first step
+    decoder   token, state → logits of the next token, state: one step for each row
+    scorer    source, target → logits of every step at once, where no step waits for the one before
+
+A state is a list of tensors, rows first but for those of recurrent layers (`hidden`, `cell`: layers first). Rows are
+repeated and chosen by whoever searches, so that any search can be written over these graphs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.cache import KeyValue
+from regard.attention.memory import Memory
+from regard.attention.trace import Trace
+from regard.decoders.recurrent_decoder import RecurrentDecoder
+from regard.decoders.recurrent_state import RecurrentState
+from regard.decoders.transformer import TransformerDecoder
+from regard.decoders.transformer_state import TransformerState
+from regard.exporters.onnx.graph import Flat, Graph
+from regard.exporters.onnx.tensors import named, rebuilt, sequences
+from regard.models.seq2seq import Seq2Seq
+from regard.special_tokens import END, START
+
+Tensors = dict[str, Tensor]
+TARGET = {0: "batch", 1: "steps"}
+LAYERS_FIRST = ("hidden", "cell")
+
+
+def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
+    tensors = named(source)
+    state = start(model, source)
+    changing = [name for name in state if name not in _kept(state)]
+    seen = ["attention"] if attention and _looks(model) else []
+    tokens = torch.full((len(next(iter(tensors.values()))),), START)
+    target = torch.tensor([[5, 4, END], [4, END, 0]])[: len(tokens)]
+    # After one step, so that no size of the example is 0 or 1, which torch takes for a constant.
+    past = {**state, **_next(model, tokens, state, changing)[1]}
+    past = {**past, **_next(model, tokens, past, changing)[1]}
+    stepped = {"tokens": tokens, **past}
+    dynamic = {"tokens": {0: "rows"}} | {name: _dims(name, tensor) for name, tensor in past.items()}
+
+    def begin(given: Tensors) -> Sequence[Tensor]:
+        return list(start(model, rebuilt(source, given)).values())
+
+    def step(given: Tensors) -> Sequence[Tensor]:
+        with Trace(model.decoder) as trace:
+            logits, after = _next(model, given["tokens"], given, changing)
+        return [logits, *after.values(), *([_last(trace)] if seen else [])]
+
+    def score(given: Tensors) -> Sequence[Tensor]:
+        with Trace(model):
+            features = model.features(model.encode(rebuilt(source, given)), given["target"])
+        return [model.output(features)]
+
+    def graph(
+        name: str, inputs: Tensors, compute: Callable[[Tensors], Any], sizes: Any, outputs: Sequence[str]
+    ) -> Graph:
+        return Graph(name, Flat(model, list(inputs), compute), inputs, sizes, outputs)
+
+    of_source = sequences(tensors)
+    found = [
+        graph("encoder", tensors, begin, of_source, list(state)),
+        graph("decoder", stepped, step, dynamic, ["logits", *(f"next_{name}" for name in changing), *seen]),
+    ]
+    if not _one_by_one(model):
+        sizes = {**of_source, "target": TARGET}
+        found.append(graph("scorer", {**tensors, "target": target}, score, sizes, ["logits"]))
+    return found
+
+
+def _one_by_one(model: Seq2Seq) -> bool:
+    """Whether each step waits for the one before, so that there is no graph of all of them."""
+    decoder = model.decoder
+    return isinstance(decoder, RecurrentDecoder) and (decoder.context == "previous" or decoder.input_feeding)
+
+
+def start(model: Seq2Seq, source: Any) -> Tensors:
+    """The state before the first step, one row for each of the source."""
+    with Trace(model):
+        memory = model.encode(source)
+    mask = torch.ones_like(memory.vectors[..., 0]) > 0 if memory.mask is None else memory.mask
+    memory = Memory(memory.vectors, mask, memory.summary, memory.grid)
+    decoder = model.decoder
+    if isinstance(decoder, RecurrentDecoder):
+        state = decoder.start(memory)
+        found = {"hidden": state.hidden, "cell": state.cell, "fed": state.fed, "key": state.key, "value": state.value}
+        found |= {"mask": None if state.mask is None else state.mask.squeeze(1), "summary": state.summary}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+    assert isinstance(decoder, TransformerDecoder)
+    found: Tensors = {"mask": mask}
+    for number, block in enumerate(decoder._blocks()):
+        if block.cross is not None:
+            key, value = block.cross.project_memory(memory.vectors)
+            found |= {f"memory_key_{number}": key, f"memory_value_{number}": value}
+            heads = block.attention.kv_heads
+            empty = key.new_zeros(key.shape[0], heads, 0, block.attention.sizes[1] // heads)  # len(): a constant
+            found |= {f"past_key_{number}": empty, f"past_value_{number}": empty.clone()}
+    return found
+
+
+def _next(model: Seq2Seq, tokens: Tensor, state: Tensors, changing: Sequence[str]) -> tuple[Tensor, Tensors]:
+    """Logits of the next token, and those tensors of the state that a step changes."""
+    decoder, rows = model.decoder, tokens.shape[0]
+    if isinstance(decoder, RecurrentDecoder):
+        mask = state.get("mask")
+        before = RecurrentState(
+            state["hidden"], state.get("cell"), state.get("fed"), state.get("key"), state.get("value"),
+            None if mask is None else mask.unsqueeze(1), state.get("summary"), copies=1, watch=False,
+        )  # fmt: skip
+        features, after = decoder.step(tokens, before)
+        return model.output(features), {name: getattr(after, name) for name in changing}
+    assert isinstance(decoder, TransformerDecoder)
+    numbers = range(len(decoder.layers))
+    past = tuple(KeyValue(state[f"past_key_{n}"], state[f"past_value_{n}"]) for n in numbers)
+    memory = tuple(KeyValue(state[f"memory_key_{n}"], state[f"memory_value_{n}"]) for n in numbers)
+    before = TransformerState(past, memory, state["mask"], past[0].key.shape[-2], rows, 1, state["mask"].device)
+    features, after = decoder.read(tokens.unsqueeze(1), before)
+    found = {}
+    for number, kept in enumerate(after.past):
+        assert isinstance(kept, KeyValue)
+        found |= {f"past_key_{number}": kept.key, f"past_value_{number}": kept.value}
+    return model.output(features.squeeze(1)), found
+
+
+def _kept(state: Tensors) -> list[str]:
+    """What belongs to the memory, which a step only reads."""
+    return [name for name in state if name.startswith("memory_") or name in ("mask", "key", "value", "summary")]
+
+
+def _dims(name: str, tensor: Tensor) -> dict[int, str]:
+    if name in LAYERS_FIRST:
+        return {1: "rows"}
+    if name.startswith("past_"):
+        return {0: "rows", 2: "past"}
+    if name.startswith("memory_"):
+        return {0: "rows", 2: "memory"}
+    return {0: "rows", 1: "memory"} if name in ("mask", "key", "value") else {0: "rows"}
+
+
+def _looks(model: Seq2Seq) -> bool:
+    return isinstance(model.decoder, TransformerDecoder) or model.decoder.attention is not None  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _last(trace: Trace) -> Tensor:
+    """Where the step looked in the memory: the mean over the heads of each layer, rows × layers × memory."""
+    found = [trace[name] for name in trace.names if trace.role(name).kind == "cross"]
+    return torch.stack([weights.mean(1)[:, -1] for weights in found], dim=1)

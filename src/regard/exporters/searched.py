@@ -1,0 +1,58 @@
+"""What a run writes for some inputs, in a way that other programs can repeat.
+
+By the beam of its recipe, without what belongs to regard alone (coverage, words put in for unknown ones). An output
+that is cut off at `decoding.max_length` has no end that searches could agree on; there, both write greedily.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.api import Run
+from regard.exporters.agreement import tied
+from regard.outputs.text.output import GREEDY
+from regard.special_tokens import END, PAD, START, UNK
+
+PLAIN = {"n_best": 1, "coverage_penalty": 0.0, "sample": False, "replace_unknown": False, "plain": True}
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Tokens, without the end, of one output."""
+
+    tokens: list[int]
+    greedily: list[int]
+    longest: int  # tokens of an output, at the most
+
+    def held_against(self, ask: Callable[[bool], Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Ours and theirs; `ask(greedy)` gives theirs, by the beam or greedily."""
+        if len(self.tokens) < self.longest:
+            theirs = self._ended(ask(False))
+            if len(theirs) < self.longest:
+                return self.tokens, theirs
+        return self.greedily, self._ended(ask(True))
+
+    def _ended(self, tokens: Sequence[int]) -> list[int]:
+        tokens = list(tokens)
+        return tokens[: tokens.index(END)] if END in tokens[: self.longest] else tokens[: self.longest]
+
+
+def searched(run: Run, inputs: Sequence[Any]) -> list[Searched]:
+    items, output = [run.job.input.read(one) for one in inputs], run.job.output
+    longest = run.recipe.decoding.max_length  # pyright: ignore[reportAttributeAccessIssue]
+    found, greedily = (
+        [hypotheses[0].tokens for hypotheses in output.search(run.model, items, **how)]  # pyright: ignore[reportAttributeAccessIssue]
+        for how in (PLAIN, {**PLAIN, **GREEDY})
+    )
+    return [Searched(*both, longest) for both in zip(found, greedily, strict=True)]
+
+
+def said(run: Run, one: Any, tokens: tuple[list[int], list[int]]) -> tuple[str, str, bool]:
+    """Both as texts, and whether they are tied: the end of what is compared."""
+    ours, theirs = (run.job.output.tokenizer.decode(side) for side in tokens)  # pyright: ignore[reportAttributeAccessIssue]
+    return ours, theirs, tied(run, one, ours, theirs)
+
+
+def never(decoding: Any) -> list[int]:
+    """Tokens that are never written."""
+    return [PAD, START] if decoding.unknown or decoding.replace_unknown else [PAD, UNK, START]

@@ -1,0 +1,59 @@
+"""Runs with weights at random, in a moment: what tests of exports begin with. Nothing is trained."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_model
+
+import regard
+from recipe_runs import small_corpora
+from regard import config, jobs, training_run
+from regard.api import Run
+
+LANGUAGE = {"layers": 2, "width": 32, "heads": 4, "context": 48}
+ENCODER = {"layers": 2, "width": 32, "heads": 4, "feed_forward": 48}
+BERT = {**ENCODER, "norm_first": False, "embedding_norm": True, "eps": 1e-12}
+TRANSLATOR = {"width": 32, "heads": 4, "feed_forward": 48, "encoder_layers": 1, "decoder_layers": 2}
+JOINT = {"tokenizer": {"joint": True, "size": 150}}
+GPT2 = {**LANGUAGE, "size": None, "norm": "layer", "bias": True, "kv_heads": None}
+
+#: By a name of ours: the recipe, and what is changed in it.
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("language-model", {"model": LANGUAGE}),
+    "arcee": ("language-model", {"model": {**LANGUAGE, "size": "shakespeare", "tied": False}}),
+    "gpt2": ("language-model", {"model": {**GPT2, "positions": "learned", "activation": "gelu_tanh"}}),
+    "alibi": ("language-model", {"model": {**GPT2, "positions": "alibi", "activation": "relu"}}),
+    "esm classifier": ("classify-transformer", {"model": ENCODER}),
+    "bert classifier": ("classify-transformer", {"model": {**BERT, "pooler": True, "pooling": "summary"}}),
+    "esm tagger": ("tags", {"model": {**ENCODER, "positions": "rotary"}}),
+    "bert tagger": ("tags", {"model": {**BERT, "token_types": 2}}),
+    "bert reader": ("answer-transformer", {"model": {**BERT, "positions": "learned"}}),
+    "esm encoder": ("encode-transformer", {"model": ENCODER}),
+    "vit": ("digits-vit", {"model": {"width": 32, "layers": 2, "feed_forward": 48}}),
+    "pegasus": ("translate-transformer", {"model": TRANSLATOR}),
+    "pegasus, one table": ("translate-transformer", {"model": {**TRANSLATOR, "tied": "all"}, "data": JOINT}),
+    "marian": ("translate-transformer", {"model": {**TRANSLATOR, "norm_first": False, "output_bias": True}}),
+    "marian, one table": (
+        "translate-transformer",
+        {"model": {**TRANSLATOR, "norm_first": False, "tied": "all"}, "data": JOINT},
+    ),
+    "recurrent": ("translate-recurrent", {"model": {"width": 32, "embedding": 24}}),
+    "recurrent classifier": ("languages", {"model": {"width": 32, "embedding": 24}}),
+}  # fmt: skip
+
+
+def untrained(name: str, folder: Path) -> Run:
+    recipe, sections = RUNS[name]
+    if recipe.startswith("translate"):
+        sections = {**sections, "decoding": {"max_length": 6, "beam": 3}}
+    with small_corpora():
+        job = jobs.make(config.read(recipe, sections))
+        job.prepare(folder / "cache")
+        model = job.build()
+    generator = torch.Generator().manual_seed(3)
+    for parameter in model.parameters():  # fresh ones have biases of 0 and norms of 1, which would hide mistakes
+        parameter.data += 0.2 * torch.randn(parameter.shape, generator=generator)
+    training_run._keep(job, folder)
+    save_model(model, str(folder / "model.safetensors"))
+    return regard.load(folder)
