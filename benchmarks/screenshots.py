@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from PIL import Image
 
@@ -33,7 +33,7 @@ class Shot(NamedTuple):
     recipe: str
     search: str = ""
     width: int = 1280
-    scheme: str = "light"
+    scheme: Literal["light", "dark"] = "light"
     act: Callable[[Any], None] = lambda page: None
 
 

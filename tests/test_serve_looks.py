@@ -5,6 +5,7 @@ import io
 import json
 import wave
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from PIL import Image
 
 from regard import api, look
 from regard.errors import CallError
+from regard.look.card import Figure, sentence
 from regard.outputs.result import Candidate, Prediction
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 
@@ -150,6 +152,26 @@ def test_heads_are_left_out_over_http(client, run):  # noqa: F811
     for wrong in (["cross.9.9"], ["x"], "cross.0.1", [1], ["x" * 60]):
         answer = client.post("/api/look", json={"model": "pairs", "text": TEXT, "without": wrong})
         assert answer.status_code == 422
+
+
+def test_the_next_tokens_have_the_probabilities_of_the_model(run):  # noqa: F811
+    record = run.look(TEXT)
+    assert len(record.next_tokens) == len(record.scores)
+    for token, score, found in zip(record.axes["target"].tokens, record.scores, record.next_tokens, strict=True):
+        told = {one.text: one.log_probability for one in found}
+        assert told[token.text] == pytest.approx(score, abs=1e-5)  # greedy or nearly so: it is among the five
+        assert list(told.values()) == sorted(told.values(), reverse=True)
+    other = record.next_tokens[0][1]
+    assert run.look(TEXT, prefix=other.piece).output.startswith(other.piece)
+    saved = look.load(record.save(run.folder / "saved.npz"))
+    assert saved.next_tokens == record.next_tokens
+
+
+def test_the_card_says_what_it_means():
+    lost = Figure("comprehensiveness", 6.8, 1.0, 2.3, "high", unit="nats")
+    assert "6.8 nats less sure, and 2.3 for weights that are shuffled: these weights matter" in sentence([lost])
+    assert sentence([replace(lost, value=2.3)]).endswith("these weights say little here.")
+    assert sentence([Figure("entropy (bits)", 1.0, 3.0)]) == "A row looks at about 2.0 of 8 places: it is sharp."
 
 
 def test_pictures_are_drawn_as_they_are_shown(client, run):  # noqa: F811
