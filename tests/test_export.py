@@ -53,6 +53,19 @@ def test_ctranslate2_says_the_same(name, tmp_path):
     assert report.proof.equal_outputs == 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["recurrent", "pegasus", "gpt2", "recurrent classifier"])
+def test_onnx_says_the_same(name, tmp_path):
+    pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
+    report = exported(untrained(name, tmp_path / "run"), tmp_path, "onnx", attention=name == "recurrent")
+    assert report.proof is not None
+    assert report.proof.largest_difference < 1e-4
+    assert report.proof.equal_outputs == 1.0
+    graphs = json.loads((tmp_path / "out" / "graphs.json").read_text())["graphs"]
+    if name == "recurrent":
+        assert graphs["decoder"]["outputs"][-1] == "attention"
+
+
 @pytest.mark.parametrize(("dtype", "largest"), [("float32", 0.0), ("float16", 0.1), ("q8_0", 0.5)])
 def test_a_gguf_file_comes_back(dtype, largest, tmp_path):
     run = untrained("llama", tmp_path / "run")
