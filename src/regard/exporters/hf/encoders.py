@@ -115,6 +115,9 @@ class EncoderPlan(FolderPlan):
         if self.layout.family == "Esm":  # a head over attention that comes with the body; nothing reads it
             body["contact_head.regression.weight"] = torch.zeros(1, s.layers * s.heads)
             body["contact_head.regression.bias"] = torch.zeros(1)
+        if s.positions == "rotary":  # computed, and kept all the same
+            width = s.width // s.heads
+            body["rotary_embeddings.inv_freq"] = 10000.0 ** (-torch.arange(0, width, 2).float() / width)
         before = "" if self.head.bare else f"{self.layout.prefix}."
         own = {f"{before}{name}": tensor for name, tensor in body.items()}
         return {**own, **self.head.tensors(self.run, self.layout.prefix)}
