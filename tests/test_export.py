@@ -1,6 +1,8 @@
 """Exports: the numbers and the outputs of the run in the runtime of others, and the run itself when they come back."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -51,6 +53,25 @@ def test_ctranslate2_says_the_same(name, tmp_path):
     assert report.proof is not None
     assert report.proof.largest_difference < 1e-4
     assert report.proof.equal_outputs == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["recurrent", "pegasus", "gpt2", "recurrent classifier"])
+def test_onnx_says_the_same(name, tmp_path):
+    """In a process of its own: the shape checks of these tests are no part of a graph."""
+    pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
+    run, lines = untrained(name, tmp_path / "run"), tmp_path / "lines.txt"
+    lines.write_text("The queen is here\nWe eat bread with Pedro\n")
+    words = ["export", run.folder, "--to", "onnx", "-o", tmp_path / "out", "--check-inputs", lines, "--json"]
+    words += ["--attention"] if name == "recurrent" else []
+    done = subprocess.run([sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    proof = json.loads(done.stdout)["proof"]
+    assert proof["largest_difference"] < 1e-4
+    assert proof["equal_outputs"] == 1.0
+    graphs = json.loads((tmp_path / "out" / "graphs.json").read_text())["graphs"]
+    if name == "recurrent":
+        assert graphs["decoder"]["outputs"][-1] == "attention"
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("float32", 0.0), ("float16", 0.1), ("q8_0", 0.5)])

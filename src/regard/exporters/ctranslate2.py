@@ -88,7 +88,9 @@ class TranslatorPlan(EnginePlan):
         s, model = self.settings, self.run.model
         source, target = self.run.job.input.tokenizer, self.run.job.output.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         assert isinstance(model, Seq2Seq)
-        spec = TransformerSpec.from_config(
+        assert isinstance(model.encoder, TransformerEncoder)
+        assert isinstance(model.decoder, TransformerDecoder)
+        spec: Any = TransformerSpec.from_config(
             (s.encoder_layers, s.decoder_layers), s.heads, pre_norm=s.norm_first, activation=self.activation(),
             ffn_glu=s.activation == "swiglu", rms_norm=s.norm == "rms",
         )  # fmt: skip
@@ -100,7 +102,7 @@ class TranslatorPlan(EnginePlan):
         spec.register_target_vocabulary(entries(target, target.size))
         spec.config.add_source_eos = True
         spec.config.decoder_start_token = spec.config.bos_token
-        eps = model.decoder.layers[0].attention_norm.eps  # pyright: ignore[reportAttributeAccessIssue]
+        eps = next(model.decoder._blocks()).attention_norm.eps
         self.save(spec, folder, 1e-5 if eps is None else float(eps))  # pyright: ignore[reportArgumentType]
         write_tokenizers(folder, source, target)
         write_options(folder, self.options())

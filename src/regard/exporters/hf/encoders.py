@@ -71,7 +71,9 @@ def _bert(s: EncoderSettings) -> Layout:
 
 
 def _esm(s: EncoderSettings) -> Layout:
-    sizes = esm.table_sizes(s.model_dump()) | {"positions": "rotary" if s.positions == "rotary" else "learned"}
+    sizes: dict[str, Any] = esm.table_sizes(s.model_dump()) | {
+        "positions": "rotary" if s.positions == "rotary" else "learned"
+    }
     own = {
         "max_position_embeddings": s.max_positions + 1, "emb_layer_norm_before": s.embedding_norm,
         "position_embedding_type": "rotary" if s.positions == "rotary" else "absolute", "token_dropout": False,
@@ -87,6 +89,7 @@ class EncoderPlan(FolderPlan):
         super().__init__(run)
         self.layout, self.head = layout, head
         self.auto, self.tags = head.auto, (head.tag,)
+        self.explain_loading()
         self.settings: EncoderSettings = run.job.input.sizes  # pyright: ignore[reportAttributeAccessIssue]
         self.encoder: nn.Module = run.model.encoder  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -96,7 +99,7 @@ class EncoderPlan(FolderPlan):
         return {
             "architectures": [self.layout.family + self.head.architecture],
             "model_type": self.layout.family.lower(),
-            "vocab_size": len(self.encoder.embedding.table.weight),  # pyright: ignore[reportAttributeAccessIssue]
+            "vocab_size": tokenizer.size,
             "pad_token_id": specials.pad,
             **self.layout.config,
             **self.head.config(self.run),
@@ -112,10 +115,12 @@ class EncoderPlan(FolderPlan):
         if self.layout.family == "Esm":  # a head over attention that comes with the body; nothing reads it
             body["contact_head.regression.weight"] = torch.zeros(1, s.layers * s.heads)
             body["contact_head.regression.bias"] = torch.zeros(1)
+        if s.positions == "rotary":  # computed, and kept all the same
+            width = s.width // s.heads
+            body["rotary_embeddings.inv_freq"] = 10000.0 ** (-torch.arange(0, width, 2).float() / width)
         before = "" if self.head.bare else f"{self.layout.prefix}."
-        return {f"{before}{name}": tensor for name, tensor in body.items()} | self.head.tensors(
-            self.run, self.layout.prefix
-        )
+        own = {f"{before}{name}": tensor for name, tensor in body.items()}
+        return {**own, **self.head.tensors(self.run, self.layout.prefix)}
 
     def write_more(self, folder: Path) -> None:
         input = self.run.job.input

@@ -28,6 +28,7 @@ class LanguagePlan(FolderPlan):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
+        self.explain_loading()
         assert isinstance(run.model, LanguageModel)
         self.model = run.model
         self.settings: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]

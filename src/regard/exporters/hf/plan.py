@@ -24,11 +24,11 @@ class FolderPlan(Plan):
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    @property
-    def how(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return (
-            f"from transformers import AutoTokenizer, {self.auto}\n"
-            f"tokenizer = AutoTokenizer.from_pretrained(FOLDER)\n"
+    def explain_loading(self, reader: str = "tokenizer", kind: str = "AutoTokenizer") -> None:
+        """For the card."""
+        self.how = (
+            f"from transformers import {kind}, {self.auto}\n"
+            f"{reader} = {kind}.from_pretrained(FOLDER)\n"
             f"model = {self.auto}.from_pretrained(FOLDER)"
         )
 

@@ -57,6 +57,7 @@ class TranslatorPlan(FolderPlan):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
+        self.explain_loading()
         self.settings: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
         self.source, self.target = run.job.input.tokenizer, run.job.output.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         self.decoding: Any = run.recipe.decoding  # pyright: ignore[reportAttributeAccessIssue]

@@ -38,15 +38,11 @@ def plan(run: Run) -> "VitPlan":
 
 class VitPlan(FolderPlan):
     auto, tags = "AutoModelForImageClassification", ("image-classification",)
-    how = (
-        "from transformers import AutoImageProcessor, AutoModelForImageClassification\n"
-        "processor = AutoImageProcessor.from_pretrained(FOLDER)\n"
-        "model = AutoModelForImageClassification.from_pretrained(FOLDER)"
-    )
 
     def __init__(self, run: Run, encoder: PictureEncoder, body: VisionTransformer) -> None:
         super().__init__(run)
         self.encoder, self.body = encoder, body
+        self.explain_loading("processor", "AutoImageProcessor")
         self.notes = [] if run.recipe.data.fit == "squash" else [
             f"data.fit={run.recipe.data.fit}: other programs squash a picture into the model's size"
         ]  # fmt: skip

@@ -5,6 +5,7 @@ r z n; LSTM: i o f g for our i f g o), sequences come with time first, and both 
 """
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +40,8 @@ class Operator(nn.Module):
 
     def forward(self, x: Tensor, state: Tensor | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, object]:
         y, ends = x.transpose(0, 1), []
+        attributes: dict[str, Any] = {"hidden_size": self.width}
+        attributes |= {"linear_before_reset": 1} if self.kind == "GRU" else {}
         rows = x.shape[0]
         for number in range(len(self.weights) // 3):
             first = x.new_zeros(1, rows, self.width)
@@ -49,7 +52,7 @@ class Operator(nn.Module):
             found = torch.onnx.ops.symbolic_multi_out(
                 self.kind,
                 [y, *self.weights[3 * number : 3 * number + 3], None, *begin],
-                {"hidden_size": self.width} | ({"linear_before_reset": 1} if self.kind == "GRU" else {}),
+                attributes,
                 dtypes=[x.dtype] * (1 + len(begin)),
                 shapes=[shape, *[[1, rows, self.width]] * len(begin)],
             )

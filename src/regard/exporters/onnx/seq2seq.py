@@ -88,9 +88,9 @@ def start(model: Seq2Seq, source: Any) -> Tensors:
     decoder = model.decoder
     if isinstance(decoder, RecurrentDecoder):
         state = decoder.start(memory)
-        found = {"hidden": state.hidden, "cell": state.cell, "fed": state.fed, "key": state.key, "value": state.value}
-        found |= {"mask": None if state.mask is None else state.mask.squeeze(1), "summary": state.summary}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        parts = {"hidden": state.hidden, "cell": state.cell, "fed": state.fed, "key": state.key, "value": state.value}
+        parts |= {"mask": None if state.mask is None else state.mask.squeeze(1), "summary": state.summary}
+        return {name: tensor for name, tensor in parts.items() if tensor is not None}
     assert isinstance(decoder, TransformerDecoder)
     found: Tensors = {"mask": mask}
     for number, block in enumerate(decoder._blocks()):

@@ -29,7 +29,7 @@ def rebuilt(like: Any, tensors: Mapping[str, Tensor], name: str = NAME) -> Any:
 def _parts(source: Any) -> Iterator[tuple[str, Any]]:
     if not (is_dataclass(source) or hasattr(source, "_fields")):
         raise TypeError(f"{type(source).__name__} is no batch of tensors")
-    names = source._fields if hasattr(source, "_fields") else [field.name for field in fields(source)]
+    names = [field.name for field in fields(source)] if is_dataclass(source) else source._fields
     return ((name, getattr(source, name)) for name in names)
 
 
