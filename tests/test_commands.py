@@ -67,7 +67,7 @@ def test_the_demo_tells_what_it_does_and_ends_with_commands_that_work(tmp_path, 
         command_line.main(["demo"], standalone_mode=False)
     out, told = capsys.readouterr()
     assert "\n    → " in told  # a translation, as training goes on
-    assert out.index("1 of 3") < out.index("BLEU") < out.index("We are eating bread.") < out.index("Next:")
+    assert out.index("1 of 3") < out.index("2 of 3") < out.index("We are eating bread.") < out.index("Next:")
     commands = [shlex.split(line) for line in out[out.index("Next:") :].splitlines()[1:]]
     assert [words[1] for words in commands] == ["predict", "look", "train"]
     assert all(shutil.which(words[0]) for words in commands)

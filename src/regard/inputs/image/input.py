@@ -16,12 +16,15 @@ from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
 from regard.encoders.cnn import ConvNet
+from regard.encoders.cnn_weights_file import weights_file
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
 from regard.errors import CallError
-from regard.inputs.image.build import build_body, build_encoder, frozen_splits
+from regard.files.user_cache import user_cache
+from regard.inputs.image.build import build_body, build_encoder
 from regard.inputs.image.column import NamedPictures, PictureColumn
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
+from regard.inputs.image.features import frozen_splits
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
@@ -35,6 +38,8 @@ from regard.inputs.media_input import MediaInput
 from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
 from regard.look.axis import Axis, axis
+from regard.parts import build_pooling
+from regard.settings.pooling import PoolingSettings
 from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
@@ -98,7 +103,9 @@ class ImageInput(MediaInput):
         changed = Pixels(self._train, self.data.augment, seed)
         if isinstance(reads, EfficientNetSettings) and reads.frozen:
             encoder = build_encoder(reads, self.data, self._train, pretrained=True)
-            return {**frozen_splits(stores, encoder, cache, seed, [changed] * (reads.views - 1))}
+            name = f"EfficientNet-Lite0 ({weights_file().stem})"
+            kept = Path(self.data.cache).expanduser() if self.data.cache else user_cache()
+            return {**frozen_splits(stores, encoder, name, kept, seed, [changed] * (reads.views - 1))}
         return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
 
     def look_over(self, check: DataCheck, splits: dict[Role, PictureExamples]) -> dict[str, str]:
@@ -159,6 +166,10 @@ class ImageInput(MediaInput):
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
         return build_encoder(self.settings, self.data, self._train, decoder, pretrained=self._train is not None)
+
+    def pooling(self, width: int) -> nn.Module:
+        s = self.settings
+        return build_pooling(s.pooling, s.score, width) if isinstance(s, PoolingSettings) else super().pooling(width)
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -124,22 +124,6 @@ class Pixels:
         return torch.from_numpy(np.ascontiguousarray(pixels))
 
 
-@dataclass(frozen=True)
-class Features:
-    """Features that a frozen network computed once: views × pictures × regions × width, on disk.
-
-    Where there are several views of a picture, each epoch draws one of them.
-    """
-
-    table: NDArray[Any]
-    seed: int = 0
-
-    def __call__(self, pictures: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Tensor:
-        views = len(self.table)
-        drawn = [int(chance_of(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
-        return torch.from_numpy(np.ascontiguousarray(self.table[drawn, pictures]))
-
-
 class StoredPicture(NamedTuple):
     """A picture of one's own data: its name, its pixels, and what a frozen network made of it, if that was kept."""
 
@@ -170,7 +154,7 @@ class PictureExamples(MediaExamples):
     def example(self, number: int) -> Example:
         entry, at = self.store.entries[number], np.array([number])
         pixels = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0))
-        features = self.load(at, at, 0)[0] if isinstance(self.load, Features) else None
+        features = None if isinstance(self.load, Pixels) else self.load(at, at, 0)[0]
         return Example(StoredPicture(entry.name, pixels, features), entry.texts, entry.gold or None)
 
     def listing(self) -> Listing:
