@@ -118,7 +118,7 @@ def test_nothing_outside_the_folders_names_a_job():
         said = {f'"{node.value}"' for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         said |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         said -= {'"tag"'} if str(place) == "recipe_mistakes.py" else set()  # what pydantic calls the kind of a section
-        columns = str(place) in ("auto/listed.py", "config.py")  # of tables, which are called so
+        columns = str(place) in ("auto/listed.py", "config.py", "datasets/layout.py")  # of tables, which are called so
         said -= {'"answer"', '"caption"'} if columns else set()
         assert not said & names, f"{place} names {sorted(said & names)}"
 

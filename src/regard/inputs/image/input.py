@@ -44,6 +44,7 @@ from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
 CLASS_TOKEN = "[CLS]"
+SMALL = 64  # pixels; of large photos, networks see no more than a few hundred anyway
 
 
 class PictureItem(NamedTuple):
@@ -63,6 +64,13 @@ def form_of(settings: PictureSettings) -> Form:
 def _encoder_settings(recipe: Any) -> Any:
     """A model that is nothing but the network that reads has its settings itself."""
     return recipe.model if isinstance(recipe.model, PictureEncoderSettings) else recipe.model.encoder
+
+
+def _loses(seen: str, wanted: str) -> bool:
+    """Whether pictures "32×32 color" lose their colors, or become small by more than half, as "8×8 gray"."""
+    (size, colors), (form, kept) = (text.split(" ", 1) for text in (seen, wanted))
+    sides = zip(*(map(int, text.split("×")) for text in (form, size)), strict=True)
+    return (colors != kept and kept == "gray") or any(2 * after < before and after < SMALL for after, before in sides)
 
 
 class ImageInput(MediaInput):
@@ -120,7 +128,7 @@ class ImageInput(MediaInput):
                 more = f" (most of them; {len(others) + 1} kinds)" if others else ""
                 what = f"pictures are {first}{more}, the recipe makes them {wanted}"
                 advice = "set data.width, data.height and data.channels if that loses what matters"
-                check.add("note", role, what, advice, count=len(one.store))
+                check.add("warning" if _loses(first, wanted) else "note", role, what, advice, count=len(one.store))
         return {"regions of a picture": f"{self.regions}"}
 
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:
