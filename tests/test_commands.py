@@ -14,7 +14,10 @@ import pytest
 from rich.console import Console
 
 import regard
+from doc_commands import ROOT
+from recipe_runs import small_corpora
 from regard import config
+from regard.auto.begin import is_data
 from regard.cli import cli as command_line
 from regard.commands.compare import Comparison, Row, grid, shared_by
 from regard.commands.prediction_files import JsonArray
@@ -54,7 +57,24 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
         command_line.main(words[1:], standalone_mode=False)
         assert capsys.readouterr().out
     card = (tmp_path / "runs/recipe/README.md").read_text(encoding="utf-8")
-    assert all(line in card for line in said[said.index("next:") + 1 :])
+    assert all(shutil.which(words[0]) for words in commands)  # also where no shell would find `regard` by its name
+    assert all("regard " + line.split("regard ", 1)[1] in card for line in said[said.index("next:") + 1 :])
+
+
+def test_the_demo_tells_what_it_does_and_ends_with_commands_that_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    with small_corpora():
+        command_line.main(["demo"], standalone_mode=False)
+    out, told = capsys.readouterr()
+    assert "\n    → " in told  # a translation, as training goes on
+    assert out.index("1 of 3") < out.index("2 of 3") < out.index("We are eating bread.") < out.index("Next:")
+    commands = [shlex.split(line) for line in out[out.index("Next:") :].splitlines()[1:]]
+    assert [words[1] for words in commands] == ["predict", "look", "train"]
+    assert all(shutil.which(words[0]) for words in commands)
+    for words in commands[:2]:
+        command_line.main(words[1:], standalone_mode=False)
+    assert is_data(commands[2][2])
 
 
 def test_without_a_folder_a_run_lives_beside_others(run, tmp_path, monkeypatch):

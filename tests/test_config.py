@@ -249,6 +249,12 @@ def test_ones_own_data_is_not_scored_on_that_of_the_recipe(by, tmp_path, capsys)
     assert config.read("translate-recurrent", ["data.train=pairs.tsv"]).expected is None
 
 
+def test_ones_own_data_does_not_lie_as_that_of_the_recipe(capsys):
+    data = config.read("flickr8k-caption", ["data.train=mine.tsv", "data.caption=said"]).data
+    assert (data.files, data.image, data.split, data.caption) == (None, None, None, "said")
+    assert "data.files=" in capsys.readouterr().err
+
+
 def test_the_schema_knows_the_fields():
     schema = config.schema()
     json.dumps(schema)

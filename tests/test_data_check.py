@@ -3,9 +3,13 @@
 import io
 import json
 
+import numpy as np
 import pytest
+from PIL import Image
 from rich.console import Console
 
+import regard
+from doc_commands import ROOT
 from regard.data.check_report import CheckReport
 from regard.data.check_table import check_table
 from regard.errors import RegardError
@@ -152,3 +156,27 @@ def test_the_report_as_json_and_as_a_table(tmp_path):
     Console(file=screen, width=400).print(check_table(report))
     assert f"{folder / 'train.en'},{folder / 'train.de'}, line 5" in screen.getvalue()
     assert "note    train: 1 pair (0.5%) repeats an earlier one" in screen.getvalue()
+
+
+def test_what_a_recipe_fixes_and_the_data_contradicts_is_found(tmp_path):
+    chance = np.random.default_rng(0)
+    for label in ("cat", "dog"):
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for number in range(12):
+            pixels = chance.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / label / f"{number}.png")
+    photos = f"data.train={tmp_path / 'photos'}"
+    pairs = f"data.train={ROOT / 'examples' / 'pairs.tsv'}"
+
+    def warned(recipe, *overrides):
+        return [one.what for one in regard.check(recipe, overrides).findings if one.severity == "warning"]
+
+    found = warned("digits-vit", photos, "training.max_tokens=18")
+    assert "pictures are 32×32 color, the recipe makes them 8×8 gray" in found
+    assert "1 image a step: training.max_tokens=18 holds no more" in found
+    sizes = ("data.height=32", "data.width=32", "data.channels=3", "training.max_tokens=9999")
+    fitting = warned("digits-vit", photos, *sizes)
+    assert not [what for what in fitting if "recipe makes" in what or "a step" in what]
+    short = warned("translate-transformer", pairs, "decoding.max_length=3")
+    assert any("longer than decoding.max_length=3 tokens" in what for what in short)
+    assert not any("longer than decoding" in what for what in warned("translate-transformer", pairs))

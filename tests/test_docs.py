@@ -5,15 +5,17 @@ import shutil
 
 import pytest
 
-from doc_commands import COMMANDS, ROOT, Command
+from doc_commands import BLOCKS, COMMANDS, ROOT, Command
 from recipe_runs import small_corpora
 from regard import config
+from regard.auto.detect import HUB
 from regard.cli import cli
 from regard.cost.published import PUBLISHED
 from regard.jobs import JOBS
 
 PLACEHOLDER = re.compile(r"[A-Z]+")  # RUN, RECIPE, NAME
 BUDGET = ["--max-steps", "2"]  # of what is trained here, on a few examples of each corpus
+PAGES = list(dict.fromkeys([*(one.page for one in COMMANDS if one.runs), *(block.page for block in BLOCKS)]))
 PARSED = list(dict.fromkeys(command._replace(runs=False) for command in COMMANDS))
 
 
@@ -26,7 +28,9 @@ def test_every_command_can_be_given(command: Command):
     recipe = given.get("recipe")
     if recipe is None or recipe in PUBLISHED or PLACEHOLDER.fullmatch(recipe) or recipe.endswith(".yaml"):
         return
-    if verb == "train" and all((ROOT / file).exists() for file in recipe.split(",")):  # data
+    if verb == "train" and (
+        recipe.startswith(HUB) or all((ROOT / file).exists() for file in recipe.split(","))
+    ):  # data
         return
     assert recipe in config.packaged()
     overrides = [text for text in given.get("overrides", ()) if text != "..."]
@@ -37,11 +41,12 @@ def test_every_command_can_be_given(command: Command):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", list(dict.fromkeys(command.page for command in COMMANDS if command.runs)))
-def test_the_quick_commands_of_a_page_run_as_they_are_printed(page, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_quick_commands_and_the_python_of_a_page_run_as_they_are_printed(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with small_corpora():
+        names: dict[str, object] = {}
         for command in (command for command in COMMANDS if command.page == page and command.runs):
             verb, *words = command.words
             short = BUDGET if verb in ("train", "compare") else []
@@ -50,6 +55,8 @@ def test_the_quick_commands_of_a_page_run_as_they_are_printed(page, tmp_path, mo
             except Exception as error:
                 raise AssertionError(f"regard {' '.join(command.words)}") from error
             capsys.readouterr()
+        for block in (block for block in BLOCKS if block.page == page):
+            block.run(names)
 
 
 EXAMPLES = [

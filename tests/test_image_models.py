@@ -4,6 +4,7 @@ import io
 import json
 import math
 import shutil
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import regard
 from regard import config
 from regard.attention import Trace
 from regard.cli import cli
+from regard.data import progress
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
 from regard.data.prepare import Steps
@@ -28,11 +30,11 @@ from regard.encoders.cnn_weights_file import weights_file
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import Colors, PictureEncoder
 from regard.errors import CallError
-from regard.inputs.image.build import frozen_features
+from regard.inputs.image.features import Features, frozen_features
 from regard.inputs.image.input import ImageInput
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.inputs.image.source import PictureSource
-from regard.inputs.image.store import Features, Pixels
+from regard.inputs.image.store import Pixels
 from regard.jobs import make
 from regard.layers.pooling import Pooling
 from regard.look.methods import METHODS
@@ -153,13 +155,15 @@ def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     store = input.stored(Steps(recipe.data, tmp_path), "train", Split(PictureSource.by_role(recipe.data)["train"]))
     encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
-    table = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
-    assert table.shape == (3, len(store), 24, 8)
+    kept = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
     rows = np.arange(len(store))
+    table = np.stack([kept[np.full(len(store), view), rows] for view in range(3)])
+    assert table.shape == (3, len(store), 24, 8)
     plain = torch.from_numpy(np.array(store.pixels))
-    for view, pixels in enumerate([plain, mirrored(rows, rows, 1), mirrored(rows, rows, 2)]):
+    drawn_by = np.array([int.from_bytes(blake2b(one.tobytes(), digest_size=16).digest()[:6]) for one in store.pixels])
+    for view, pixels in enumerate([plain, mirrored(rows, drawn_by, 1), mirrored(rows, drawn_by, 2)]):
         np.testing.assert_allclose(table[view], encoder.features(pixels).vectors.detach().numpy(), atol=2e-2)
-    sight = Features(table, seed=5)
+    sight = Features(kept, seed=5)
     drawn = []
     for epoch in range(6):
         seen = sight(rows, rows, epoch).numpy()
@@ -168,7 +172,46 @@ def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
         assert alike.any(0).all()  # each is one of the views of its own picture
         drawn.append(alike.argmax(0))
     assert set(np.unique(drawn)) == {0, 1, 2}
-    np.testing.assert_array_equal(Features(table[:1])(rows[:4], rows[:4], 7), table[0, :4])
+
+
+def test_frozen_features_are_found_again_by_what_pictures_show(folder, tmp_path, monkeypatch, capsys):
+    """In another run, another place, another order, beside new ones; what is damaged is computed again."""
+    seen = []
+    encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True).eval()
+    plain = encoder.features
+    monkeypatch.setattr(encoder, "features", lambda pixels: seen.append(len(pixels)) or plain(pixels))
+
+    def features(place, run):
+        recipe = config.build(tree(place, CNN), "recipe")
+        input = ImageInput(recipe)
+        store = input.stored(Steps(recipe.data, tmp_path / run), "train", Split(input.sources()["train"]))
+        changed = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
+        rows = np.arange(len(store))
+        table = frozen_features(store, encoder, "a net", tmp_path / "cache", [changed])
+        order = np.argsort([one.tobytes() for one in store.pixels])
+        return np.stack([table[np.full(len(rows), view), rows][order] for view in range(2)])
+
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    first = features(folder, "one")
+    count = first.shape[1]
+    assert sum(seen) == 2 * count
+    assert f"{2 * count} pictures by a net, once for all runs: {2 * count} in" in capsys.readouterr().err  # in a log
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    for number, file in enumerate(sorted(moved.rglob("*.png"), reverse=True)):
+        file.rename(file.with_name(f"{number}-{file.name}"))
+    seen.clear()
+    np.testing.assert_array_equal(features(moved, "two"), first)
+    assert seen == []
+    some = next(file for file in sorted(moved.rglob("*.png")) if Image.open(file).size == (12, 16))
+    Image.fromarray(np.asarray(Image.open(some)) // 2).save(some.with_name("new.png"))
+    assert features(moved, "three").shape[1] == count + 1
+    assert sum(seen) == 2
+    (largest,) = [file for file in (tmp_path / "cache").rglob("features") if file.stat().st_size > 10_000]
+    largest.write_bytes(largest.read_bytes()[:-1] + b"x")
+    seen.clear()
+    np.testing.assert_array_equal(features(folder, "four"), first)
+    assert sum(seen) == 2 * count
+    assert "is damaged" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------------------- classification

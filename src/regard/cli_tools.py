@@ -1,4 +1,4 @@
-"""Commands beside the way from data to a model: search, costs, pretrained models, the machine."""
+"""Commands beside the way from data to a model: search, costs, pretrained models, data of others, the machine."""
 
 from pathlib import Path
 
@@ -143,3 +143,21 @@ def doctor(as_json: bool) -> None:
     from regard.commands.doctor import doctor as run_doctor
 
     run_doctor(as_json)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("-o", "--output", type=output_folder, help="Folder of all data sets (REGARD_DATA, or data).")
+@click.option("--mirror", metavar="URL", help="Fetch from here: the files of each data set in a folder of its name.")
+@json_option
+def data(name: str | None, output: Path | None, mirror: str | None, as_json: bool) -> None:
+    """Fetch data of others that recipes name; without NAME, list it."""
+    from regard.commands import data as command
+
+    if name is None:
+        return emit(command.described()) if as_json else click.echo("\n".join(command.lines()))
+    place, following = command.get(name, output, mirror)
+    if as_json:
+        return emit({"folder": str(place), "next": following})
+    click.echo(str(place))
+    say("\n  ".join(["next:", *following]))

@@ -171,7 +171,24 @@ def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
     return out
 
 
-OF_A_CORPUS = ("valid", "test", "alignments", "zero_shot")  # fields of `data` that belong to its `train`
+#: Fields of `data` that belong to its `train`: the other parts, where files lie, what columns and labels are called.
+OF_A_CORPUS = (
+    *("valid", "test", "alignments", "zero_shot", "split", "header", "files", "name_text", "valid_names", "test_names"),
+    *(
+        "source",
+        "target",
+        "text",
+        "label",
+        "names",
+        "image",
+        "caption",
+        "path",
+        "spoken",
+        "question",
+        "document",
+        "answer",
+    ),
+)
 
 
 def on_own_data(base: Tree, over: Mapping[str, Any], name: str) -> Tree:

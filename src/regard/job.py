@@ -30,6 +30,7 @@ from regard.look.report import picture_of
 from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.contradictions import contradictions
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.recipe import Recipe
 
@@ -77,7 +78,8 @@ class Job:
         """What is wrong with the data and, if nothing is, what the model will cost on it."""
         splits = self.output.prepare(cache, strict=False)
         report = self.output.check(splits)
-        report = replace(report, tables={**report.tables, **self._as_read(splits)})
+        found = [*report.findings, *contradictions(self.output, splits, report)]
+        report = replace(report, findings=found, tables={**report.tables, **self._as_read(splits)})
         if not estimates or not len(splits["train"]):
             return report
         return replace(report, estimates={**self.output.estimates(splits), **report.estimates})

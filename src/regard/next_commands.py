@@ -4,6 +4,9 @@ Nothing here knows a job: the job says whether it has test data, and whether one
 """
 
 import shlex
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,21 @@ def next_commands(job: Job, folder: Path, summary: dict[str, Any]) -> list[str]:
     return [*commands, f"regard serve {run}"][:MOST]
 
 
+def program() -> str:
+    """How regard is called here: by its name, if a shell would find this one; else by where it is."""
+    script = Path(sys.executable).with_name("regard")
+    found = shutil.which("regard")
+    if (found and Path(found).resolve() == script.resolve()) or not script.is_file():
+        return "regard"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
+
+
+def as_typed(commands: Sequence[str]) -> str:
+    """Commands for people, one a line, as they work in their shell."""
+    return "".join(f"\n  {program()} {command.removeprefix('regard ')}" for command in commands)
+
+
 def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
     """Why training ended, how good the model is, where it is, and what to do next."""
     training, best = job.recipe.training, summary["best"]
@@ -36,7 +54,7 @@ def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
     took = f"{summary['step']:,} steps in {duration(summary['seconds'])}"
     score = "no validation" if best is None else f"best validation {training.metric} {best['value']:.4g}"
     at = "" if best is None else f" at step {best['step']:,}"
-    commands = "".join(f"\n  {command}" for command in next_commands(job, folder, summary))
+    commands = as_typed(next_commands(job, folder, summary))
     return f"{took}, ended by {ended}; {score}{at}; the run is {folder}\nnext:{commands}"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
-from regard.auto.detect import detect
+from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path
 from regard.auto.write import MADE_FOR, as_yaml
@@ -22,6 +22,8 @@ def is_data(name: Any) -> bool:
     if not isinstance(name, str | Path):
         return not isinstance(name, config.Recipe)
     text = str(name)
+    if text.startswith(HUB):
+        return True
     if text in config.packaged() or Path(text).suffix in (".yaml", ".yml"):
         return False
     return Path(text).expanduser().exists() or ("," in text and Path(text.split(",")[0]).expanduser().exists())

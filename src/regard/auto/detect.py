@@ -7,17 +7,20 @@ where there is only text to go on with) and what comes out (text, label, tags, s
 from pathlib import Path
 
 from regard.auto.detected import Detected
-from regard.auto.files import files_in
+from regard.auto.files import DATA_FILES, files_in
 from regard.auto.folders import of_folder, of_media
 from regard.auto.single_files import of_file, of_parallel
 from regard.auto.tables import ending
 from regard.errors import CallError
+from regard.files.hub import snapshot
+
+HUB = "hub:"
 
 
 def detect(data: str) -> Detected:
-    """What `data` holds: FILE, FILE,FILE, a folder or a tar."""
-    if data.startswith("hub:"):
-        raise CallError(f"{data}: a data set of the hub is not looked into: say --job, and its columns as data.*")
+    """What `data` holds: FILE, FILE,FILE, a folder, a tar, or hub:OWNER/NAME."""
+    if data.startswith(HUB):
+        return of_folder(snapshot(data.removeprefix(HUB), DATA_FILES, "dataset"))
     place = Path(data).expanduser()
     if not place.exists():
         if "," in data:

@@ -1,5 +1,6 @@
 """What lies in a folder or an archive: its files by what they are, and the parts that their names speak of."""
 
+import re
 import tarfile
 from collections import Counter
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from regard.errors import CallError
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
 _TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet"))
 _TEXTS = frozenset((".txt", ".text", ".md"))
+_OTHERS = frozenset((".conll", ".iob", ".bio", ".json"))
+#: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
+DATA_FILES = sorted(f"*{ending}" for ending in (_TABLES | _TEXTS | _OTHERS | PICTURES | RECORDINGS) - {".md"})
+_WORD = re.compile(r"[-_.]")
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,21 @@ def files_in(place: Path) -> Files:
 
 
 def parts_of(place: Path) -> dict[str, Path]:
-    """train, valid and test, where a folder has sub-folders or files of such names; else nothing."""
+    """train, valid and test, where a folder has sub-folders or files of such names, as train.tsv or
+    test-00000-of-00001.parquet; else nothing. A folder that has nothing but a folder is that folder."""
+    inside = [path for path in sorted(place.iterdir()) if not path.name.startswith(".")] if place.is_dir() else []
+    if len(inside) == 1 and inside[0].is_dir():
+        return parts_of(inside[0])
     found: dict[str, Path] = {}
-    for path in sorted(place.iterdir()) if place.is_dir() else ():
-        role = SPLITS.get(path.name.partition(".")[0].lower())
-        if role is not None and (
-            path.is_dir() or ending(path) in _TABLES | _TEXTS | {".conll", ".iob", ".bio", ".json"}
-        ):
-            found.setdefault(role, path)
+    for path in inside:
+        role = SPLITS.get(_WORD.split(path.name)[0].lower())
+        if role is None or not (path.is_dir() or ending(path) in _TABLES | _TEXTS | _OTHERS):
+            continue
+        if path.is_file() and role in found and ending(path) == ".parquet":
+            raise CallError(
+                f"{place}: {role} is in several files ({found[role].name}, {path.name}): join them, or say one"
+            )
+        found.setdefault(role, path)
     return found if "train" in found else {}
 
 

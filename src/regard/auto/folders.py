@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
-from regard.auto.facts import picture_facts, sound_facts
+from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in, parallel_files, parts_of
 from regard.auto.listed import LOOKED_AT, of_table
 from regard.auto.single_files import first_lines, of_file, of_parallel, of_texts
@@ -34,9 +34,7 @@ def of_folder(place: Path) -> Detected:
         paths = [place / name for name in files.texts]
         return of_texts(paths, str(place), sum(path.stat().st_size for path in paths))
     if files.classes(files.tables):
-        raise CallError(
-            f"{place}: tables by class: say data.kind=series data.train={place} with the recipe series-classify"
-        )
+        return _series_classes(files)
     held = ", ".join(files.names[:5]) or "nothing"
     raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
 
@@ -52,6 +50,24 @@ def _text_classes(files: Files) -> Detected:
     beliefs = ["a sub-folder of text files for each class", class_counts(targets)]
     data = {"train": str(files.place)}
     return Detected(("text", "label"), data, len(files.texts), inputs, targets, beliefs, first_three(inputs, targets))
+
+
+def _series_classes(files: Files) -> Detected:
+    """A series in each file; what is found out about the first holds for all."""
+    targets = [name.partition("/")[0] for name in files.tables]
+    table = read_table(files.place / files.tables[0])
+    if table is None or not any(column.kind == "number" for column in table.columns):
+        raise CallError(f"{files.place}: {files.tables[0]} has no column of numbers: what else could a series be?")
+    time = next((column for column in table.columns if column.kind == "time"), None)
+    facts = series_facts(table, time, None)
+    data: dict[str, Any] = {"kind": "series", "train": str(files.place)} | ({"time": time.key} if time else {})
+    beliefs = [
+        "a sub-folder of tables for each class, a series in each table",
+        class_counts(targets),
+        facts.described(),
+    ]
+    shown = first_three(files.tables, targets)
+    return Detected(("series", "label"), data, len(targets), [facts], targets, beliefs, shown)
 
 
 def of_media(files: Files) -> Detected:

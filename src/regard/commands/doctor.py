@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__, config
+from regard.files.user_cache import user_cache
 
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
 DEVELOPMENT = {"dev"}  # extras that no user needs
@@ -67,7 +68,7 @@ class Health:
 
 
 def examine(runs: Path = Path("runs")) -> Health:
-    """Caches are looked for in the runs of this folder and in that of the Hugging Face hub."""
+    """Caches are looked for in the runs of this folder, in the user's own and in that of the Hugging Face hub."""
     import torch
 
     needed, extras = _requirements()
@@ -113,7 +114,9 @@ def _version(package: str) -> str | None:
 
 def _caches(runs: Path) -> dict[str, int]:
     hub = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    found = {str(folder): _size(folder) for folder in [*sorted(runs.glob("*/cache")), hub] if folder.is_dir()}
+    found = {
+        str(folder): _size(folder) for folder in [*sorted(runs.glob("*/cache")), user_cache(), hub] if folder.is_dir()
+    }
     return {folder: size for folder, size in found.items() if size}
 
 

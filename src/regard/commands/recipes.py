@@ -23,7 +23,7 @@ def described() -> list[dict[str, Any]]:
 def lines() -> Iterator[str]:
     """For a terminal."""
     width = max(map(len, BEGIN))
-    yield "If you have ..., begin with:"
+    yield "Point at your data: regard train DATA makes a recipe for it. Or, if you have ..., begin with:"
     for data, name in BEGIN.items():
         yield f"  {data:<{width}}  regard train {name} data.train=YOURS"
     yield ""

@@ -34,14 +34,17 @@ EVERY = 1.0  # seconds between two words on a terminal; a file gets a line in ha
 EVERY_IN_FILES = 30.0
 
 
-def watched(items: Iterable[U], doing: str) -> Iterator[U]:
-    """The same items; `doing`, such as "reading train.tsv", is said with their number, if they are long in coming."""
+def watched(items: Iterable[U], doing: str, every: int = 256) -> Iterator[U]:
+    """The same items; `doing`, such as "reading train.tsv", is said with their number, if they are long in coming.
+
+    `every`: after so many items one looks at the clock.
+    """
     terminal = sys.stderr.isatty()
     begin = monotonic()
     due, spoken, number = begin + PATIENCE, False, 0
     for number, item in enumerate(items, start=1):
         yield item
-        if number % 256 == 0 and (now := monotonic()) >= due:
+        if number % every == 0 and (now := monotonic()) >= due:
             spoken, due = True, now + (EVERY if terminal else EVERY_IN_FILES)
             _say(f"{doing}: {number:,} in {now - begin:.0f} s", terminal)
     if spoken:

@@ -12,7 +12,7 @@ try:
     import anywidget
     import traitlets
 except ImportError as error:
-    raise CallError('a widget needs the notebook extra: pip install "regard[notebook]"') from error
+    raise CallError("a widget needs packages: pip install 'regard[notebook]'") from error
 
 RENDER = """
 export default {

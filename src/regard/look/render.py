@@ -73,7 +73,7 @@ def _hint(path: Path) -> str:
 
 
 def widget(record: AttentionRecord, *, view: View = "matrix") -> Any:
-    """The same page as an HTML file, in a notebook. Needs anywidget: pip install "regard[notebook]"."""
+    """The same page as an HTML file, in a notebook. Needs anywidget: pip install 'regard[notebook]'."""
     from regard.look.notebook import LookWidget
 
     return LookWidget(Shown(record, view))

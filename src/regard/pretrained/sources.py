@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from regard.errors import CallError, RegardError
+from regard.files.hub import snapshot
 
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm")
 
@@ -24,7 +25,7 @@ def find(source: str, *, pickles: bool = False) -> Path:
         return path
     name = source.removeprefix("hub:")
     if source.startswith("hub:") or (name.count("/") == 1 and not name.startswith((".", "/", "runs/"))):
-        return _from_hub(name, [*WANTED, "*.bin"] if pickles else [*WANTED])
+        return snapshot(name, [*WANTED, "*.bin"] if pickles else WANTED)
     raise CallError(f"{source} is not there; give a folder, a GGUF file, package:NAME or hub:OWNER/NAME")
 
 
@@ -46,19 +47,3 @@ def _in_package(name: str) -> Path:
 
 def _is_model(name: str) -> bool:
     return name.startswith(("model", "pytorch_model")) and name.endswith((".safetensors", ".bin", ".index.json"))
-
-
-def _from_hub(name: str, wanted: list[str]) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-    except ModuleNotFoundError:
-        raise CallError(
-            f"{name} is no folder here, and the hub needs a package: pip install 'regard[pretrained]'"
-        ) from None
-    try:
-        return Path(snapshot_download(name, allow_patterns=wanted))
-    except HFValidationError as error:
-        raise CallError(f"{name!r} is neither a folder here nor a name on the hub: {error}") from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise RegardError(f"the hub did not give {name}: {str(error).splitlines()[0]}") from None

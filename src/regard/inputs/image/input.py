@@ -14,6 +14,8 @@ from regard.encoders.image_input import PictureEncoder
 from regard.inputs.image.build import build_body, build_encoder
 from regard.inputs.image.data import ImageData, PictureItem
 from regard.look.axis import Axis, axis
+from regard.parts import build_pooling
+from regard.settings.pooling import PoolingSettings
 
 CLASS_TOKEN = "[CLS]"
 
@@ -30,6 +32,10 @@ class ImageInput(ImageData):
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
         return build_encoder(self.settings, self.data, self._train, decoder, pretrained=self._train is not None)
+
+    def pooling(self, width: int) -> nn.Module:
+        s = self.settings
+        return build_pooling(s.pooling, s.score, width) if isinstance(s, PoolingSettings) else super().pooling(width)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def inside(self, item: PictureItem) -> PictureItem:

@@ -122,22 +122,6 @@ class Pixels:
         return torch.from_numpy(np.ascontiguousarray(pixels))
 
 
-@dataclass(frozen=True)
-class Features:
-    """Features that a frozen network computed once: views × pictures × regions × width, on disk.
-
-    Where there are several views of a picture, each epoch draws one of them.
-    """
-
-    table: NDArray[Any]
-    seed: int = 0
-
-    def __call__(self, pictures: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Tensor:
-        views = len(self.table)
-        drawn = [int(seeded(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
-        return torch.from_numpy(np.ascontiguousarray(self.table[drawn, pictures]))
-
-
 class StoredPicture(NamedTuple):
     """A picture of one's own data: its name, its pixels, and what a frozen network made of it, if that was kept."""
 
@@ -160,5 +144,5 @@ class PictureColumn(MediaColumn):
 
     def one(self, number: int) -> StoredPicture:
         pixels, at = np.ascontiguousarray(self.store.pixels[number].transpose(1, 2, 0)), np.array([number])
-        features = self.load(at, at, 0)[0] if isinstance(self.load, Features) else None
+        features = None if isinstance(self.load, Pixels) else self.load(at, at, 0)[0]
         return StoredPicture(self.store.entries[number].name, pixels, features)

@@ -23,6 +23,7 @@ from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeries
 from regard.inputs.sound.settings import RecordingSettings, SoundRecurrentSettings, SoundTransformerSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.settings.base import Settings
+from regard.settings.model import ScoreName
 from regard.settings.pooling import PoolingSettings
 from regard.settings.recipe import Recipe
 
@@ -160,8 +161,10 @@ class VisionTransformerClassifierSettings(VisionTransformerSettings, HeadSetting
     """The Vision Transformer; its class token is what the label is read from."""
 
 
-class EfficientNetClassifierSettings(EfficientNetSettings, HeadSettings):
-    """EfficientNet-Lite0 with its ImageNet weights, under a new head."""
+class EfficientNetClassifierSettings(EfficientNetSettings, PoolingSettings, HeadSettings):
+    """EfficientNet-Lite0 with its ImageNet weights, under a new head that looks at its regions."""
+
+    score: ScoreName = Field("scaled_dot", description="how a query is held against a region; pooling=attention only")
 
 
 class SoundRecurrentClassifierSettings(SoundRecurrentSettings, HeadSettings):

@@ -1,0 +1,27 @@
+"""A repository of the Hugging Face hub as a folder of this machine: from the hub's cache, or through the network."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from regard.errors import CallError, RegardError
+
+
+def snapshot(name: str, wanted: Sequence[str], kind: Literal["model", "dataset"] = "model") -> Path:
+    """The files of OWNER/NAME that match a pattern of `wanted`. Nothing of it is executed."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    except ModuleNotFoundError:
+        raise CallError(
+            f"hub:{name} needs huggingface_hub, which is not installed: pip install huggingface_hub"
+        ) from None
+    try:
+        return Path(snapshot_download(name, repo_type=kind, allow_patterns=list(wanted)))
+    except HFValidationError as error:
+        raise CallError(f"{name!r} is neither a folder here nor a name on the hub: {error}") from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise RegardError(
+            f"the hub did not give the {kind} {name}: {str(error).splitlines()[0]}; it needs a network, or an earlier "
+            "download in its cache (HF_HOME)"
+        ) from None

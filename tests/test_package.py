@@ -1,0 +1,183 @@
+"""What is shipped: a wheel and an sdist, installed into an environment that has the needed packages and no extra."""
+
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+from email import message_from_bytes
+from email.message import Message
+from importlib.metadata import PackageNotFoundError, distribution, distributions, packages_distributions
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import yaml
+
+from doc_commands import ROOT
+
+NAME = re.compile(r"[\w.-]+")
+EXTRA = re.compile(r"extra\s*==")
+
+#: Finds no package and no module that an environment without extras would not have.
+ALONE = """
+import json, sys
+from importlib.machinery import PathFinder
+absent = json.load(open(ABSENT))
+class Present(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in absent["modules"] else super().find_spec(name, path, target)
+    @classmethod
+    def find_distributions(cls, *context):
+        return (one for one in super().find_distributions(*context) if one.name not in absent["packages"])
+sys.meta_path[sys.meta_path.index(PathFinder)] = Present
+"""
+
+#: Commands, each a list of words → what each ended with: "" or the sentence of its error.
+RUN = """
+import json, sys
+from regard.cli import cli
+ended = []
+for words in json.load(sys.stdin):
+    try:
+        cli.main(words, standalone_mode=False)
+        ended.append("")
+    except Exception as error:
+        ended.append(f"{type(error).__name__}: {error}")
+json.dump(ended, open("ended.json", "w"))
+"""
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def needed(name: str, seen: set[str]) -> set[str]:
+    """A distribution and all that it needs, extras of others left out."""
+    if normal(name) in seen:
+        return seen
+    seen.add(normal(name))
+    try:
+        asked = distribution(name).requires or []
+    except PackageNotFoundError:  # for another system
+        return seen
+    for text in asked:
+        if not EXTRA.search(text):
+            needed(NAME.match(text)[0], seen)
+    return seen
+
+
+def metadata_of(built: Path) -> Message:
+    with ZipFile(next(built.glob("*.whl"))) as wheel:
+        return message_from_bytes(wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """An sdist of the repository, and a wheel of what the sdist holds."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build"]
+    subprocess.run([*build, "-t", "sdist", "-d", str(folder)], cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    unpacked = next(path for path in folder.iterdir() if path.is_dir())
+    subprocess.run([*build, "-t", "wheel", "-d", str(folder)], cwd=unpacked, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    """The wheel in a new environment that sees the packages of this one, but for regard and what only extras need."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "env", with_pip=False)
+    python = folder / "env" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, str(next(built.glob("*.whl")))], check=True, capture_output=True)
+    base: set[str] = set()
+    for text in metadata_of(built).get_all("Requires-Dist"):
+        if not EXTRA.search(text):
+            needed(NAME.match(text)[0], base)
+    owned = {module: owners for module, owners in packages_distributions().items() if module != "regard"}
+    modules = [module for module, owners in owned.items() if not any(normal(one) in base for one in owners)]
+    packages = [one.name for one in distributions() if normal(one.name) not in base | {"regard"}]
+    (folder / "absent.json").write_text(json.dumps({"modules": modules, "packages": packages}))
+    site = next((folder / "env" / "lib").glob("python*/site-packages"))
+    (site / "alone.py").write_text(ALONE.replace("ABSENT", repr(str(folder / "absent.json"))))
+    (site / "needed.pth").write_text(f"{sysconfig.get_paths()['purelib']}\nimport alone\n")
+    work = folder / "work"
+    work.mkdir()
+    (work / "examples").symlink_to(ROOT / "examples")
+
+    def run(*commands: list[str]) -> list[str]:
+        done = subprocess.run(
+            [str(python), "-P", "-c", RUN], input=json.dumps(commands), cwd=work, text=True, capture_output=True,
+            env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "HOME": str(folder)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads((work / "ended.json").read_text())
+
+    return run
+
+
+def test_what_a_package_index_shows_leads_nowhere_that_is_not_there(built):
+    text = metadata_of(built).get_payload()
+    assert "Point at your data" in text
+    links = re.findall(r"\]\(([^)]*)\)", text) + re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_an_sdist_has_what_readers_and_testers_need(built):
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    wanted = (
+        "README.md",
+        "SECURITY.md",
+        "CITATION.cff",
+        "docs/design.md",
+        "examples/pairs.tsv",
+        "tests/test_package.py",
+    )
+    assert not set(wanted) - names
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert f"{citation['title']}-{citation['version']}.tar.gz" in {file.name for file in built.iterdir()}
+
+
+@pytest.mark.slow
+def test_jobs_of_texts_need_no_extra(installed):
+    short = ["--max-steps", "2", "--time-limit", "20s", "--yes"]
+    trained = {
+        "pairs.tsv": "we are eating bread", "labels.tsv": "what a day", "tags.conll": "the girl reads",
+        "book.txt": "Once", "series.csv": "examples/series.csv",
+    }  # fmt: skip
+    commands = [
+        *(["train", f"examples/{data}", *short, "-o", f"runs/{data}"] for data in trained),
+        *(["predict", f"runs/{data}", one] for data, one in trained.items()),
+        ["train", "answer-transformer", "data.train=examples/questions.tsv", "--max-steps", "2", "-o", "runs/answer"],
+        ["train", "encode-transformer", "data.train=examples/pairs.tsv", "--max-steps", "2", "-o", "runs/encode"],
+        ["look", "runs/pairs.tsv", "we are eating bread", "-o", "look.html"],
+        ["evaluate", "runs/pairs.tsv", "data.test=examples/test.tsv"],
+        ["doctor"],
+    ]
+    failed = [f"{' '.join(one)}: {said}" for one, said in zip(commands, installed(*commands), strict=True) if said]
+    assert failed == []
+
+
+def test_a_missing_extra_is_named_with_what_brings_it(installed):
+    wanted = {
+        "check tones data.train=examples/calls.tsv": "audio",
+        "train examples/calls": "audio",
+        "check digits-vit": "digits",
+        "train shapes-caption data.train=examples/captions.tsv data.valid_share=0.5 model.encoder.kind=efficientnet":
+            "efficientnet",
+        "check languages": "languages",
+        "check spelling-recurrent": "spelling",
+        "check stocks": "series",
+        "train translate-transformer data.train=examples/pairs.tsv training.tensorboard=true": "tensorboard",
+        "serve runs/none": "web",
+    }  # fmt: skip
+    ended = zip(wanted.items(), installed(*(words.split() for words in wanted)), strict=True)
+    unsaid = [f"{words}: {said}" for (words, extra), said in ended if f"pip install 'regard[{extra}]'" not in said]
+    assert unsaid == []
