@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import regard
-from regard import config, corpora, jobs
+from regard import config, jobs
 from regard.api import Run
-from regard.corpora import one_shape, pictures, shapes, stories, tones
+from regard.corpora import digits, languages, one_shape, pocket, shapes, spelling, stories, tones
 from regard.corpora.series import load_series
 from regard.errors import CallError
 
@@ -84,9 +84,8 @@ def small_corpora() -> Iterator[None]:
     """All corpora are still themselves, and short."""
 
     with pytest.MonkeyPatch.context() as patch:
-        for loaders in (corpora._LOADERS, pictures._LOADERS):
-            for name in set(loaders) & {"languages", "pocket", "spelling", "digits"}:
-                patch.setitem(loaders, name, _few(loaders[name]))
+        for module, maker in ((languages, "languages"), (pocket, "pocket"), (spelling, "pairs"), (digits, "digits")):
+            patch.setattr(module, maker, _few(getattr(module, maker)))
         for sizes, split, size in (
             *((sizes, split, FEW) for sizes in (shapes.SIZES, tones.SIZES) for split in ("train", "valid")),
             *((one_shape.EACH, split, 1) for split in one_shape.EACH),

@@ -68,9 +68,12 @@ def test_what_holds_always(case):
     direction = torch.randn_like(context)
     fused = torch.autograd.grad(context, everything, direction)
     plain = torch.autograd.grad(traced, everything, direction)
+    # Large terms cancel in a gradient (a cosine's leaves out the vector's own direction, its temperature's sums up the
+    # table), and what they lost by rounding stays: a share of the largest, also where little is left.
+    largest = max(1.0, *(float(b.abs().max()) for b in plain))
     for a, b in zip(fused, plain, strict=True):
         assert a.isfinite().all()
-        assert_close(a, b, rtol=close["rtol"] * 10, atol=close["atol"] * 10)
+        assert_close(a, b, rtol=close["rtol"] * 10, atol=close["atol"] * 10 * largest)
 
     # Rows sum to one, or, if they may attend to nothing, to zero; and never attend where they may not.
     allowed = torch.ones_like(weights, dtype=torch.bool)

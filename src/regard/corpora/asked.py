@@ -3,11 +3,10 @@
 In a recipe, `data.train: corpus:shapes-questions` stands for `load_asked("shapes-questions", "train")`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from regard.corpora.pictures import PREFIX, SPLITS
-from regard.errors import CallError, nearest
+from regard.corpora.loading import Corpora
 
 
 class Asked(NamedTuple):
@@ -20,21 +19,7 @@ class Asked(NamedTuple):
     gold: Any = None
 
 
-def _shapes_questions(split: str) -> Iterator[Asked]:
-    from regard.corpora.shapes_questions import shapes_questions
-
-    return shapes_questions(split)
-
-
-_LOADERS: dict[str, Callable[[str], Iterator[Asked]]] = {"shapes-questions": _shapes_questions}
-NAMES = tuple(_LOADERS)
-
-
-def load_asked(name: str, split: str) -> Iterator[Asked]:
-    """The rows of one split (train, valid or test) of an embedded corpus, named with or without `corpus:`."""
-    name = name.removeprefix(PREFIX)
-    if name not in _LOADERS:
-        raise CallError(f"there is no corpus of two inputs {name!r}{nearest(name, NAMES)}")
-    if split not in SPLITS:
-        raise CallError(f"{name} has no split {split!r}{nearest(split, SPLITS)}")
-    return _LOADERS[name](split)
+_ASKED: Corpora[Iterator[Asked]] = Corpora(
+    "corpus of two inputs", {"shapes-questions": "shapes_questions:shapes_questions"}
+)
+load_asked = _ASKED.load

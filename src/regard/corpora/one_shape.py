@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from regard.corpora.pictures import SPLITS, Pictured
+from regard.corpora.loading import SPLITS
+from regard.corpora.pictures import Pictured
 from regard.corpora.shapes import CELLS, COLORS, SHAPES, SIDE, Scene, Thing, paint
 
 EACH = {"train": 40, "valid": 5, "test": 10}  # pictures of each kind

@@ -47,6 +47,12 @@ class Plan:
     batch: int = 0
 
 
+def watch(metric: str, why: str, mode: str = "max") -> list[Decision]:
+    """The score of validation that decides which weights are best."""
+    better = "more is better" if mode == "max" else "less is better"
+    return [Decision("training.metric", metric, why), Decision("training.mode", mode, better)]
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The least value that so many per cent of all do not exceed."""
     ordered = sorted(values)

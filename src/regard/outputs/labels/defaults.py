@@ -6,7 +6,7 @@ from typing import Any
 from regard.inputs.image import defaults as pictures
 from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
-from regard.settings.decisions import Decision, Plan, Sample, Size
+from regard.settings.decisions import Decision, Plan, Sample, Size, watch
 
 RARE = 0.2  # of an even share; such classes would be overlooked
 
@@ -17,19 +17,12 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
 
 
 def _scores(sample: Sample) -> list[Decision]:
-    counts = Counter(sample.targets)
-    decisions = [
-        texts.held_out(sample.count, "examples"),
-        Decision("training.metric", "accuracy", "what is wanted are right labels"),
-        Decision("training.mode", "max", "more is better"),
-    ]
+    counts, watched = Counter(sample.targets), watch("accuracy", "what is wanted are right labels")
     rarest = min(counts.values(), default=1) * len(counts) / max(1, len(sample.targets))
     if len(counts) > 1 and rarest < RARE:
         name = min(counts, key=counts.__getitem__)
-        decisions[1] = Decision(
-            "training.metric", "macro_f1", f"classes are uneven ({name} is rare): all count the same"
-        )
-    return decisions
+        watched = watch("macro_f1", f"classes are uneven ({name} is rare): all count the same")
+    return [texts.held_out(sample.count, "examples"), *watched]
 
 
 def _text(sample: Sample) -> Plan:

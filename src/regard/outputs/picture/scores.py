@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.corpora.pictures import PREFIX
+from regard.corpora import PREFIX
 from regard.corpora.shapes_seen import judged, said, seen
 from regard.data.examples import Example
 from regard.layers.codebook import use

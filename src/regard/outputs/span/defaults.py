@@ -3,7 +3,7 @@
 from typing import Any
 
 from regard.inputs.text import defaults as texts
-from regard.settings.decisions import Decision, Plan, Sample, Size, percentile, round_up
+from regard.settings.decisions import Decision, Plan, Sample, Size, percentile, round_up, watch
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
@@ -26,8 +26,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
             "decoding.max_length", round_up(percentile(answers, 99.5) + 2, 4), "as long as answers are, and some more"
         ),
         texts.held_out(sample.count, "questions"),
-        Decision("training.metric", "f1", "words that an answer shares with the right one"),
-        Decision("training.mode", "max", "more is better"),
+        *watch("f1", "words that an answer shares with the right one"),
     ]
     common: dict[str, Any] = {"kind": "recurrent"}
     return Plan(decisions, [

@@ -3,7 +3,7 @@
 from typing import Any
 
 from regard.inputs.text import defaults as texts
-from regard.settings.decisions import Decision, Plan, Sample, Size
+from regard.settings.decisions import Plan, Sample, Size, watch
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
@@ -15,8 +15,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     )
     decisions = [
         *cut, texts.longest(lengths), texts.held_out(sample.count, "sentences"),
-        Decision("training.metric", metric, why),
-        Decision("training.mode", "max", "more is better"),
+        *watch(metric, why),
     ]  # fmt: skip
     common: dict[str, Any] = {"kind": "recurrent", "cell": "lstm", "dropout": 0.3 if sample.count < 20_000 else 0.2}
     return Plan(decisions, [

@@ -109,13 +109,10 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         told = [{**span._asdict(), "text": " ".join(words[span.start : span.end])} for span in marked]
         return Tagged(self.input.name(one), [said], words=words, tags=tags, spans=told)
 
-    def score(self, model: Tagger, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+    def given_candidates(self, model: Tagger, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         """log p(tags | words) of given tags, separated by spaces."""
-        told = [self._told(model, one, tags) for one, tags in zip(inputs, outputs, strict=True)]
-        return [
-            Prediction(self.input.name(one), [Candidate(tags, found.score)])
-            for one, tags, found in zip(inputs, outputs, told, strict=True)
-        ]
+        pairs = zip(inputs, outputs, strict=True)
+        return [Candidate(tags, self._told(model, one, tags).score) for one, tags in pairs]
 
     def _told(self, model: Tagger, one: Any, given: str | None) -> Told:
         """The given tags, or the model's own, with their log-probability."""

@@ -5,7 +5,7 @@ from typing import Any
 from regard.inputs.image import defaults as pictures
 from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
-from regard.settings.decisions import Decision, Plan, Sample, Size, percentile
+from regard.settings.decisions import Decision, Plan, Sample, Size, percentile, watch
 
 
 def _writing(sample: Sample) -> tuple[list[Decision], list[int]]:
@@ -30,8 +30,7 @@ def translate(kinds: tuple[str, str], sample: Sample) -> Plan:
         texts.held_out(sample.count, "pairs", least=500),
         texts.writes_at_most(target),
         Decision("decoding.beam", 4, "beams beyond this rarely find better sentences"),
-        Decision("training.metric", "bleu", "what is wanted are good translations, and not a small loss"),
-        Decision("training.mode", "max", "more is better"),
+        *watch("bleu", "what is wanted are good translations, and not a small loss"),
     ]
     dropout = 0.1 if sample.count > 200_000 else 0.2
     common: dict[str, Any] = {"kind": "transformer", "tied": "all" if joint else "output", "dropout": dropout}
@@ -49,8 +48,7 @@ def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
     decisions = [
         *form, *writing, texts.held_out(sample.count, "pictures"),
         Decision("decoding.beam", 4, "beams beyond this rarely find better sentences"),
-        Decision("training.metric", "bleu4", "what is wanted are good captions, and not a small loss"),
-        Decision("training.mode", "max", "more is better"),
+        *watch("bleu4", "what is wanted are good captions, and not a small loss"),
     ]  # fmt: skip
     common = {"kind": "recurrent", "context": "attention", "score": "additive", "dropout": 0.3 if photos else 0.1}
     widths = {"width": 256, "embedding": 192} if photos else {"width": 128, "embedding": 96}
@@ -88,8 +86,7 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
         texts.longest(lengths), texts.writes_at_most(lengths), texts.held_out(sample.count, "recordings"),
         Decision("decoding.window", round(min(30.0, 2 * seconds), 1), "longer recordings are cut where it is quiet"),
         Decision("decoding.beam", 4, "beams beyond this rarely find better texts"),
-        Decision("training.metric", "loss" if few else "cer", "what validation counts"),
-        Decision("training.mode", "min", "less is better"),
+        *watch("loss" if few else "cer", "what validation counts", "min"),
     ]  # fmt: skip
     common: dict[str, Any] = {
         "kind": "recurrent", "cell": "lstm", "embedding": 64, "pyramid": pyramid, "score": "additive",

@@ -1,0 +1,30 @@
+"""Embedded corpora by their names: each is made, or read, when it is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Generic, TypeVar
+
+from regard.errors import CallError, nearest
+
+PREFIX = "corpus:"
+SPLITS = ("train", "valid", "test")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Corpora(Generic[T]):
+    """`makers`: module:function of each, which takes a split; `what` they are, for whoever asks for another."""
+
+    what: str
+    makers: Mapping[str, str]
+
+    def load(self, name: str, split: str) -> T:
+        """One split (train, valid or test) of a corpus, named with or without `corpus:`."""
+        name = name.removeprefix(PREFIX)
+        if name not in self.makers:
+            raise CallError(f"there is no {self.what} {name!r}{nearest(name, tuple(self.makers))}")
+        if split not in SPLITS:
+            raise CallError(f"{name} has no split {split!r}{nearest(split, SPLITS)}")
+        module, maker = self.makers[name].split(":")
+        return getattr(import_module(f"regard.corpora.{module}"), maker)(split)
