@@ -63,7 +63,8 @@ export class Tokenizer {
       const first = at + surface[n].length - surface[n].trimStart().length;
       at += surface[n].length;
       const word = Math.max(0, starts.findLastIndex((start) => start <= first));
-      return { text: surface[n].trim() || this.vocabulary[id], word, special: this.specials.has(id) && id !== this.unk };
+      if (this.specials.has(id)) return { text: this.vocabulary[id], word, special: id !== this.unk };
+      return { text: surface[n].trim() || (surface[n] ? "␣" : "·"), word, special: false }; // ·: half a character
     });
   }
 
@@ -86,7 +87,8 @@ export class Tokenizer {
     }
     if (this.kind === "word" || this.kind === "space") return text.split(/\s+/u).filter(Boolean);
     if (!text) return [];
-    const words = (SPACE + text.replaceAll(" ", SPACE)).match(new RegExp(`${SPACE}[^${SPACE}]*`, "gu")) ?? [];
+    const spaced = text.replaceAll(" ", SPACE);
+    const words = (spaced.startsWith(SPACE) ? spaced : SPACE + spaced).match(new RegExp(`${SPACE}[^${SPACE}]*`, "gu")) ?? [];
     return words.flatMap((word) => {
       const parts = [];
       let at = 0;
