@@ -23,6 +23,7 @@ from torch import nn
 from regard import config, jobs
 from regard.attention import HeadMask
 from regard.auto.begin import begin, is_data
+from regard.data.examples import Example
 from regard.errors import CallError
 from regard.files.foreign import reading
 from regard.job import Job
@@ -242,9 +243,13 @@ class Run:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""
         if most < 1:
             raise CallError(f"most={most}: a profile needs one validation input at least")
+        return self.job.head_profile(self.examples(most))
+
+    def examples(self, most: int = 6) -> list[Example]:
+        """Some of the validation data of the run's recipe, always the same."""
         data = jobs.make(self.recipe)  # a job of its own: this one keeps what it has learned
         data.prepare(self.folder / "cache")
-        return self.job.head_profile(data.output.some(data.splits["valid"], most))
+        return data.output.some(data.splits["valid"], most)
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
@@ -285,6 +290,12 @@ class Run:
         if not file.is_file():
             raise CallError(f"{self.folder} is not trained to its end: the same `regard train` goes on with it")
         return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
+
+    def best_scores(self) -> dict[str, float]:
+        """Of the best validation, by name; nothing, if training has left none behind."""
+        file = self.folder / SUMMARY
+        best = json.loads(file.read_text(encoding="utf-8")).get("best") if file.is_file() else None
+        return {} if best is None else {name: float(value) for name, value in best["scores"].items()}
 
     def closing_words(self) -> str:
         """How training ended, and commands that go on from here."""

@@ -161,6 +161,10 @@ class Input(ABC):
         """What a prediction says that it is about."""
         return str(one)
 
+    def heard(self, one: Any) -> bytes | None:
+        """A recording as WAV, to listen to; None of what is no sound."""
+        return None
+
     @abstractmethod
     def length(self, item: Any) -> int:
         """How many vectors it becomes: inputs of like length are put together. 0: there is nothing in it."""

@@ -111,6 +111,8 @@ class TokenizedInput(Input):
         """Tokens of a text from number `first` on, with their places in it; what is not known, as it is written."""
         unknown, spans = self.tokenizer.specials.unk, self.tokenizer.spans(text)[first:]
         return [
-            Token(text[span.start : span.end] or label if index == unknown else label, span[:2], span.word)
+            Token(text[span.start : span.end] or label, span[:2], span.word, unknown=True)
+            if index == unknown
+            else Token(label, span[:2], span.word)
             for index, label, span in zip(ids, self.tokenizer.labels(ids), spans, strict=False)  # it may have been cut
         ]

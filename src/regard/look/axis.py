@@ -25,12 +25,14 @@ SPECIALS = frozenset(
 
 @dataclass(frozen=True)
 class Token:
-    """`text` as the reader knows it. `span`: its characters in the axis' text. `word`: which word it is a part of."""
+    """`text` as the reader knows it. `span`: its characters in the axis' text. `word`: which word it is a part of.
+    `unknown`: the model does not know it, and reads <unk> in its place."""
 
     text: str
     span: tuple[int, int] | None = None
     word: int | None = None
     special: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class Figure:
     shuffled: float | None = None
     better: str = ""
     about: str = ""  # which weights it was measured on, if not those of the picture
+    unit: str = ""
 
 
 def columns(figures: Sequence[Figure]) -> list[str]:
@@ -61,6 +62,29 @@ def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
         own, other = (alignment_error(matrix, table, record.gold) for table in (weights, shuffled))
         figures.append(Figure("alignment error", own, _uniform_error(matrix, record.gold), other, better="low"))
     return [*figures, *record.evidence]
+
+
+def sentence(figures: Sequence[Figure]) -> str:
+    """What the figures say together, with their numbers."""
+    found = {figure.name: figure for figure in figures}
+    if (lost := found.get("comprehensiveness")) is not None:
+        other, name = (lost.uniform, "chosen at random") if lost.shuffled is None else (lost.shuffled, "shuffled")
+        other = 0.0 if other is None else other
+        unit = " nats less sure" if lost.unit == "nats" else f" {lost.unit}off".replace("  ", " ")
+        matter = lost.value > max(1.25 * other, other + 0.05)
+        return (
+            f"Without what is looked at most, the model is {lost.value:.1f}{unit}, and {other:.1f} for weights that "
+            f"are {name}: {'these weights matter here.' if matter else 'these weights say little here.'}"
+        )
+    if (spread := found.get("entropy (bits)")) is None or spread.uniform is None:
+        return ""
+    places, even = 2**spread.value, 2**spread.uniform
+    told = f"A row looks at about {places:.1f} of {even:.0f} places"
+    if (special := found.get("mass on special tokens")) is not None and special.value > 0.005:
+        told += f", with {special.value:.0%} of its weight on special tokens"
+    sharp = "it is sharp." if places < 0.4 * even else "it has a preference."
+    rest = "almost evenly." if places > 0.8 * even else sharp
+    return f"{told}: {rest}"
 
 
 def entropy(weights: Float[np.ndarray, "*b Q K"]) -> float:

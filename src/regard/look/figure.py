@@ -128,7 +128,8 @@ def _matrix(
         axes.grid(which="minor", color="white", linewidth=1.2)
         axes.tick_params(which="minor", length=0)
     if bar and axes.figure is not None:
-        rod = axes.figure.colorbar(image, ax=axes, fraction=0.035, pad=0.02, aspect=30)
+        more = "max" if not apart and weights.max() > top * (1 + 1e-6) else "neither"  # and stronger ones
+        rod = axes.figure.colorbar(image, ax=axes, fraction=0.035, pad=0.02, aspect=30, extend=more)
         rod.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
         rod.ax.tick_params(which="both", length=0, labelsize=8, colors=FAINT)
         if log:  # 0.01, not 10 with an exponent: tokens may have $ in them, so formulas are off
@@ -211,23 +212,27 @@ def _grid(shown: Shown) -> Canvas:
 
 
 def _comparison(shown: Shown) -> Canvas:
+    """Both on one scale; and their difference, where they are tables between the same tokens."""
     mine, other = shown.matrix, shown.other
     assert other is not None
     assert shown.against is not None
-    rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)
+    same = mine.weights.shape == other.weights.shape
     top = max(top_weight(mine.weights), top_weight(other.weights))
-    wide, high = inches(len(columns)) + 1.5, inches(len(rows)) + 1.9
-    canvas = Canvas(figsize=(min(3 * wide, 26), high), layout="constrained")
+    wide, high = inches(mine.weights.shape[1]) + 1.5, inches(max(len(mine.rows), len(other.rows))) + 1.9
+    canvas = Canvas(figsize=(min((2 + same) * wide, 26), high), layout="constrained")
     titles(canvas, shown, mine.title + ".")
-    panels = canvas.subplots(1, 3)
-    for axes, weights, name in (
-        (panels[0], mine.weights, f"{shown.record.model or 'first'} ({mine.method})"),
-        (panels[1], other.weights, f"{shown.against.model or 'second'} ({other.method})"),
+    panels = canvas.subplots(1, 2 + same)
+    labels = [(joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns))] * 2 if same else [
+        (one.rows.labels, one.columns.labels) for one in (mine, other)
+    ]  # fmt: skip
+    for axes, table, (rows, columns), name in zip(
+        panels, (mine, other), labels, (shown.record.model or "first", shown.against.model or "second"), strict=False
     ):
-        _matrix(axes, weights, rows, columns, top=top, log=shown.log)
-        axes.set_xlabel(name, fontsize=11, color=INK, labelpad=8)
-    _matrix(panels[2], mine.weights - other.weights, rows, columns, top=None, apart=True)
-    panels[2].set_xlabel("first minus second", fontsize=11, color=INK, labelpad=8)
+        _matrix(axes, table.weights, rows, columns, top=top, log=shown.log)
+        axes.set_xlabel(f"{name} ({table.method})", fontsize=11, color=INK, labelpad=8)
+    if same:
+        _matrix(panels[2], mine.weights - other.weights, *labels[0], top=None, apart=True)
+        panels[2].set_xlabel("first minus second", fontsize=11, color=INK, labelpad=8)
     return canvas
 
 

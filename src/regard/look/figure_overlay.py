@@ -1,13 +1,18 @@
 """Attention laid over what was looked at: a filmstrip over an image, or rows beneath a spectrogram or a series.
 
-Over an image, a veil is drawn that is thin where the weight is large: what the model looked at is seen as it is, and
-the rest lies in the dark (as Xu et al. 2015, figure 2, arXiv:1502.03044, but region by region and not smoothed, so
-that nothing is shown which was not computed). Each picture of a strip has a scale of its own, with its largest weight
-above it, and the weight that all regions would have if they were looked at alike.
+Over an image, heat is laid, from dark violet to light yellow:
+
+    pixel = (1 − o) · image + o · heat(weight),     o the opacity
+
+so that what was looked at stands out on light and on dark regions alike. It is drawn region by region and not smoothed:
+nothing is shown which was not computed. Each picture of a strip has a scale of its own, with its largest weight above
+it, and the weight that all regions would have if they were looked at alike.
 """
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle
 
@@ -15,7 +20,8 @@ from regard.look.axis import Axis
 from regard.look.figure_layout import BLUES, FAINT, INK, above_card, length, short
 from regard.look.views import Shown, range_line, strength, top_weight
 
-VEIL = 0.85  # how much of the image the veil hides where nobody looked
+OPACITY = 0.6
+HEAT = LinearSegmentedColormap.from_list("regard-heat", ["#150e37", "#641a80", "#c83f73", "#fb8861", "#fcfdbf"])
 PANEL = 1.9  # inches
 
 
@@ -23,11 +29,11 @@ def draw_overlay(shown: Shown) -> Canvas:
     return _filmstrip(shown) if shown.matrix.columns.grid is not None else _along_time(shown)
 
 
-def veil(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
-    """How much of each region is hidden, 0 to 1, as the grid."""
+def heat(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
+    """The color of each region, rows × columns × RGBA, as the grid."""
     assert axis.grid is not None
-    values = weights[axis.upon()].reshape(axis.grid)
-    return VEIL * (1 - strength(values, top_weight(values, values.size), log))
+    values = weights[axis.upon()]
+    return HEAT(strength(values, top_weight(values), log).reshape(axis.grid), alpha=OPACITY)
 
 
 def _filmstrip(shown: Shown) -> Canvas:
@@ -47,15 +53,18 @@ def _filmstrip(shown: Shown) -> Canvas:
     panels[0].set_title("the image" if columns.image is not None else "the grid", fontsize=9, color=FAINT)
     for axes, place in zip(panels[1:], places, strict=False):
         axes.imshow(ground)
-        hidden = np.zeros((*columns.grid, 4))
-        hidden[..., 3] = veil(table.weights[place], columns, shown.log)
         box = (-0.5, ground.shape[1] - 0.5, ground.shape[0] - 0.5, -0.5)
-        axes.imshow(hidden, extent=box, interpolation="nearest", aspect="auto")
+        axes.imshow(heat(table.weights[place], columns, shown.log), extent=box, interpolation="nearest", aspect="auto")
         axes.set_aspect("equal")
         name = short([table.rows.labels[place]])[0]
         values = table.weights[place][columns.upon()]
         axes.set_title(f"{name}: {range_line(values)}", fontsize=8, color=INK, pad=3)
         _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
+    colors = ScalarMappable(Normalize(0, 1), HEAT)
+    scale = strip.colorbar(colors, ax=panels.tolist(), fraction=0.02, aspect=40, pad=0.01)
+    scale.set_ticks([0, 1], labels=["0", "largest"])
+    scale.ax.tick_params(length=0, labelsize=8, colors=FAINT)
+    scale.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     return canvas
 
 

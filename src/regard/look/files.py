@@ -17,6 +17,7 @@ import numpy as np
 from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.files.foreign import require_memory_for
+from regard.look.answer import Answer, NextToken
 from regard.look.axis import Axis, Token
 from regard.look.backdrop import from_png, to_png
 from regard.look.card import Figure
@@ -104,6 +105,8 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
         ],
         "gold": None if gold is None else {"sure": sorted(gold.sure), "possible": sorted(gold.possible)},
         "evidence": [asdict(figure) for figure in record.evidence],
+        "next_tokens": [[asdict(token) for token in step] for step in record.next_tokens],
+        "answer": None if record.answer is None else asdict(record.answer),
         "beams": [describe(beam, write) for beam in record.beams],
     }
 
@@ -140,13 +143,15 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
         gold=None if gold is None else Gold(_links(gold["sure"]), _links(gold["possible"])),
         evidence=tuple(Figure(**figure) for figure in tree["evidence"]),
         beams=tuple(_restore(beam, read) for beam in tree["beams"]),
-        without=tuple(tree.get("without", ())),
+        without=tuple(tree["without"]),
+        next_tokens=tuple(tuple(NextToken(**token) for token in step) for step in tree["next_tokens"]),
+        answer=None if tree["answer"] is None else Answer.of(tree["answer"]),
     )
 
 
 def _axis(parts: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Axis:
     tokens = tuple(
-        Token(t["text"], None if t["span"] is None else tuple(t["span"]), t["word"], t["special"])
+        Token(t["text"], None if t["span"] is None else tuple(t["span"]), t["word"], t["special"], t["unknown"])
         for t in parts["tokens"]
     )
     grid, times = parts["grid"], parts["times"]

@@ -19,15 +19,16 @@ from typing import Any
 
 from regard.files import atomic
 from regard.look.beam_tree import beam_tree
-from regard.look.card import card
+from regard.look.card import card, sentence
 from regard.look.files import for_page
 from regard.look.history import History
 from regard.look.methods import METHODS
-from regard.look.records import KINDS, AttentionRecord, Head
-from regard.look.views import Shown, head_line
+from regard.look.records import KINDS, AttentionRecord, Head, Matrix
+from regard.look.views import Shown, head_figures, head_line
 
 MODULES = (
-    "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "positions.js", "app.js"
+    "data.js", "paint.js", "focus.js", "matrix.js", "lines.js", "words.js", "views.js", "overlay.js", "signal.js",
+    "answer.js", "film.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js", "controls.js", "app.js",
 )  # fmt: skip
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
@@ -124,7 +125,7 @@ def history_document(history: History, shown: Shown | None = None) -> dict[str, 
 
 
 def cards(record: AttentionRecord) -> dict[str, Any]:
-    """By kind/layer/head: the title of the table, its figures and, for a single head, the line above its map."""
+    """By kind/layer/head: the title of the table, its figures and, for a single head, what stands above its map."""
     found = {}
     for kind in record.kinds:
         layers = record.of_kind(kind)
@@ -137,11 +138,17 @@ def cards(record: AttentionRecord) -> dict[str, Any]:
         for layer, head in choices:
             matrix = record.matrix(kind, layer, head)
             key = f"{kind}/{'all' if layer is None else layer}/{head}"
-            found[key] = {"title": matrix.title, "figures": [asdict(figure) for figure in card(matrix, record)]}
+            found[key] = card_tree(matrix, record)
         for one in layers:
             for number in range(len(one.weights)):
-                found[f"{kind}/{one.layer}/{number}"]["line"] = head_line(record, one, number)
+                figures, line = head_figures(record, one, number), head_line(record, one, number)
+                found[f"{kind}/{one.layer}/{number}"]["head"] = {**figures, "line": line}
     return found
+
+
+def card_tree(matrix: Matrix, record: AttentionRecord) -> dict[str, Any]:
+    figures = card(matrix, record)
+    return {"title": matrix.title, "figures": [asdict(figure) for figure in figures], "sentence": sentence(figures)}
 
 
 def script() -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from regard.errors import CallError
+from regard.look.answer import Answer, NextToken
 from regard.look.axis import Axis, Group
 from regard.metrics.alignment import Gold
 from regard.metrics.alignment_links import merge_subwords
@@ -77,6 +78,8 @@ class AttentionRecord:
     beams: "tuple[AttentionRecord, ...]" = ()  # the other hypotheses of the search, best first
     evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
     without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
+    next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # the most probable at each step of what a decoder wrote
+    answer: Answer | None = None  # what was said, where that is more than `output`
 
     def __post_init__(self) -> None:
         if not self.attentions:
@@ -141,6 +144,7 @@ class AttentionRecord:
             ),
             axes={name: axis.taken(kept[name]) for name, axis in self.axes.items()},
             scores=tuple(self.scores[place] for place in kept["target"]) if self.scores else (),
+            next_tokens=tuple(self.next_tokens[place] for place in kept["target"]) if self.next_tokens else (),
             beams=tuple(beam.without_specials() for beam in self.beams),
         )
 
@@ -155,6 +159,7 @@ class AttentionRecord:
             axes={name: axis.merged(groups[name]) for name, axis in self.axes.items()},
             # A word is as probable as all of its pieces together.
             scores=tuple(sum(self.scores[slice(*group)]) for group in groups["target"]) if self.scores else (),
+            next_tokens=tuple(self.next_tokens[start] for start, _ in groups["target"]) if self.next_tokens else (),
             beams=tuple(beam._merged(groups_of) for beam in self.beams),
         )
 

@@ -167,7 +167,7 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
 
 def comparison(shown: Shown, console: Console) -> RenderableType:
     """Two tables, one under the other, and the difference."""
-    mine, other = shown.matrix, shown.other
+    mine, other = shown.matrix, shown.alike
     assert other is not None
     assert shown.against is not None
     rows, columns = joint_labels(mine.rows, other.rows), joint_labels(mine.columns, other.columns)

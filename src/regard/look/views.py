@@ -16,7 +16,7 @@ View = Literal["matrix", "lines", "grid", "text", "overlay", "beams"]
 VIEWS: tuple[View, ...] = get_args(View)
 DECADES = 4  # of a logarithmic scale, below the largest weight
 PANELS = 24  # of a filmstrip, at most
-EVEN = 3  # full color is at least so many times the weight that each has where all are looked at alike
+EVEN = 5  # full color is at least so many times the weight that each has where all are looked at alike
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,13 @@ class Shown:
     @property
     def other(self) -> Matrix | None:
         """The same of the record it is held against."""
-        if self.against is None:
-            return None
-        mine, other = self.matrix, self.against.matrix(self.kind, self.layer, self.head)
-        if mine.weights.shape != other.weights.shape:
+        return None if self.against is None else self.against.matrix(self.kind, self.layer, self.head)
+
+    @property
+    def alike(self) -> Matrix | None:
+        """The other table, where it can be subtracted from this one."""
+        mine, other = self.matrix, self.other
+        if other is not None and mine.weights.shape != other.weights.shape:
             raise CallError(
                 f"tables of {_size(mine)} and of {_size(other)} cannot be subtracted from each other; "
                 "the second model should be shown the first one's output, and both be merged into words"
@@ -122,12 +125,15 @@ def method_line(method: str) -> str:
 
 
 def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
-    """What is painted in full color: the largest weight, but no less than 3/K (or 1).
+    """What is painted in full color: the upper quartile of the rows' largest weights, but no less than 5/K (or 1).
+
+    So a few rows that look at one thing alone do not make all others pale; they are painted in full color as well.
 
     1/K is what each of K keys has where all are looked at alike. Weights near it are all painted faintly: a picture of
     nearly uniform attention, stretched to full color, would show a pattern where the model has hardly any preference.
     """
-    return max(float(np.max(weights)), min(1.0, EVEN / (keys or weights.shape[-1])))
+    largest = np.sort(np.max(weights, axis=-1), axis=None)
+    return max(float(largest[3 * (largest.size - 1) // 4]), min(1.0, EVEN / (keys or weights.shape[-1])))
 
 
 def range_line(values: np.ndarray) -> str:
@@ -153,13 +159,27 @@ def blocks(weights: np.ndarray, most: int) -> np.ndarray:
     return weights
 
 
-def head_line(record: AttentionRecord, attention: Attention, number: int) -> str:
-    """What the grid writes above a head: its entropy and, where gold is known, its alignment error."""
+def head_figures(record: AttentionRecord, attention: Attention, number: int) -> dict[str, float]:
+    """What heads are told apart by: entropy and, where gold is known, alignment error."""
     table = record.matrix(attention.kind, attention.layer, number)
-    line = f"{entropy(normalized(table.weights)):.2f} bits"
+    weights = normalized(table.weights)
+    found = {"entropy": entropy(weights)}
     if record.gold is not None and linked(table):
-        line += f", AER {alignment_error(table, normalized(table.weights), record.gold):.2f}"
-    return line
+        found["alignment_error"] = alignment_error(table, weights, record.gold)
+    return found
+
+
+def head_line(record: AttentionRecord, attention: Attention, number: int) -> str:
+    """What the grid writes above a head."""
+    found = head_figures(record, attention, number)
+    line = f"{found['entropy']:.2f} bits"
+    return line + (f", AER {found['alignment_error']:.2f}" if "alignment_error" in found else "")
+
+
+def suitable_view(record: AttentionRecord) -> View:
+    """What to open with: upon the picture, the sound or the series that was looked at, or as a matrix."""
+    columns = record.axes[record.of_kind()[0].columns]
+    return "matrix" if columns.grid is None and columns.times is None else "overlay"
 
 
 def joint_labels(one: Axis, other: Axis) -> list[str]:

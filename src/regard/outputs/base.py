@@ -26,6 +26,7 @@ from regard.data.examples import Example, ExampleBatches
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
+from regard.look.answer import Answer, NextToken
 from regard.look.axis import Axis
 from regard.look.case import Case
 from regard.look.records import AttentionRecord, Head
@@ -55,11 +56,13 @@ class LookOptions:
 
 @dataclass(frozen=True)
 class Told:
-    """An output that is looked at: as the model has it (ids, classes, codes), as text, and what it was ranked by."""
+    """An output that is looked at: as the model has it (ids, classes, codes), as text, what it was ranked by, and what
+    else there is to show of it."""
 
     target: Any
     text: str
     score: float | None = None
+    answer: Answer | None = None
 
 
 class Planned(NamedTuple):
@@ -86,6 +89,7 @@ class Output(ABC, Generic[R, I, M]):
     gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
     draws: ClassVar[bool] = False  # whether its predictions are pictures, which are written to files
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
+    gives: ClassVar[str] = "text"  # what comes out, in a word or two
     unit: ClassVar[str] = "tokens"  # what the loss counts
     learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
 
@@ -230,6 +234,10 @@ class Output(ABC, Generic[R, I, M]):
     @abstractmethod
     def case(self, model: M, one: Any, told: Told) -> Case:
         """All that looking needs to know of one input and one output."""
+
+    def next_tokens(self, model: M, one: Any, told: Told) -> tuple[tuple[NextToken, ...], ...]:
+        """The most probable tokens at each step, where text is written step by step."""
+        return ()
 
     def gold(self, example: Example) -> Gold | None:
         """Gold links of a validation example, where its corpus knows them."""

@@ -21,6 +21,7 @@ from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.html import history_document
+from regard.look.supported import supported_methods
 from regard.outputs.result import Prediction
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, add_handlers
@@ -111,15 +112,16 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
     async def picture(body: schemas.Picture) -> Response:
         record, other = (await ask(questions.look(body)))[0], None
         if body.against is not None:
+            output, prefix = (record.output, "") if body.same_output else (body.output, body.prefix)
             again = body.model_copy(
-                update={"model": body.against, "output": record.output, "prefix": "", "without": [], "n_best": None}
+                update={"model": body.against, "output": output, "prefix": prefix, "without": [], "n_best": None}
             )
             other = (await ask(questions.look(again)))[0]
         content = await ask(Question(DRAWING, [""], lambda _: [drawn(record, body, other)]))
         return Response(content[0], media_type=PICTURES[body.format])
 
     @app.post(
-        "/api/upload", responses=ERRORS, summary="A picture or a recording, for a model that takes one",
+        "/api/upload", responses=ERRORS, summary="A picture, a recording or a table, for a model that takes one",
         openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
             "schema": {"type": "string", "format": "binary"}}}}},
     )  # fmt: skip
@@ -133,6 +135,17 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
             return outline(record) if body.part == "outline" else part(record, body)
 
         return (await ask(questions.remembered_look(body, answer)))[0]
+
+    @app.get("/api/examples", include_in_schema=False)
+    async def examples_for_page(model: str | None = None) -> dict[str, Any]:
+        name, _ = questions.find(model)
+        return {"examples": await asyncio.to_thread(service.examples.described, name, limits.max_length)}
+
+    @app.get("/api/sound", include_in_schema=False)
+    async def sound_for_page(name: str, model: str | None = None) -> Response:
+        run, _ = questions.find(model)
+        content = await asyncio.to_thread(questions.sound, run, name)
+        return Response(content, media_type="audio/wav")
 
     @app.get("/api/history", include_in_schema=False)
     async def history_for_page(model: str | None = None, number: int = 0) -> dict[str, Any]:
@@ -188,7 +201,8 @@ def _about(name: str, run: Run) -> schemas.ModelOut:
     return schemas.ModelOut(
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
         parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
-        history=run.has_history_of_looks(),
+        history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
+        methods=supported_methods(run.model), scores=run.best_scores(),
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ DRAINED = 1 << 25  # bytes read and dropped of a body that is too large, so that
 KEYED = ("/metrics", "/translate")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    "media-src blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [

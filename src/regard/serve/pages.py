@@ -7,6 +7,9 @@ from typing import Any
 
 from regard.look.html import MODULES
 
+OWN = (
+    "serve.js", "form.js", "asking.js", "asked.js", "examples.js", "files.js", "microphone.js", "serve.css",
+)  # fmt: skip
 TYPES = {"js": "text/javascript", "css": "text/css"}
 
 
@@ -15,9 +18,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
     own, views = files("regard.serve") / "page", files("regard.look") / "page"
     found = {"/": (own / "index.html").read_bytes()}
     found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", "style.css")}
-    found |= {
-        f"/page/{name}": (own / name).read_bytes() for name in ("serve.js", "asking.js", "microphone.js", "serve.css")
-    }
+    found |= {f"/page/{name}": (own / name).read_bytes() for name in OWN}
     return {path: (content, TYPES.get(path.rpartition(".")[2], "text/html")) for path, content in found.items()}
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.look.card import card
+from regard.look.card import sentence
 from regard.look.figure import figure_bytes
-from regard.look.html import document, page
+from regard.look.html import card_tree, document, page
 from regard.look.records import AttentionRecord, Kind, Matrix
-from regard.look.views import Shown, blocks, head_line
+from regard.look.views import Shown, blocks, head_figures, head_line, suitable_view
 from regard.serve import schemas
 from regard.serve.record_selection import require_sendable
 
@@ -18,17 +18,16 @@ MAP = 64  # rows and columns of a head in the view of all heads
 
 def outline(record: AttentionRecord) -> dict[str, Any]:
     """All that is not weights."""
-    return document(Shown(record), weights=False)
+    return document(Shown(record, suitable_view(record)), weights=False)
 
 
 def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
     if wish.part == "maps":
         return {"layers": _maps(record, wish.kind)}
     if wish.part == "evidence":
-        return {"figures": [vars(figure) for figure in record.evidence]}
+        return {"figures": [vars(figure) for figure in record.evidence], "sentence": sentence(record.evidence)}
     one = [record, *record.beams][min(wish.hypothesis, len(record.beams))]
-    read = one.words() if wish.words else one
-    read = read if wish.specials else read.without_specials()
+    read = _read(one, wish)
     if wish.part == "heads":
         found = read.of_kind(wish.kind)
         read.matrix(wish.kind, wish.layer)  # says so, if there is no such layer
@@ -40,15 +39,21 @@ def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
     table = read.matrix(wish.kind, wish.layer, head)
     require_sendable([table.weights], "send a shorter text")
     whole = one.matrix(wish.kind, wish.layer, head)  # figures are those of the tokens, as in an exported page
-    figures = [vars(figure) for figure in card(whole, one)]
-    return {**_table(table), "card": {"title": whole.title, "figures": figures}}
+    return {**_table(table), "card": card_tree(whole, one)}
 
 
 def drawn(record: AttentionRecord, how: schemas.Picture, against: AttentionRecord | None = None) -> bytes:
     """As PNG, SVG, PDF or a page of its own."""
     head = "mean" if how.head is None else how.head
+    record, against = _read(record, how), None if against is None else _read(against, how)
     shown = Shown(record, how.view, how.kind, how.layer, head, how.log, against, how.row)
     return page(shown).encode() if how.format == "html" else figure_bytes(shown, how.format)
+
+
+def _read(record: AttentionRecord, how: schemas.Part | schemas.Picture) -> AttentionRecord:
+    """By words, and without special tokens, if so wished."""
+    record = record.words() if how.words else record
+    return record if how.specials else record.without_specials()
 
 
 def _table(table: Matrix) -> dict[str, Any]:
@@ -65,7 +70,10 @@ def _maps(record: AttentionRecord, kind: Kind | None) -> list[dict[str, Any]]:
         for number, weights in enumerate(one.weights):
             small = blocks(weights, MAP)
             q, k = small.shape
-            heads.append({"values": _numbers(small), "q": q, "k": k, "line": head_line(record, one, number)})
+            heads.append(
+                {"values": _numbers(small), "q": q, "k": k, "line": head_line(record, one, number)}
+                | head_figures(record, one, number)
+            )
         layers.append({"layer": one.layer, "heads": heads})
     return layers
 

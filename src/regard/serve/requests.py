@@ -1,6 +1,7 @@
 """From the body of a request to the work that answers it. What a client sends is never the path of a file."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -10,6 +11,8 @@ from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError
+from regard.serve.examples import PREFIX as EXAMPLE
+from regard.serve.examples import ModelExamples
 from regard.serve.limits import Limits
 from regard.serve.record_cache import Recent
 from regard.serve.record_selection import require_sendable
@@ -27,8 +30,8 @@ class Question(NamedTuple):
 
 
 class Questions:
-    def __init__(self, runs: Mapping[str, Run], limits: Limits, uploads: Uploads) -> None:
-        self._runs, self._limits, self._uploads = runs, limits, uploads
+    def __init__(self, runs: Mapping[str, Run], limits: Limits, uploads: Uploads, examples: ModelExamples) -> None:
+        self._runs, self._limits, self._uploads, self._examples = runs, limits, uploads, examples
         self._recent = {name: Recent() for name in runs}
 
     def find(self, name: str | None) -> tuple[str, Run]:
@@ -44,15 +47,33 @@ class Questions:
         if len(text) > self._limits.max_length:
             raise RefusedError(422, f"{len(text)} characters: {self._limits.max_length} at most", field)
 
-    def given(self, run: Run, text: str) -> Any:
-        """What the model gets: the text itself, or the file that was sent under this name; both, with a tab between."""
+    def given(self, name: str, text: str) -> Any:
+        """What the model gets: the text itself, or what was sent or is an example under this name; both, with a tab
+        between."""
+        run = self._runs[name]
         kinds = run.job.input.kinds
-        if not any(kind in WHAT for kind in kinds):  # a text, or the text of a table
+        if not any(kind in WHAT for kind in kinds) or (kinds == ("table",) and "\n" in text):  # the text of a table
             return text
         parts = self._parts(run, text)
+        own = [
+            self._examples.part(name, part, place) if kind in WHAT else None for place, (part, kind) in enumerate(parts)
+        ]
+        if any(one is not None for one in own):
+            found = [part if one is None else one for one, (part, _) in zip(own, parts, strict=True)]
+            return tuple(found) if len(found) > 1 else found[0]
         words = [str(self._uploads.path(part, kind)) if kind in WHAT else part for part, kind in parts]
-        (one,) = run.job.input.parse(["\t".join(words)])
-        return one
+        found = run.job.input.parse(["\t".join(words)])
+        if len(found) != 1:
+            raise CallError(f"the {WHAT.get(kinds[0], 'file')} holds {len(found)} series: send one at a time")
+        return found[0]
+
+    def sound(self, name: str, word: str) -> bytes:
+        """A recording that was sent, or that is an example, as WAV."""
+        run = self._runs[name]
+        heard = run.job.input.heard(self.given(name, word)) if "sound" in run.job.input.kinds else None
+        if heard is None:
+            raise CallError(f"the model {name} takes no recording: there is nothing to hear")
+        return heard
 
     def _parts(self, run: Run, text: str) -> list[tuple[str, str]]:
         """What one input is made of, each with its kind."""
@@ -75,7 +96,7 @@ class Questions:
         decoding = body.decoding()
 
         def work(inputs: list[str]) -> list[dict[str, Any]]:
-            given = [self.given(run, text) for text in inputs]
+            given = [self.given(name, text) for text in inputs]
             found = run.predict(
                 given, prefix=body.prefix, attention=body.attention, without=body.without, **decoding
             )  # fmt: skip
@@ -108,14 +129,18 @@ class Questions:
 
         def ask() -> AttentionRecord:
             record = run.look(
-                self.given(run, body.text), output=body.output, prefix=body.prefix, method=body.method,
+                self.given(name, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, **about, **body.decoding(),
             )  # fmt: skip
-            if not any(kind in WHAT for kind in run.job.input.kinds):
-                return record
-            return _named(record, ": ".join(WHAT.get(kind, part) for part, kind in self._parts(run, body.text)))
+            return _named(record, self._told(run, body.text))
 
         return name, ask
+
+    def _told(self, run: Run, text: str) -> str | None:
+        """What a record says that it is about, where that would be a path of ours; None: it says it well."""
+        if not {"image", "sound"} & set(run.job.input.kinds):
+            return None
+        return ": ".join(_shown(part, kind) for part, kind in self._parts(run, text))
 
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:
@@ -123,8 +148,7 @@ class Questions:
         kinds = run.job.input.kinds
         kind = next((kind for kind in kinds if kind in WHAT), None)
         if kind is None:
-            takes = "text" if "text" in kinds else "the text of a table"
-            raise CallError(f"the model {model or ''} takes {takes}: there is nothing to upload for it")
+            raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
         return schemas.Uploaded(name=self._uploads.add(content, kind), takes=kind)
 
 
@@ -152,6 +176,14 @@ def _random(run: Run, decoding: Mapping[str, Any]) -> bool:
     return isinstance(settings, _MayDraw) and settings.model_copy(update=decoding).random
 
 
-def _named(record: AttentionRecord, what: str) -> AttentionRecord:
-    """The path of our own file is nobody's business."""
-    return replace(record, input=what, beams=tuple(_named(beam, what) for beam in record.beams))
+def _shown(part: str, kind: str) -> str:
+    if kind not in WHAT:
+        return part
+    number = part.removeprefix(EXAMPLE)
+    return f"example {int(number) + 1}" if part.startswith(EXAMPLE) and number.isdecimal() else WHAT[kind]
+
+
+def _named(record: AttentionRecord, what: str | None) -> AttentionRecord:
+    """The path of our own file is nobody's business: that of a table stands before the name of its series."""
+    told = re.sub(r"^/\S+\.(csv|tsv)#?", "", record.input).strip() or "table" if what is None else what
+    return replace(record, input=told, beams=tuple(_named(beam, what) for beam in record.beams))

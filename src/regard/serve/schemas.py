@@ -109,10 +109,12 @@ class Picture(Look):
     view: View = Field("matrix", description="how to draw it")
     log: bool = Field(False, description="colors on a logarithmic scale")
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
+    words: bool = Field(False, description="sub-words merged into words")
+    specials: bool = Field(True, description="with the tokens that begin and end a text")
     against: str | None = Field(
-        None,
-        description="hold against this model, shown the same output; a model without a head against itself with all",
+        None, description="hold against this model; a model without a head against itself with all"
     )
+    same_output: bool = Field(True, description="the second model is shown the first one's output; else its own")
 
 
 class Part(Look):
@@ -176,6 +178,10 @@ class ModelOut(BaseModel):
     takes: list[str] = Field(
         description="what an input is: text, or the name of an upload; where it is two things, a tab stands between"
     )
+    gives: str = Field(description="what it makes of its input: text, a label, numbers, ...")
+    scores: dict[str, float] = Field(description="of its best validation")
+    writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
+    methods: list[str] = Field(description="of looking: those that have something to say of it")
     history: bool = Field(description="whether attention was kept as it trained")
 
 

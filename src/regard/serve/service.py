@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from regard.api import Run
 from regard.outputs.result import Prediction
 from regard.serve.error_responses import RefusedError
+from regard.serve.examples import ModelExamples
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.requests import Question, Questions
@@ -25,7 +26,8 @@ class Service:
     def __init__(self, runs: Mapping[str, Run], limits: Limits) -> None:
         self.runs, self.limits = runs, limits
         self.metrics, self._uploads = Metrics(), Uploads()
-        self.questions = Questions(runs, limits, self._uploads)
+        self.examples = ModelExamples(runs)
+        self.questions = Questions(runs, limits, self._uploads, self.examples)
         self._workers = {
             name: Worker(
                 name, self.metrics, queue=limits.queue, max_batch=limits.max_batch, max_work=limits.max_work
@@ -37,6 +39,7 @@ class Service:
     def start(self) -> None:
         for worker in self._workers.values():
             worker.start()
+        self.examples.start()
 
     def stop(self) -> None:
         """Once all that was taken is done."""
@@ -78,7 +81,7 @@ class Service:
             put((piece, said))
 
         def work(inputs: list[str]) -> list[Any]:
-            return [run.stream(self.questions.given(run, inputs[0]), tell, prefix=prefix, **given)]
+            return [run.stream(self.questions.given(name, inputs[0]), tell, prefix=prefix, **given)]
 
         def ended(answer: Future[list[Any]]) -> None:
             if not answer.cancelled():

@@ -1,9 +1,11 @@
-"""Pictures and recordings that clients send: checked, kept for a while under names of our own, then deleted.
+"""Pictures, recordings and tables that clients send: checked, kept for a while under names of our own, then deleted.
 
-A client gets a name such as `upload:3f…`, which stands for the file wherever a text would stand for itself. It is
-looked up among those given out and is no part of any path.
+A client gets a name such as `upload:3f…`, which stands for the file wherever a text would stand for itself. The name is
+a hash of the content: who sends the same again gets the same, so that a link still means it. It is looked up among
+those given out and is no part of any path.
 """
 
+import hashlib
 import io
 import secrets
 import threading
@@ -21,7 +23,7 @@ KEPT, MOST = 600.0, 64  # seconds, and files
 PIXELS = 50_000_000  # of a picture
 SECONDS, SAMPLES = 300.0, 30_000_000  # of a recording, over all its channels
 PREFIX = "upload:"
-WHAT = {"image": "picture", "sound": "recording"}
+WHAT = {"image": "picture", "sound": "recording", "table": "table"}
 PICTURES = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
 SOUNDS = {"WAV": ".wav", "WAVEX": ".wav", "FLAC": ".flac", "OGG": ".ogg", "MP3": ".mp3", "AIFF": ".aiff"}
 
@@ -43,11 +45,13 @@ class Uploads:
 
     def add(self, content: bytes, takes: str) -> str:
         """The name under which the file can be asked about."""
-        suffix = check_picture(content) if takes == "image" else check_sound(content)
-        name = PREFIX + secrets.token_hex(16)
+        suffix = {"image": check_picture, "sound": check_sound, "table": check_table}[takes](content)
+        name = PREFIX + hashlib.blake2b(content, digest_size=16, person=takes.encode()).hexdigest()
         path = Path(self._folder.name) / (secrets.token_hex(16) + suffix)
         path.write_bytes(content)
         with self._lock:
+            if name in self._kept:
+                self._remove(name)
             self._kept[name] = Upload(path, takes, time.monotonic() + KEPT)
             while len(self._kept) > MOST:
                 self._remove(next(iter(self._kept)))
@@ -120,6 +124,17 @@ def check_sound(content: bytes) -> str:
     except (soundfile.SoundFileError, ValueError, OSError, RuntimeError, EOFError) as error:
         told = f"this is no recording that can be read ({type(error).__name__})"
         raise CallError(f"{told}: send {_list(SOUNDS)}") from None
+
+
+def check_table(content: bytes) -> str:
+    """A model reads it when it is asked; here it is only seen to be lines of text."""
+    try:
+        lines = content.decode("utf-8-sig").strip().splitlines()
+    except UnicodeDecodeError:
+        lines = []
+    if len(lines) < 2 or "\0" in lines[0]:
+        raise CallError("this is no table that can be read: send CSV in UTF-8, with the names of its columns first")
+    return ".tsv" if "\t" in lines[0] else ".csv"
 
 
 def _list(formats: dict[str, str]) -> str:

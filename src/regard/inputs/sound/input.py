@@ -1,5 +1,7 @@
 """Sound comes in: features of short windows, an encoder that listens to them, and seconds to look at."""
 
+import io
+import wave
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -23,7 +25,7 @@ from regard.inputs.media_store import MediaStore
 from regard.inputs.padded import Padded
 from regard.inputs.sound.examples import SoundExamples, Utterance
 from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
-from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound
+from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound, read_sound
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
 from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
@@ -150,6 +152,15 @@ class SoundInput(MediaInput):
         if isinstance(one, Sound | SoundItem | Utterance):
             return one.name
         return str(one) if isinstance(one, str | Path) else f"a recording ({type(one).__name__})"
+
+    def heard(self, one: Any) -> bytes:
+        place = self._place(one)
+        sound = place if isinstance(place, Sound) else read_sound(place)
+        file = io.BytesIO()
+        with wave.open(file, "wb") as written:
+            written.setparams((1, 2, round(sound.rate), 0, "NONE", ""))
+            written.writeframes((np.clip(sound.samples, -1, 1) * 32767).astype("<i2").tobytes())
+        return file.getvalue()
 
     def length(self, item: SoundItem) -> int:
         """In frames: it is they that cost."""

@@ -55,10 +55,11 @@ def faithfulness(
     # For each table and each share: first without the parts, then the parts alone, for each step.
     found = ask_at(asked, steps.tolist() * (len(asked) // len(steps)))
     lost = whole[steps] - found.reshape(len(tables), len(SHARES), 2, len(steps))
+    unit = "" if both_ways else "nats"
     lost = (np.abs(lost) if both_ways else lost).mean(axis=(1, 3))
     return [
-        Figure("comprehensiveness", *map(float, lost[:, 0]), better="high", about=about),
-        Figure("sufficiency", *map(float, lost[:, 1]), better="low", about=about),
+        Figure("comprehensiveness", *map(float, lost[:, 0]), better="high", about=about, unit=unit),
+        Figure("sufficiency", *map(float, lost[:, 1]), better="low", about=about, unit=unit),
     ]
 
 

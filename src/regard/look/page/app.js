@@ -1,58 +1,66 @@
-// The page: controls, caption, picture and card. `mount` serves an HTML file, a notebook and a served page alike.
-import { has, hasWords, keyOf, kindsOf, largest, layersOf, localSource, openRecord, topWeight } from "./data.js";
+// The page of a record: words, film, answer, controls, picture and card. `mount` serves an HTML file, a notebook and a served page
+// alike.
+import { drawAnswer } from "./answer.js";
+import { drawCard } from "./card.js";
+import { differing, drawComparison } from "./compare.js";
+import { drawControls, viewsOf } from "./controls.js";
+import { has, keyOf, kindsOf, largest, layersOf, localSource, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
+import { drawFilm } from "./film.js";
+import { makeFocus } from "./focus.js";
+import { drawHeads } from "./heads.js";
 import { drawLines } from "./lines.js";
-import { drawMatrix, scaleBar } from "./matrix.js";
-import { drawOverlay } from "./overlay.js";
-import { element } from "./paint.js";
+import { drawMatrix } from "./matrix.js";
+import { drawOverlay, upon } from "./overlay.js";
+import { element, scaleBar, short } from "./paint.js";
+import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
-import { drawCard, drawGrid, drawText, drawTree, numbersTable } from "./views.js";
+import { drawText, drawTree, numbersTable } from "./views.js";
+import { drawWords, unknownWords } from "./words.js";
+
+const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
+const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step"];
 
 /**
  * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores, history?}. `history` has {step, record,
  * cards, figures} for each validation. `source` brings the tables, if the records are here without them; `keep` keeps
- * the state in the URL; `changed` is told of every change.
- * Returns {change, close, state, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
+ * the state in the URL; `changed` is told of every change. `acts`: what can be asked of a model behind the page, all of it
+ * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address.
+ * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
+ * Returns {change, close, state, focus, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
  */
-export function mount(root, page, { keep = false, source = null, changed = () => {} } = {}) {
+export function mount(root, page, { keep = false, source = null, changed = () => {}, acts = {}, level = "h1" } = {}) {
   const history = page.history ?? [];
   const records = [...page.records, ...history.map((one) => one.record)].map(openRecord);
   const [record, against] = [records[0], page.records.length > 1 ? records[1] : null];
   const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)]);
-  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1) };
+  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer" };
   if (keep) for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
     if (key in state) state[key] = typeof state[key] === "boolean" ? value === "true" : typeof state[key] === "number" ? Number(value) : value;
   }
+  const focus = makeFocus();
   root.classList.add("regard");
+  const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? " , forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
+  const [words, film, answer] = ["words", "film", "answer"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
   const card = element("aside", { className: "card", ariaLabel: "whether to believe it" });
-  const title = element("h1", {}, element("bdi", { textContent: record.input || "attention" }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: " → " }), element("bdi", { textContent: record.output }));
   let picture = element("div");
   const stage = element("div", { className: "stage" }, picture, card);
-  root.append(title, caption, controls, stage);
+  root.append(title, element("div", { className: "above" }, words, film, answer), controls, caption, stage);
   const kinds = kindsOf(record);
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
+  let stopFilm = () => {};
 
   function axesOf(kind) {
     const [one] = layersOf(record, kind);
     return [record.axes[one.rows], record.axes[one.columns]];
   }
 
-  function viewsNow() {
-    const columns = axesOf(state.kind)[1];
-    const views = ["matrix", "lines", "grid", "text"];
-    if (columns.grid || columns.times) views.push("overlay");
-    if (against) views.push("compare");
-    if (record.beams.length) views.push("beams");
-    if (history.length) views.push("training");
-    return views;
-  }
-
   function settle() {
     if (!kinds.includes(state.kind)) state.kind = kinds[0];
-    const views = viewsNow();
+    const views = viewsOf(record, axesOf(state.kind)[1], { against, history });
     if (!views.includes(state.view)) state.view = views[0];
     if (!(state.step >= 0 && state.step < history.length)) state.step = Math.max(0, history.length - 1);
     if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
@@ -62,89 +70,59 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     const one = layers.length === 1 || state.layer !== "all"; // layer, so that heads have numbers
     if (layers.length === 1) state.layer = "all";
     if (!["mean", "max"].includes(state.head) && !(one && Number(state.head) < heads)) state.head = "mean";
-    return { layers, heads, one, views };
+    return { kinds, layers, heads, one, views };
   }
 
   function change(changes) {
     Object.assign(state, changes);
     draw();
-    if (keep) {
-      const { view, kind, layer, head, log, words, specials } = state;
-      window.history.replaceState(null, "", `#${new URLSearchParams({ view, kind, layer, head, log, words, specials })}`);
-    }
+    remember();
+  }
+
+  function remember() {
+    if (keep) window.history.replaceState(window.history.state, "", `#${new URLSearchParams(IN_URL.map((key) => [key, state[key]]))}`);
     changed(state);
-  }
-
-  function choose(name, key, options) {
-    const select = element("select", { name: key }, ...options.map(([value, text]) => new Option(text, value)));
-    select.value = String(state[key]);
-    select.addEventListener("change", () => {
-      change({ [key]: select.value });
-      controls.querySelector(`[name=${key}]`)?.focus();
-    });
-    return element("label", {}, name, select);
-  }
-
-  function tick(name, key) {
-    const box = element("input", { type: "checkbox", name: key, checked: state[key] });
-    box.addEventListener("change", () => {
-      change({ [key]: box.checked });
-      controls.querySelector(`[name=${key}]`)?.focus();
-    });
-    return element("label", { className: "tick" }, box, name);
-  }
-
-  function drawControls({ layers, heads, one, views }) {
-    const kindNames = { cross: "over the source", encoder: "of the encoder", decoder: "of the decoder" };
-    const parts = [choose("view", "view", views.map((name) => [name, name]))];
-    if (kinds.length > 1) parts.push(choose("attention", "kind", kinds.map((kind) => [kind, kindNames[kind]])));
-    if (layers.length > 1 && state.view !== "grid") parts.push(choose("layer", "layer", [["all", "all"], ...layers.map(({ layer }) => [String(layer), String(layer)])]));
-    if (heads * layers.length > 1 && state.view !== "grid") {
-      const numbers = !one ? [] : Array.from({ length: heads }, (_, h) => [String(h), String(h)]);
-      parts.push(choose("head", "head", [["mean", "mean"], ["max", "max"], ...numbers]));
-    }
-    parts.push(tick("log scale", "log"));
-    if (!["grid", "overlay"].includes(state.view)) {
-      if (hasWords(record)) parts.push(tick("words", "words"));
-      parts.push(tick("special tokens", "specials"));
-    }
-    controls.replaceChildren(...parts);
   }
 
   function draw() {
     const settled = settle();
-    drawControls(settled);
+    drawControls(controls, record, state, settled, change);
     ready = show(settled, ++turn);
   }
 
   /** Fetches what is shown and nothing else; until it is here, the picture before it stays. */
   async function show({ layers, heads, one }, mine) {
     stage.setAttribute("aria-busy", "true");
-    const apart = state.view === "grid" || (state.view === "lines" && state.head === "mean" && one && heads > 1);
+    const apart = state.view === "lines" && state.head === "mean" && one && heads > 1;
     const next = element("div");
     try {
-      const wanted = ["overlay"].includes(state.view) ? { ...state, words: false, specials: true } : { ...state };
+      const whole = ["overlay", "grid"].includes(state.view);
+      const choice = { ...state, ...(whole ? { words: false, specials: true } : {}), ...(state.view === "grid" ? { layer: "all", head: "mean" } : {}) };
       const number = state.view === "training" ? page.records.length + state.step : 0;
+      const hypothesis = state.view === "beams" ? state.hypothesis : 0;
       const [table, more] = await Promise.all([
-        state.view === "grid" ? null : tables.table(number, state.view === "beams" ? state.hypothesis : 0, wanted),
+        tables.table(number, hypothesis, choice),
         state.view === "grid" ? tables.maps(state.kind)
-          : state.view === "lines" && apart ? tables.heads(0, wanted)
-            : state.view === "compare" && has(against, state) ? tables.table(1, 0, wanted) : null,
+          : apart ? tables.heads(0, choice)
+            : state.view === "compare" && has(against, state) ? tables.table(1, 0, choice) : null,
       ]);
       if (mine !== turn) return;
       // The new picture takes the place of the old one before it is drawn: it has to know how wide it may be.
       picture.replaceWith(next);
       picture = next;
-      const told = table?.card ?? page.cards?.[keyOf({ ...state, layer: "all", head: "mean" })] ?? null;
+      focus.forget();
+      const told = table.card ?? page.cards?.[keyOf({ ...state, layer: "all", head: "mean" })] ?? null;
       const method = page.methods[record.method];
       const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
       const silent = record.without?.length ? ` Without ${record.without.join(", ")}.` : "";
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}`;
-      stage.classList.toggle("wide", state.view === "compare");
+      stage.classList.toggle("wide", ["compare", "grid"].includes(state.view));
       card.replaceChildren();
       card.hidden = !told;
-      const asks = tables.evidence && table?.card && state.kind === "cross" && !(state.view === "beams" && state.hypothesis);
-      if (told) drawCard(card, told, asks ? () => tables.evidence(number, wanted) : null);
+      const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
+      if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
+      above([record, ...record.beams][hypothesis], table, choice, state.view === "compare" ? more : null);
+      if (table.rows.length === 1) focus.pin({ row: 0 }, false);
       view(table, more, told?.title ?? "", apart);
     } catch (error) {
       if (mine !== turn) return;
@@ -155,23 +133,71 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     stage.setAttribute("aria-busy", "false");
   }
 
+  /** What was read and written, how it was written, and what else was said. */
+  function above(shown, table, choice, other) {
+    const [one] = layersOf(shown, state.kind);
+    const [rows, columns] = [shown.axes[one.rows], shown.axes[one.columns]];
+    const steps = history.length ? [] : stepsOf(shown, state.kind, choice);
+    const from = steps.length && shown.next_tokens.length ? Math.max(0, steps.findLastIndex(({ first }) => first <= writtenFrom(shown).first)) : 0;
+    const places = (axis, count) => {
+      const covered = axis.grid || axis.times ? new Set(upon(axis)) : null;
+      return Array.from({ length: count }, (_, i) => i).filter((i) => !covered || (!covered.has(i) && !axis.tokens[i].special));
+    };
+    const name = (axis) => (history.length && axis === "target" ? "Reference" : AXES[axis] ?? axis);
+    const self = one.rows === one.columns;
+    const sides = {
+      columns: { label: self ? `${name(one.columns)}, looked at` : name(one.columns), places: places(columns, table.columns.length) },
+      rows: { label: self ? `${name(one.rows)}, looking` : name(one.rows), places: rows.grid ? rows.tokens.flatMap(({ special }, i) => (special ? [i] : [])) : places(rows, table.rows.length).filter((i) => i >= from) },
+    };
+    words.replaceChildren();
+    const warning = unknownWords(columns.tokens.concat(one.rows === "target" ? [] : rows.tokens));
+    const revealed = drawWords(words, table, sides, { steps, log: state.log, marked: other ? differing(table.rows, other.rows) : new Set() }, focus);
+    if (warning) words.append(warning);
+    stopFilm();
+    film.replaceChildren();
+    film.hidden = !steps.length || !shown.next_tokens.length;
+    if (!film.hidden) stopFilm = drawFilm(film, shown, steps, from, focus, revealed.reveal, acts.goOn ?? null);
+    answer.replaceChildren();
+    answer.hidden = !shown.answer || shown.answer.kind === "values" || history.length > 0;
+    if (!answer.hidden) drawAnswer(answer, shown.answer, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
+  }
+
   function view(table, more, label, apart) {
     const { log } = state;
+    const [rows, columns] = axesOf(state.kind);
     if (state.view === "grid") {
-      drawGrid(picture, more, log, (layer, head) => change({ view: "matrix", layer: String(layer), head: String(head) }));
+      drawHeads(picture, more, table, { kind: state.kind, log, sort: state.sort, silent: record.without ?? [] }, focus, {
+        pick: (layer, head) => change({ view: "matrix", layer: String(layer), head: String(head) }),
+        sorted: (sort) => change({ sort }), mute: acts.mute ?? null,
+      });
       return;
     }
-    if (state.view === "compare") return compare(table, more);
-    if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log);
-    else if (state.view === "text") drawText(picture, table, log);
-    else if (state.view === "overlay") drawOverlay(picture, table, ...axesOf(state.kind), log);
+    if (state.view === "compare") {
+      if (more) return drawComparison(picture, table, more, [record, against].map(nameOf), log, focus);
+      picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
+      return;
+    }
+    if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, focus);
+    else if (state.view === "text") drawText(picture, table, log, focus);
+    else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, focus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
+    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, answer: history.length ? null : record.answer, sound: acts.sound ?? null }, focus, { onCell });
     else {
       if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
       const curves = state.view === "training" ? training() : [];
-      drawMatrix(picture, table, { log, label });
-      picture.append(scaleBar(topWeight(table.values, table.columns.length)), ...curves);
+      drawMatrix(picture, table, { log, label }, focus, { onCell });
+      const top = topWeight(table.values, table.columns.length);
+      picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }), ...curves);
     }
     picture.append(numbersTable(table));
+  }
+
+  function onCell(row, column) {
+    focus.pin({ row, column }, false);
+    const { kind, head } = state;
+    const [only, ...others] = layersOf(record, kind);
+    const layer = state.layer !== "all" ? Number(state.layer) : others.length ? "all" : only.layer;
+    const number = ["mean", "max"].includes(head) ? only.shape[0] === 1 && layer !== "all" ? 0 : head : Number(head);
+    root.dispatchEvent(new CustomEvent("weight", { detail: { kind, layer, head: number, row, column }, bubbles: true }));
   }
 
   function training() {
@@ -180,27 +206,6 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       change({ step });
       ready.then(() => picture.querySelector("[name=step]")?.focus());
     });
-  }
-
-  function compare(table, other) {
-    if (!other || other.values.length !== table.values.length) {
-      picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
-      return;
-    }
-    const apart = { ...table, values: table.values.map((value, i) => value - other.values[i]) };
-    const top = topWeight([largest(table.values), largest(other.values)], table.columns.length);
-    const trio = element("div", { className: "trio" });
-    picture.append(trio);
-    const name = (one, rank) => `${one.model || rank} (${one.method}${one.without?.length ? `, without ${one.without.join(", ")}` : ""})`;
-    const panels = [
-      [name(record, "first"), table, { log: state.log, top }],
-      [name(against, "second"), other, { log: state.log, top }],
-      ["first minus second", apart, { signed: true }],
-    ];
-    const figures = panels.map(([text]) => element("figure", {}, element("figcaption", { textContent: text })));
-    trio.append(...figures); // all of them, before any is drawn: they share the room
-    panels.forEach(([text, one, how], number) => drawMatrix(figures[number], one, { ...how, label: text }));
-    picture.append(numbersTable(apart));
   }
 
   draw();
@@ -217,10 +222,16 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   sizes.observe(root);
   const close = () => {
     turn = -1; // nothing that is still on its way is drawn
+    stopFilm();
     cancelAnimationFrame(waiting);
     scheme.removeEventListener("change", draw);
     sizes.disconnect();
     root.replaceChildren();
   };
-  return { change, close, state, get ready() { return ready; } };
+  return { change, close, state, focus, get ready() { return ready; } };
+}
+
+function nameOf(record, number) {
+  const silent = record.without?.length ? `, without ${record.without.join(", ")}` : "";
+  return `${record.model || ["first", "second"][number]} (${record.method}${silent})`;
 }

@@ -19,7 +19,7 @@ export function decode(text) {
 /**
  * Tables of records that are here as a whole. A source has three methods, which may take their time:
  * `table(number, hypothesis, choice)` → {values, rows, columns, card}, `heads(number, choice)` → one table a head of a
- * layer, `maps(kind)` → [{layer, heads: [{values, q, k, line}]}]; a source that has a model behind it, a fourth:
+ * layer, `maps(kind)` → [{layer, heads: [{values, q, k, line, entropy, alignment_error?}]}]; a source that has a model behind it, a fourth:
  * `evidence(number, choice)` → figures.
  */
 export function localSource(records, cards) {
@@ -39,7 +39,7 @@ export function localSource(records, cards) {
           layer: one.layer,
           heads: Array.from({ length: heads }, (_, head) => ({
             values: one.weights.subarray(head * q * k, (head + 1) * q * k), q, k,
-            line: cards[0][keyOf({ kind, layer: one.layer, head })].line,
+            ...cards[0][keyOf({ kind, layer: one.layer, head })].head,
           })),
         };
       });
@@ -104,6 +104,35 @@ function arranged(table, { words = false, specials = true }) {
   return { values, rows: rows.map((one) => one.token), columns: columns.map((one) => one.token) };
 }
 
+/**
+ * What is known of each row that was written, as the table has its rows: {score, next, first}. `score`: log p of all its
+ * tokens; `next`: the most probable tokens there; `first`: the number of its first token. None, if rows were not written.
+ */
+export function stepsOf(record, kind, choice) {
+  const [one] = layersOf(record, kind);
+  const tokens = record.axes[one.rows].tokens;
+  const said = record.next_tokens.length > 0 || ["labels", "marks"].includes(record.answer?.kind);
+  if (one.rows !== "target" || !said || record.scores.length !== tokens.length) return [];
+  return groups(tokens, choice.words, choice.specials).map(({ start, stop }) => ({
+    score: record.scores.slice(start, stop).reduce((sum, value) => sum + value, 0), next: record.next_tokens[start] ?? [], first: start,
+  }));
+}
+
+/** Where the text that a model wrote begins on the axis of what it told: after the prompt, if that is told as well. */
+export function writtenFrom({ axes: { target }, output }) {
+  const text = [...target.text];
+  const begin = output && target.text.endsWith(output) ? text.length - [...output].length : 0;
+  const first = begin ? target.tokens.findIndex(({ span, special }) => !special && span && span[1] > begin) : 0;
+  return { begin, first: Math.max(0, first) };
+}
+
+/** The text up to token `first`, and a piece after it: what an output has to begin with to go another way from there. */
+export function prefixBefore(record, first, piece) {
+  const { tokens, text } = record.axes.target;
+  const before = tokens.slice(0, first).filter(({ span }) => span).pop();
+  return [...text].slice(writtenFrom(record).begin, before ? before.span[1] : 0).join("") + piece;
+}
+
 function groups(tokens, words, specials) {
   const found = [];
   tokens.forEach((token, i) => {
@@ -134,10 +163,18 @@ export function largest(values) {
   return top || 1;
 }
 
-/** What is painted in full color: the largest of the weights, but no less than three times what each of `keys` has where
- *  all are looked at alike (or 1). Nearly even weights stay faint, and are not stretched into a pattern. */
+/** What is painted in full color: the upper quartile of the rows' largest weights, but no less than five times what each
+ *  of `keys` has where all are looked at alike (or 1). Rows that look at one thing alone do not make the others pale, and
+ *  nearly even weights stay faint. */
 export function topWeight(values, keys) {
-  return Math.max(largest(values), Math.min(1, 3 / keys));
+  const rows = Math.max(1, Math.round(values.length / keys));
+  const tops = new Float64Array(rows);
+  for (let i = 0; i < values.length; i++) {
+    const row = Math.floor(i / keys);
+    if (values[i] > tops[row]) tops[row] = values[i];
+  }
+  tops.sort();
+  return Math.max(tops[Math.floor((3 * (rows - 1)) / 4)], Math.min(1, 5 / keys));
 }
 
 /** How strongly to paint, 0 to 1: in proportion, or by four decades below the largest. */

@@ -1,25 +1,19 @@
-// Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own.
+// Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own, which
+// can be switched off.
 import { strength, topWeight } from "./data.js";
 import { element, headColor, short, svgElement } from "./paint.js";
 
 const STEP = 27;
-const MOST = 4000; // lines; the faintest are left out
+const MOST_LINES = 2000; // the faintest are left out
+const OF_A_ROW = 6; // the strongest of a row and a head, where there are many columns
 
-export function drawLines(place, tables, names, log) {
+export function drawLines(place, tables, names, log, focus) {
   const { rows, columns } = tables[0];
   const height = STEP * Math.max(rows.length, columns.length) + 12;
   const svg = svgElement("svg", { viewBox: `0 0 640 ${height}`, width: 640, height, role: "group", "aria-label": "lines between words" });
   const y = (i, count) => 6 + ((i + 0.5) * (height - 12)) / count;
-  const drawn = [];
-  tables.forEach((table, number) => {
-    const top = topWeight(table.values, columns.length);
-    table.values.forEach((value, at) => {
-      const share = strength(value, top, log);
-      if (share > 0.03) drawn.push({ i: Math.floor(at / columns.length), j: at % columns.length, share, value, number });
-    });
-  });
-  drawn.sort((a, b) => a.share - b.share);
-  const paths = drawn.slice(-MOST).map(({ i, j, share, value, number }) => {
+  const drawn = tables.flatMap((table, number) => strongestLines(table, number, log)).sort((a, b) => a.share - b.share);
+  const paths = drawn.slice(-MOST_LINES).map(({ i, j, share, value, number }) => {
     const shift = (number - (tables.length - 1) / 2) * 1.8;
     const [from, to] = [y(i, rows.length) + shift, y(j, columns.length) + shift];
     const path = svgElement("path", {
@@ -30,26 +24,53 @@ export function drawLines(place, tables, names, log) {
     title.textContent = `${rows[i].text} ← ${columns[j].text}: ${value.toFixed(4)}`;
     path.append(title);
     svg.append(path);
-    return { path, i, j };
+    return { path, row: i, column: j, number };
   });
-  const side = (tokens, x, anchor, key) => tokens.forEach((token, index) => {
+  const side = (tokens, x, anchor, key) => tokens.map((token, index) => {
     const text = svgElement("text", { class: "word", x, y: y(index, tokens.length) + 5, "text-anchor": anchor, tabindex: 0, direction: "ltr" });
     text.textContent = short(token.text);
-    const only = (on) => paths.forEach((one) => one.path.classList.toggle("away", on && one[key] !== index));
-    for (const event of ["pointerenter", "focus"]) text.addEventListener(event, () => only(true));
-    for (const event of ["pointerleave", "blur"]) text.addEventListener(event, () => only(false));
+    for (const event of ["pointerenter", "focus"]) text.addEventListener(event, () => focus.hover({ [key]: index }));
+    for (const event of ["pointerleave", "blur"]) text.addEventListener(event, () => focus.hover(null));
+    text.addEventListener("click", () => focus.pin({ [key]: index }));
     svg.append(text);
+    return text;
   });
-  side(rows, 190, "end", "i");
-  side(columns, 450, "start", "j");
+  const words = { row: side(rows, 190, "end", "row"), column: side(columns, 450, "start", "column") };
+  const off = new Set();
+  const refresh = ({ row, column }) => {
+    for (const one of paths) {
+      const away = off.has(one.number) || (row !== null && one.row !== row) || (column !== null && one.column !== column);
+      if (away !== one.away) one.path.classList.toggle("away", away);
+      one.away = away;
+    }
+    words.row.forEach((text, i) => text.classList.toggle("on", i === row));
+    words.column.forEach((text, j) => text.classList.toggle("on", j === column));
+  };
   place.append(svg);
-  if (names.length > 1) {
-    const legend = element("ul", { className: "legend" });
-    names.forEach((name, number) => {
-      const mark = element("span");
-      mark.style.background = headColor(number);
-      legend.append(element("li", {}, mark, name));
+  focus.listen(refresh);
+  if (names.length < 2) return;
+  const legend = element("div", { className: "legend", role: "group", ariaLabel: "heads that are shown" });
+  names.forEach((name, number) => {
+    const mark = element("span");
+    mark.style.background = headColor(number);
+    const button = element("button", { type: "button" }, mark, name);
+    button.setAttribute("aria-pressed", "true");
+    button.addEventListener("click", () => {
+      if (!off.delete(number)) off.add(number);
+      button.setAttribute("aria-pressed", String(!off.has(number)));
+      refresh(focus.now);
     });
-    place.append(legend);
-  }
+    legend.append(button);
+  });
+  place.append(legend);
+}
+
+function strongestLines({ values, rows, columns }, number, log) {
+  const k = columns.length;
+  const top = topWeight(values, k);
+  return rows.flatMap((_, i) => {
+    const row = Array.from({ length: k }, (_, j) => ({ i, j, value: values[i * k + j], share: strength(values[i * k + j], top, log), number }));
+    const seen = row.filter((one) => one.share > 0.03);
+    return k <= 40 ? seen : seen.sort((a, b) => b.share - a.share).slice(0, OF_A_ROW);
+  });
 }

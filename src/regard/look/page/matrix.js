@@ -1,41 +1,43 @@
 // The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
-// A second canvas above it carries the crosshair; moving the pointer never paints the cells again.
+// A second canvas above it carries the crosshair; pointing at a cell never paints the cells again.
 import { largest, strength, topWeight } from "./data.js";
-import { css, element, ramp, short } from "./paint.js";
+import { element, ramp, short } from "./paint.js";
 
-const FONT = '13px system-ui, "Noto Sans", sans-serif';
+const FACE = 'system-ui, "Noto Sans", sans-serif';
 
-/** `signed` tables (differences) have a color for each sign; `top` is painted strongest. */
-export function drawMatrix(place, table, { log = false, signed = false, top, label = "attention" } = {}) {
+/**
+ * `signed` tables (differences) have a color for each sign; `top` is painted strongest. `small`: one of many, read by its focus.
+ * `onCell(row, column)` is told of a cell that is clicked, or entered by the keyboard. `shift`: rows and columns that a cell stands for.
+ */
+export function drawMatrix(place, table, { log = false, signed = false, small = false, top, label = "attention" } = {}, focus = null, { onCell = null, shift = null } = {}) {
   const [q, k] = [table.rows.length, table.columns.length];
   const strongest = top ?? (signed ? largest(table.values) : topWeight(table.values, k));
+  const size = small ? 10 : 13;
+  const font = `${size}px ${FACE}`;
+  const longest = small ? 12 : 22;
   const pen = document.createElement("canvas").getContext("2d");
-  pen.font = FONT;
-  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text)).width)));
-  const left = Math.ceil(widest(table.rows)) + 14;
-  const head = Math.ceil(widest(table.columns) * 0.77) + 20;
-  const room = Math.max(240, place.clientWidth - left - head * 0.7 - 8);
-  const cell = Math.max(1, Math.min(34, Math.floor(room / k)));
-  const tall = q <= 60 ? Math.max(cell, 15) : cell; // few rows over many columns keep their labels
-  const width = left + cell * k + Math.ceil(head * 0.75);
-  const height = head + tall * q + 4;
-
-  const readout = element("output", { className: "readout" });
-  const base = canvas(width, height);
-  const over = canvas(width, height);
+  pen.font = font;
+  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text, longest)).width)));
+  const labeled = !small || Math.max(q, k) <= 24;
+  const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
+  const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
+  const tail = Math.ceil(head * 0.75);
+  const room = small ? 210 : Math.max(120, place.clientWidth - left - tail - 4);
+  const cell = Math.max(small ? 210 / k : 1, Math.min(small ? 16 : 64, Math.floor(room / k)));
+  const tall = small ? Math.min(cell, 210 / q) : q <= 60 ? Math.max(Math.min(cell, 40), 15) : cell; // few rows over many columns keep their labels
+  const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
+  const height = Math.ceil(head + tall * q + 4);
+  const base = sheetCanvas(width, height);
+  const over = sheetCanvas(width, height);
   over.className = "over";
-  over.tabIndex = 0;
-  over.setAttribute("role", "img");
-  over.setAttribute("aria-label", `${label}: ${q} rows, ${k} columns. Arrow keys read the cells.`);
   const sheet = element("div", { className: "sheet" }, base, over);
-  const scroll = element("div", { className: "scroll" }, sheet);
-  place.append(readout, scroll);
-
+  const readout = small ? null : element("output", { className: "readout" });
+  if (small) place.append(sheet);
+  else place.append(readout, element("div", { className: "scroll" }, sheet));
   paint();
-  let at = null;
-  show(null);
+  let at = null; // what the crosshair shows: [row or null, column or null]
 
-  function canvas(w, h) {
+  function sheetCanvas(w, h) {
     const scale = window.devicePixelRatio || 1;
     const made = element("canvas", { width: Math.round(w * scale), height: Math.round(h * scale) });
     made.style.width = `${w}px`;
@@ -45,88 +47,104 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   }
 
   function paint() {
-    const cells = painted(table.values, q, k, strongest, log, signed);
-    const pen = base.getContext("2d");
-    pen.imageSmoothingEnabled = false;
-    pen.drawImage(cells, left, head, cell * k, tall * q);
+    const sheetPen = base.getContext("2d");
+    sheetPen.imageSmoothingEnabled = cell < 1;
+    sheetPen.drawImage(paintedCells(table.values, q, k, strongest, log, signed), left, head, cell * k, tall * q);
     const style = getComputedStyle(place);
-    if (cell >= 8) {
-      pen.strokeStyle = style.getPropertyValue("--paper") || "#ffffff";
-      pen.lineWidth = 1;
-      pen.beginPath();
-      for (let j = 0; j <= k; j++) { pen.moveTo(left + j * cell, head); pen.lineTo(left + j * cell, head + q * tall); }
-      for (let i = 0; i <= q; i++) { pen.moveTo(left, head + i * tall); pen.lineTo(left + k * cell, head + i * tall); }
-      pen.stroke();
+    if (cell >= 8 && tall >= 8) {
+      sheetPen.strokeStyle = style.getPropertyValue("--paper") || "#ffffff";
+      sheetPen.lineWidth = 1;
+      sheetPen.beginPath();
+      for (let j = 0; j <= k; j++) { sheetPen.moveTo(left + j * cell, head); sheetPen.lineTo(left + j * cell, head + q * tall); }
+      for (let i = 0; i <= q; i++) { sheetPen.moveTo(left, head + i * tall); sheetPen.lineTo(left + k * cell, head + i * tall); }
+      sheetPen.stroke();
     }
-    pen.font = FONT;
-    pen.fillStyle = style.color;
-    pen.textBaseline = "middle";
-    const [every, second] = [Math.ceil(14 / cell), Math.ceil(14 / tall)];
-    pen.textAlign = "right";
+    if (!labeled) return;
+    sheetPen.font = font;
+    sheetPen.fillStyle = style.color;
+    sheetPen.textBaseline = "middle";
+    const [every, second] = [Math.ceil((size + 1) / cell), Math.ceil((size + 1) / tall)];
+    sheetPen.textAlign = "right";
     table.rows.forEach((token, i) => {
-      if (i % second === 0) pen.fillText(short(token.text), left - 7, head + (i + 0.5) * tall, left - 8);
+      if (i % second === 0) sheetPen.fillText(short(token.text, longest), left - 6, head + (i + 0.5) * tall, left - 7);
     });
-    pen.textAlign = "left";
+    sheetPen.textAlign = "left";
     table.columns.forEach((token, j) => {
       if (j % every) return;
-      pen.save();
-      pen.translate(left + (j + 0.5) * cell, head - 8);
-      pen.rotate(-Math.PI / 3.6);
-      pen.fillText(short(token.text), 0, 0, 150);
-      pen.restore();
+      sheetPen.save();
+      sheetPen.translate(left + (j + 0.5) * cell, head - size / 2);
+      sheetPen.rotate(-Math.PI / 3.6);
+      sheetPen.fillText(short(token.text, longest), 0, 0, 150);
+      sheetPen.restore();
     });
   }
 
-  function show(next) {
-    at = next;
-    const pen = over.getContext("2d");
-    pen.clearRect(0, 0, width, height);
-    if (!at) {
-      readout.replaceChildren("Point at a cell, or use the arrow keys, to read its value.");
+  function show([i, j]) {
+    at = [i, j];
+    const overPen = over.getContext("2d");
+    overPen.clearRect(0, 0, width, height);
+    if (readout) tell(i, j);
+    if (i === null && j === null) return;
+    overPen.strokeStyle = getComputedStyle(place).getPropertyValue("--mark") || "#c2410c";
+    const [down, across] = shift ?? [1, 1];
+    const [y, x] = [head + Math.floor((i ?? 0) / down) * tall, left + Math.floor((j ?? 0) / across) * cell];
+    overPen.globalAlpha = 0.75;
+    overPen.lineWidth = small ? 1.5 : 1;
+    if (i !== null) overPen.strokeRect(left, y, k * cell, tall);
+    if (j !== null) overPen.strokeRect(x, head, cell, q * tall);
+    overPen.globalAlpha = 1;
+    overPen.lineWidth = 2;
+    if (i !== null && j !== null) overPen.strokeRect(x, y, cell, tall);
+  }
+
+  function tell(i, j) {
+    if (i === null || j === null) {
+      readout.replaceChildren(onCell ? "Point at a cell, or use the arrow keys, to read its value; a click asks how it came about." : "Point at a cell, or use the arrow keys, to read its value.");
       return;
     }
-    const [i, j] = at;
     const value = table.values[i * k + j];
     readout.replaceChildren(
       element("bdi", { textContent: table.rows[i].text }), " ← ", element("bdi", { textContent: table.columns[j].text }),
       ": ", element("b", { textContent: (signed && value > 0 ? "+" : "") + value.toFixed(4) }),
     );
-    const accent = getComputedStyle(place).getPropertyValue("--accent") || "#3b53cf";
-    pen.strokeStyle = accent;
-    pen.globalAlpha = 0.55;
-    pen.strokeRect(left, head + i * tall, k * cell, tall);
-    pen.strokeRect(left + j * cell, head, cell, q * tall);
-    pen.globalAlpha = 1;
-    pen.lineWidth = 2;
-    pen.strokeRect(left + j * cell, head + i * tall, cell, tall);
-    pen.lineWidth = 1;
   }
 
-  function cellAt(event) {
+  const point = (row, column) => (focus ? focus.hover(row === null ? null : { row, column }) : show([row, column]));
+  const within = (now, count) => (now !== null && now < count * (shift ? Infinity : 1) ? now : null);
+  if (focus) focus.listen(({ row, column }) => show([within(row, q), within(column, k)]));
+  else show([null, null]);
+  const [down, across] = shift ?? [1, 1];
+  over.addEventListener("pointermove", (event) => {
     const box = over.getBoundingClientRect();
     const j = Math.floor((event.clientX - box.left - left) / cell);
     const i = Math.floor((event.clientY - box.top - head) / tall);
-    return i >= 0 && i < q && j >= 0 && j < k ? [i, j] : null;
-  }
-
-  over.addEventListener("pointermove", (event) => show(cellAt(event)));
-  over.addEventListener("pointerleave", () => show(null));
-  over.addEventListener("focus", () => at || show([0, 0]));
-  over.addEventListener("blur", () => show(null));
+    const inside = i >= 0 && i < q && j >= 0 && j < k;
+    point(inside ? Math.floor(i * down) : null, inside ? Math.floor(j * across) : null);
+  });
+  over.addEventListener("pointerleave", () => point(null, null));
+  if (small) return;
+  over.tabIndex = 0;
+  over.setAttribute("role", "img");
+  over.setAttribute("aria-label", `${label}: ${q} rows, ${k} columns. Arrow keys read the cells.`);
+  over.addEventListener("focus", () => at[0] === null && over.matches(":focus-visible") && point(0, 0));
+  over.addEventListener("blur", () => point(null, null));
+  const enter = () => at[0] !== null && at[1] !== null && onCell?.(at[0], at[1]);
+  over.addEventListener("click", enter);
   over.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") return enter();
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    const [i, j] = at ?? [0, 0];
+    const [i, j] = [at[0] ?? 0, at[1] ?? 0];
     const ends = { Home: [i, 0], End: [i, k - 1] };
     const move = moves[event.key];
     const next = ends[event.key] ?? (move && [i + move[0], j + move[1]]);
     if (!next) return;
     event.preventDefault();
-    show([Math.min(q - 1, Math.max(0, next[0])), Math.min(k - 1, Math.max(0, next[1]))]);
+    point(Math.min(q - 1, Math.max(0, next[0])), Math.min(k - 1, Math.max(0, next[1])));
   });
 }
 
 /** One pixel a cell. Colors are written as whole numbers: a million cells take some ten milliseconds. */
-function painted(values, q, k, top, log, signed = false) {
+function paintedCells(values, q, k, top, log, signed = false) {
   const colors = Uint32Array.from(ramp(signed), ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red);
   const image = new ImageData(k, q);
   const pixels = new Uint32Array(image.data.buffer);
@@ -137,24 +155,4 @@ function painted(values, q, k, top, log, signed = false) {
   const cells = element("canvas", { width: k, height: q });
   cells.getContext("2d").putImageData(image, 0, 0);
   return cells;
-}
-
-/** A small map without labels, for the grid of heads. */
-export function smallMap(values, q, k, log, size = 112) {
-  const cells = painted(values, q, k, topWeight(values, k), log);
-  const scale = size / Math.max(q, k);
-  const made = element("canvas", { width: Math.max(8, Math.round(k * scale)), height: Math.max(8, Math.round(q * scale)) });
-  const pen = made.getContext("2d");
-  pen.imageSmoothingEnabled = scale < 1;
-  pen.drawImage(cells, 0, 0, made.width, made.height);
-  return made;
-}
-
-/** The colors from least to most, with the value at either end. */
-export function scaleBar(top, signed = false) {
-  const colors = ramp(signed);
-  const stops = [0, 64, 128, 192, 255].map((i) => css(colors[i])).join(", ");
-  const bar = element("span");
-  bar.style.cssText = `display:inline-block;width:8em;height:.6em;border-radius:3px;background:linear-gradient(to right, ${stops})`;
-  return element("p", { className: "caption" }, signed ? `−${top.toFixed(2)} ` : "0 ", bar, ` ${top.toFixed(2)}`);
 }

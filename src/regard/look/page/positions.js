@@ -1,7 +1,7 @@
 // A table of positions: the classic heat map, and how alike two positions are by their distance.
 import { largest } from "./data.js";
-import { drawMatrix, scaleBar } from "./matrix.js";
-import { element } from "./paint.js";
+import { drawMatrix } from "./matrix.js";
+import { element, ramp, scaleBar } from "./paint.js";
 import { curve } from "./training.js";
 import { numbersTable } from "./views.js";
 
@@ -14,7 +14,7 @@ export function showPositions(root, { positions: { title, table, similarity } })
   const picture = element("div");
   root.append(element("h1", { textContent: title }), element("p", { className: "caption", textContent: told }), picture);
   drawMatrix(picture, cells, { signed: true, label: "positions by dimensions" });
-  picture.append(scaleBar(largest(cells.values), true),
+  picture.append(scaleBar(largest(cells.values), { colors: ramp(true), low: `−${Number(largest(cells.values).toPrecision(2))}` }),
     curve("mean cosine of positions by their distance", 0, similarity.map((_, distance) => distance), similarity, 0, "distance"),
     numbersTable(cells));
 }

@@ -1,57 +1,28 @@
-// The smaller views: grid of heads, highlighted text, tree of hypotheses, and the table for screen readers.
+// The smaller views: highlighted text, tree of hypotheses, and the table for screen readers.
 import { strength, topWeight } from "./data.js";
-import { smallMap } from "./matrix.js";
 import { css, element, inkOn, ramp } from "./paint.js";
 
-/** Every layer and head with its entropy; a click opens it as a matrix. */
-export function drawGrid(place, layers, log, pick) {
-  for (const { layer, heads } of layers) {
-    const row = element("div", { className: "grid" });
-    heads.forEach(({ values, q, k, line }, head) => {
-      const button = element("button", { type: "button" }, `head ${head} · ${line}`, smallMap(values, q, k, log));
-      button.addEventListener("click", () => pick(layer, head));
-      row.append(button);
-    });
-    place.append(element("h2", { textContent: `layer ${layer}` }), row);
-  }
-}
-
-/** The text that is looked at, painted by the weights of one row, or by the mean of all. */
-export function drawText(place, table, log) {
+/** The text that is looked at, painted by the weights of the row that is pointed at, or by the mean of all. */
+export function drawText(place, table, log, focus) {
   const k = table.columns.length;
   const mean = Array.from({ length: k }, (_, j) =>
     table.rows.reduce((sum, _, i) => sum + table.values[i * k + j], 0) / table.rows.length);
-  const marked = element("p", { className: "marked", dir: "auto" });
   const colors = ramp();
-  const show = (weights) => {
-    const top = topWeight(weights, weights.length);
-    marked.replaceChildren(...table.columns.flatMap((token, j) => {
+  const spans = table.columns.map((token) => element("span", { textContent: token.text }));
+  const told = element("p", { className: "readout" });
+  focus.listen(({ row }) => {
+    const there = row !== null && row < table.rows.length;
+    const weights = there ? table.values.subarray(row * k, (row + 1) * k) : mean;
+    const top = topWeight(weights, k);
+    spans.forEach((span, j) => {
       const color = colors[Math.round(255 * strength(weights[j], top, log))];
-      const span = element("span", { textContent: token.text, title: weights[j].toFixed(4) });
+      span.title = weights[j].toFixed(4);
       span.style.background = css(color);
       span.style.color = inkOn(color);
-      return [span, " "];
-    }));
-  };
-  chips(place, "which row looks", ["all rows", ...table.rows.map((token) => token.text)], 0,
-    (at) => show(at ? [...table.values.subarray((at - 1) * k, at * k)] : mean));
-  place.append(marked);
-}
-
-/** Buttons of which one is pressed; `pick` is told which, and also at the start. Gives back `press`; null is none. */
-export function chips(place, label, names, chosen, pick) {
-  const buttons = names.map((name, number) => {
-    const button = element("button", { type: "button", textContent: name });
-    button.addEventListener("click", () => press(number));
-    return button;
+    });
+    told.replaceChildren("Painted by ", element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" }));
   });
-  const press = (number) => {
-    buttons.forEach((button, other) => button.setAttribute("aria-pressed", String(other === number)));
-    if (number !== null) pick(number);
-  };
-  place.append(element("div", { className: "chips", role: "group", ariaLabel: label }, ...buttons));
-  press(chosen);
-  return press;
+  place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])));
 }
 
 /** Hypotheses: beginnings that they share are written once. A button shows where a hypothesis looked. */
@@ -99,43 +70,4 @@ export function numbersTable(table) {
     details.append(scroll);
   });
   return details;
-}
-
-/** The figures beside a picture. `askMore` brings those that the model has to be asked for, when somebody wants them. */
-export function drawCard(place, card, askMore) {
-  if (!card) return;
-  const number = (value) => element("td", { textContent: value === null ? "" : value.toFixed(3) });
-  const wish = { low: " ↓", high: " ↑", "": "" };
-  const keys = { here: "value", uniform: "uniform", shuffled: "shuffled" };
-  const columns = Object.keys(keys).filter((name) => card.figures.some((figure) => figure[keys[name]] !== null));
-  const head = element("tr", {}, element("td"), ...columns.map((name) => {
-    const made = element("th", { textContent: name });
-    made.scope = "col";
-    return made;
-  }));
-  const others = new Set();
-  const lines = card.figures.map((figure) => {
-    const foreign = figure.about && figure.about !== card.title;
-    if (foreign) others.add(figure.about);
-    const name = element("th", { textContent: figure.name + wish[figure.better] + (foreign ? " *" : "") });
-    name.scope = "row";
-    return element("tr", {}, name, ...columns.map((column) => number(figure[keys[column]])));
-  });
-  place.append(element("h2", { textContent: "Whether to believe it" }),
-    element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines)),
-    element("p", { textContent: "Uniform and shuffled weights know nothing. ↓ low is better, ↑ high is better." }));
-  for (const about of others) place.append(element("p", { textContent: `* measured on: ${about}` }));
-  if (!askMore) return;
-  const button = element("button", { type: "button", className: "more", textContent: "Does the model need it?" });
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    try {
-      const figures = await askMore();
-      place.replaceChildren();
-      drawCard(place, { ...card, figures: [...card.figures, ...figures] });
-    } catch (error) {
-      button.replaceWith(element("p", { className: "wrong", role: "alert", textContent: error.message }));
-    }
-  });
-  place.append(button);
 }

@@ -25,6 +25,7 @@ from regard.inputs.base import Input
 from regard.inputs.image.settings import PictureSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
 from regard.layers.pooling import attends
+from regard.look.answer import Answer
 from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled_attention import pooled
@@ -42,6 +43,7 @@ Logits = Float[np.ndarray, "M N"]
 
 
 class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
+    gives: ClassVar[str] = "a label"
     unit: ClassVar[str] = "labels"
 
     @property
@@ -169,7 +171,9 @@ class LabelsOutput(ClassOutput[ClassifyRecipe, Input, Classifier]):
             chosen = [number for number in order if chance[number] >= self.recipe.decoding.threshold] or order[:1]
         else:
             chosen = order[: self.recipe.decoding.n_best]
-        return [Told(number, self.labels.names[number], float(chance[number])) for number in chosen]
+        names = tuple(self.labels.names[number] for number in order)
+        answer = Answer("labels", names, tuple(float(chance[number]) for number in order))
+        return [Told(number, self.labels.names[number], float(chance[number]), answer) for number in chosen]
 
     def case(self, model: Classifier, one: Any, told: Told) -> Case:
         """The label is the one row; what it saw of the input depends on how the memory is pooled."""

@@ -57,6 +57,7 @@ class StagedBatches:
 
 
 class PictureOutput(Output[DrawRecipe, TextInput, Drawer]):
+    gives: ClassVar[str] = "a picture"
     unit: ClassVar[str] = "regions"
     takes_files: ClassVar[bool] = True
     draws: ClassVar[bool] = True

@@ -18,6 +18,7 @@ from regard.encoders.bert import Bert
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.question.input import QuestionInput
+from regard.look.answer import Answer as AnswerShown
 from regard.look.case import Case
 from regard.models.reader import PairReader, Reader
 from regard.models.recurrent_reader import RecurrentReader
@@ -34,6 +35,7 @@ ALL = 10**9  # spans of a window: as many as there are
 
 
 class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
+    gives: ClassVar[str] = "a place in the text"
     unit: ClassVar[str] = "windows"
 
     @property
@@ -129,7 +131,8 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
             answers = self._answers(self._find(model, [one])[0])
         else:
             answers = [self._given(self._find(model, [one], n_best=ALL)[0], options.output, 1)]
-        return [Told(answer.span, answer.text, answer.score) for answer in answers]
+        document = self.input.document(one).text
+        return [Told(answer.span, answer.text, answer.score, _marked(document, answer)) for answer in answers]
 
     def case(self, model: Reader, one: Any, told: Told) -> Case:
         return reader_case(model, self.input, one, told)
@@ -140,6 +143,10 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         found = self._find(model, [example.input for example in examples])
         said = [self._answers(one)[0].text for one in found]
         return scores_of(said, found, examples, self.recipe.data.no_answer)
+
+
+def _marked(document: str, answer: Answer) -> AnswerShown:
+    return AnswerShown("marks", text=document, marks=() if answer.span is None else ((*answer.span, "answer"),))
 
 
 def _freeze(encoder: Bert, layers: int) -> None:

@@ -5,6 +5,7 @@ p(tags | x) = Π_t softmax(W h_t + b)        h_t: the vector of the first piece 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from regard.data.read_report import FIRST as SHOWN
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.text.words import WordsInput, WordsItem
+from regard.look.answer import Answer
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
 from regard.look.pooled_attention import rows_at
@@ -49,6 +51,7 @@ class Tagged(Prediction):
 
 
 class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
+    gives: ClassVar[str] = "tags"
     unit: ClassVar[str] = "words"
 
     @property
@@ -123,7 +126,8 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         (table,) = self._log_probabilities(model, [item])
         classes = table.argmax(1).tolist() if names is None else [self.labels.require(name) for name in names]
         total = float(table[np.arange(len(classes)), classes].sum())
-        return Told(classes, " ".join(self.labels.names[number] for number in classes), total)
+        tags = [self.labels.names[number] for number in classes]
+        return Told(classes, " ".join(tags), total, _answer(item.words, tags, marks_spans(self.labels.names)))
 
     def _tags(self, model: Tagger, inputs: Sequence[Any]) -> list[list[str]]:
         tables = self._log_probabilities(model, [self.input.read(one) for one in inputs])
@@ -169,6 +173,16 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         notes = {"unknown tags": f"{unknown} words have a tag that training did not: all wrong"} if unknown else {}
         drawn = confusion_picture(matrix, names, "Test data. Rows: the right tag")
         return Scores(values | {"exact_match": whole}, notes, rows, drawn, percent=PERCENT)
+
+
+def _answer(words: Sequence[str], tags: Sequence[str], begin: bool) -> Answer:
+    """Spans, where tags `begin` and go on with them; else every word with its tag."""
+    marked = [(one.start, one.end, one.label) for one in spans(tags)] if begin else [
+        (place, place + 1, tag) for place, tag in enumerate(tags)
+    ]  # fmt: skip
+    begins = [0, *accumulate(len(word) + 1 for word in words)]
+    marks = tuple((begins[start], begins[end] - 1, label) for start, end, label in marked)
+    return Answer("marks", text=" ".join(words), marks=marks)
 
 
 def _values(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:

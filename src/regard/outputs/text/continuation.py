@@ -21,6 +21,7 @@ from regard.errors import CallError
 from regard.inputs.prompt.input import Prompt, PromptInput
 from regard.inputs.prompt.store import TextStore
 from regard.inputs.prompt.windows import TextWindows
+from regard.look.answer import NextToken
 from regard.look.case import Case, Parts
 from regard.look.passes import AT_ONCE, in_passes
 from regard.models.language_model import LanguageModel
@@ -28,9 +29,11 @@ from regard.outputs.base import LookOptions, Output, Planned, Told
 from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
+from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.perplexity import TextLoss, text_loss
 from regard.outputs.text.stream import stream_of
 from regard.outputs.text.text_streamer import TextStreamer
+from regard.work import before_step
 
 SAMPLE = 160  # tokens of the sample while training
 SHOWN = 40  # tokens of a piece of validation text that is shown
@@ -162,6 +165,13 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         texts = self._continued(model, [one] * how.n_best, sampling, longest, options.prefix)
         told = [Told([*prompt, *text.ids], options.prefix + text.text, text.log_probability) for text in texts]
         return sorted(told, key=lambda one: -(one.score or 0.0))
+
+    @torch.inference_mode()
+    def next_tokens(self, model: LanguageModel, one: str, told: Told) -> tuple[tuple[NextToken, ...], ...]:
+        first, *tokens = told.target
+        before_step(len(tokens))
+        read = torch.tensor([[first, *tokens[:-1]]], device=device_of(model))
+        return most_probable(model, model.features(read)[0], tokens, self.tokenizer)
 
     def case(self, model: LanguageModel, one: str, told: Told) -> Case:
         """Rows are the tokens that were told, columns those that were read: row t was told after columns 0 … t."""

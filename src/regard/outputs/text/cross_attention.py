@@ -42,7 +42,7 @@ class CrossAttention:
 
 def log_probabilities(model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids]) -> list[float]:
     """log p(target | item) of each pair, the end included."""
-    return _forced(
+    return forced(
         model, input, items, targets, lambda some, source, target: model.score(source, target).sum(1).tolist()
     )
 
@@ -69,11 +69,11 @@ def cross_attention(
         ]
 
     with evaluating(model):
-        return _forced(model, input, items, targets, look, tokens)
+        return forced(model, input, items, targets, look, tokens)
 
 
 @torch.inference_mode()
-def _forced(
+def forced(
     model: Seq2Seq,
     input: Input,
     items: Sequence[Any],

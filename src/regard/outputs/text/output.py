@@ -22,6 +22,7 @@ from regard.decoders.decoder import Decoder
 from regard.decoding.beam import LengthPenalty
 from regard.decoding.protocol import Hypothesis
 from regard.inputs.base import Vocabulary
+from regard.look.answer import NextToken
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
 from regard.models.captioner import Captioner
@@ -29,7 +30,8 @@ from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told
 from regard.outputs.batched import device_of, in_groups
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
-from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, log_probabilities
+from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, forced, log_probabilities
+from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.search import search
 from regard.outputs.text.stream import stream_of
 from regard.parts import text_decoder
@@ -211,6 +213,14 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             return [Told(tokens, self.tokenizer.decode(tokens))]
         (found,) = self.search(model, [self.input.read(one)], prefix=options.prefix)
         return [Told(h.tokens, self.tokenizer.decode(h.tokens), h.score) for h in found]
+
+    def next_tokens(self, model: Seq2Seq, one: Any, told: Told) -> tuple[tuple[NextToken, ...], ...]:
+        def work(some: list[Ids], source: Any, target: Tensor) -> list[Any]:
+            features = model.features(model.encode(source), target)[0]
+            return [most_probable(model, features, some[0], self.tokenizer)]
+
+        (found,) = forced(model, self.input, [self.item_of(one)], [told.target], work)
+        return found
 
     def case(self, model: Seq2Seq, one: Any, told: Told) -> Case:
         """Rows of a decoder's tables are the tokens it wrote; it looked at the source, and at what it read before."""

@@ -26,6 +26,7 @@ from regard.inputs.series.input import series_block
 from regard.inputs.series.times import labels
 from regard.inputs.series.window_input import WindowInput
 from regard.inputs.series.windows import Layout, SeriesItem, WindowBatches, Windows
+from regard.look.answer import Answer
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
 from regard.look.records import AttentionRecord
@@ -60,6 +61,7 @@ class LookedAt(NamedTuple):
 
 
 class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
+    gives: ClassVar[str] = "numbers"
     unit: ClassVar[str] = "values"
 
     def __init__(self, recipe: ForecastRecipe, input: WindowInput) -> None:
@@ -170,7 +172,7 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         found = self.said(model, [item])
         few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
         text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
-        return [Told(LookedAt(item, target), text)]
+        return [Told(LookedAt(item, target), text, answer=_answer(found, target))]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
         """Steps are the values of one target, in its own units. A decoder's steps read each other, all at once; patches
@@ -216,6 +218,19 @@ class ValuesOutput(Output[ForecastRecipe, WindowInput, Forecaster]):
         if self._baselines is None:
             raise RuntimeError("there are no baselines yet: prepare or restore comes first")
         return self._baselines
+
+
+def _answer(found: SeriesForecast, target: int) -> Answer:
+    """The values of one target, within the widest of its bands."""
+    values, bands, few = found.values[:, target], found.bands[:, target], found.quantiles
+    low, high = (bands[:, 0], bands[:, -1]) if len(few) > 1 else (values[:0], values[:0])
+    band = f"{few[0]:g} to {few[-1]:g}" if len(few) > 1 else ""
+    true = found.actual[:, target] if len(found.actual) else values[:0]
+    numbers: dict[str, Any] = {
+        name: tuple(some.tolist())
+        for name, some in {"values": values, "low": low, "high": high, "actual": true}.items()
+    }
+    return Answer("values", tuple(found.times), band=band, **numbers)
 
 
 def build_forecaster(s: ModelSettings, encoder: nn.Module, lay: Layout) -> Forecaster:

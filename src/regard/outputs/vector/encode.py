@@ -52,6 +52,7 @@ class Other(NamedTuple):
 class VectorOutput(Output[EncodeRecipe, TextInput, Embedder]):
     """Targets are texts, too, and the input reads both sides of a pair."""
 
+    gives: ClassVar[str] = "a vector"
     unit: ClassVar[str] = "pairs"
     gives_vectors: ClassVar[bool] = True
 

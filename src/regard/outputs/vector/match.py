@@ -51,6 +51,7 @@ def image_input(recipe: MatchRecipe) -> ImageInput:
 class Match(Output[MatchRecipe, ImageInput, TwoTowers]):
     """The picture is the input of the job; `text` is the input of the other side."""
 
+    gives: ClassVar[str] = "a vector"
     unit: ClassVar[str] = "pairs"
 
     def __init__(self, recipe: MatchRecipe, input: ImageInput) -> None:

@@ -1,14 +1,17 @@
 // Calls of the service, and tables of records that stay there: the page gets what it shows, when it shows it.
 import { decode } from "./data.js";
 
+const NOBODY = "The service does not answer. Is regard serve still running, and is this machine still on its network?";
+
 /** POST with a body (JSON, or a file as it is), or GET without one; an error's sentence becomes an Error. */
 export async function call(path, body, key) {
   const file = body instanceof Blob;
   const headers = { "content-type": file ? "application/octet-stream" : "application/json" };
   if (key) headers.authorization = `Bearer ${key}`;
-  const answer = await fetch(path, body ? { method: "POST", headers, body: file ? body : JSON.stringify(body) } : { headers });
+  const answer = await fetch(path, body ? { method: "POST", headers, body: file ? body : JSON.stringify(body) } : { headers })
+    .catch(() => { throw new Error(NOBODY); });
   if (answer.ok && !answer.headers.get("content-type").startsWith("application/json")) return answer.blob();
-  const told = await answer.json();
+  const told = await answer.json().catch(() => { throw new Error(`The service answered ${answer.status}, which this page does not understand: reload it.`); });
   if (!answer.ok) throw Object.assign(new Error(told.field ? `${told.field}: ${told.error}` : told.error), { status: answer.status });
   return told;
 }
@@ -24,8 +27,8 @@ export function remoteSource(questions, ask) {
     async table(number, hypothesis, choice) {
       return opened(await ask("/api/page", { ...wish(number, choice, "table"), hypothesis }));
     },
-    async evidence(number, choice) {
-      return (await ask("/api/page", wish(number, choice, "evidence"))).figures;
+    evidence(number, choice) {
+      return ask("/api/page", wish(number, choice, "evidence"));
     },
     async heads(number, choice) {
       return (await ask("/api/page", wish(number, choice, "heads"))).tables.map(opened);

@@ -1,17 +1,21 @@
 // The served page: ask a model, and see where it looked. The question is in the URL's query, the view in its hash.
 import { mount } from "./app.js";
+import { listAsked } from "./asked.js";
 import { call, remoteSource } from "./asking.js";
+import { drawExamples } from "./examples.js";
+import { keepFile, sendAgain, sendFile } from "./files.js";
+import { ASKED, fileKind, fitForm, modelLine, questionOf, searchOf, takesText } from "./form.js";
 import { recordSound } from "./microphone.js";
 
 const form = document.getElementById("ask");
 const fields = form.elements;
 const part = (id) => document.getElementById(id);
-const say = (text) => { part("status").textContent = text; };
-const ASKED = ["model", "against", "method", "n_best", "text", "prefix", "output", "without"];
 let models = [];
-let uploaded = null; // the name of the file that was sent, for models that take one
-let shown = null; // what the picture below is drawn from, and the questions that it answers
+let sentName = ""; // of the file or the example that is asked about, for models that take one
+let shown = null; // {page, questions} of the picture below
 let viewer = null;
+let press = () => {};
+let turn = 0; // of asking: an answer that comes too late is not shown
 
 async function ask(path, body) {
   try {
@@ -22,67 +26,133 @@ async function ask(path, body) {
   }
 }
 
-const chosenModel = () => models.find(({ name }) => name === fields.model.value);
-const takes = () => chosenModel()?.takes ?? ["text"];
-const fileKind = () => takes().find((kind) => ["image", "sound"].includes(kind));
-const takesText = () => takes().some((kind) => kind !== fileKind());
-const complete = () => (!fileKind() || uploaded) && (!takesText() || fields.text.value.trim());
+const modelNow = () => models.find(({ name }) => name === fields.model.value);
+const askedNow = () => ({ ...Object.fromEntries(ASKED.map((key) => [key, fields[key]?.value ?? ""])), file: sentName, same: fields.same.checked ? "1" : "", training: "" });
+
+function say(text, wrong = false) {
+  part("status").textContent = text;
+  part("status").classList.toggle("wrong", wrong);
+}
 
 /** The models, once; with a key to enter first, the first run asks again. */
 async function fillModels() {
   if (models.length) return;
   models = (await ask("/api/models")).models.filter((model) => model.looks);
   fields.model.append(...models.map(({ name }) => new Option(name)));
-  fields.against.append(new Option("nothing", ""), ...models.map(({ name }) => new Option(name)));
-  part("compare").hidden = models.length < 2;
+  fields.model.value = models[0]?.name ?? "";
+}
+
+/** Another model: its line, its examples, what it takes; nothing of the one before stays. */
+async function openModel() {
+  const model = modelNow();
+  clear();
+  fitForm(part, fields, model);
+  part("name").textContent = document.title = model.name;
+  const { turns, rest } = modelLine(model);
+  part("line").replaceChildren(Object.assign(document.createElement("b"), { textContent: turns }), ` · ${rest}`);
+  const others = models.filter(({ name, takes, gives }) => name !== model.name && String(takes) === String(model.takes) && gives === model.gives);
+  fields.against.replaceChildren(new Option("nothing", ""), ...others.map(({ name }) => new Option(name)));
+  part("compare").hidden = !others.length;
+  part("examples").replaceChildren("looking for examples …");
+  press = () => {};
+  const { examples } = await ask(`/api/examples?${new URLSearchParams({ model: model.name })}`);
+  if (model !== modelNow()) return [];
+  press = drawExamples(part("examples"), examples, (example) => {
+    fill(example);
+    for (const name of ["prefix", "output"]) fields[name].value = "";
+    submit();
+  });
+  return examples;
+}
+
+/** An example's parts into the fields that they belong to. */
+function fill({ text }) {
+  const model = modelNow();
+  const parts = text.split("\t");
+  model.takes.forEach((kind, place) => {
+    if (kind === fileKind(model)) sentName = parts[place];
+    else fields.text.value = parts[place];
+  });
+}
+
+function clear() {
+  viewer?.close();
+  viewer = shown = null;
+  part("seen").replaceChildren();
+  part("bar").hidden = part("save").hidden = true;
+  say("");
+}
+
+/** What the URL says into the form; then the same is asked again. */
+async function fromUrl() {
+  await fillModels();
   const wished = new URLSearchParams(location.search);
-  for (const key of ASKED) if (wished.has(key)) fields[key].value = wished.get(key);
-  if (!fields.model.value && models.length) fields.model.value = models[0].name;
-  if (!fields.method.value) fields.method.value = "raw";
-  if (!fields.n_best.value) fields.n_best.value = "1";
-  fitToModel();
-}
-
-/** A box for text, a button for a file, or both. */
-function fitToModel() {
-  const model = chosenModel();
-  const kind = fileKind();
-  part("typed").hidden = !takesText();
-  part("sent").hidden = !kind;
-  part("record").hidden = kind !== "sound" || !navigator.mediaDevices;
-  part("what").textContent = kind === "sound" ? "Recording" : "Picture";
-  fields.file.accept = kind ? `${kind}/*` : "";
-  part("history").hidden = !model?.history;
-}
-
-/** What the form asks, as the service wants it. */
-function question() {
-  const { model, method, prefix, output, without, n_best: hypotheses } = Object.fromEntries(ASKED.map((key) => [key, fields[key].value]));
-  return {
-    model, method, text: takes().map((kind) => (kind === fileKind() ? uploaded : fields.text.value)).join("\t"), output: output || null, prefix: output ? "" : prefix,
-    without: without.split(/[\s,]+/).filter(Boolean), n_best: Number(hypotheses) > 1 ? Number(hypotheses) : null,
-  };
-}
-
-/** An outline of the record; beside another model, or beside itself with all heads, a second one with the same output. */
-async function run() {
-  const first = question();
-  const page = await ask("/api/page", first);
-  const questions = [first];
-  const beside = fields.against.value || (first.without.length ? first.model : "");
-  let told = "";
-  if (beside) {
-    const second = { ...first, model: beside, output: page.records[0].output, prefix: "", without: [], n_best: null };
-    if (first.without.length && !first.output) {
-      const whole = await ask("/api/page", { ...first, without: [] });
-      const [before, after] = [whole.records[0].output, page.records[0].output];
-      told = before === after ? `With all heads, the output is the same: ${before}` : `With all heads: ${before}`;
-    }
-    page.records.push((await ask("/api/page", second)).records[0]);
-    questions.push(second);
-    page.open.view = "compare";
+  const before = fields.model.value;
+  if (models.some(({ name }) => name === wished.get("model"))) fields.model.value = wished.get("model");
+  const fresh = before !== fields.model.value || !fields.method.options.length;
+  const found = fresh ? openModel() : null;
+  for (const key of ASKED) if (!["model", "file", "same"].includes(key) && fields[key]) fields[key].value = wished.get(key) ?? (key === "n_best" ? "1" : key === "method" ? "raw" : "");
+  sentName = wished.get("file") ?? "";
+  fields.same.checked = wished.has("same");
+  if (wished.has("training")) return work(() => showTraining(false));
+  const examples = await found;
+  const model = modelNow();
+  if (!wished.has("text") && !wished.has("file") && examples?.length) {
+    fill(examples[0]);
+    return submit({ push: false, examples });
   }
-  return { page, questions, told };
+  return (fileKind(model) && !sentName) || (takesText(model) && !fields.text.value.trim()) ? null : submit({ push: false });
+}
+
+/** One thing at a time, with a word about it, and a sentence if it fails: then nothing of what was before stays. */
+async function work(doing) {
+  const mine = ++turn;
+  say("running …");
+  part("seen").classList.add("waiting");
+  try {
+    await doing(() => mine === turn);
+    if (mine === turn) say("");
+  } catch (error) {
+    if (mine !== turn) return;
+    clear();
+    say(error.message, true);
+  } finally {
+    if (mine === turn) part("seen").classList.remove("waiting");
+  }
+}
+
+const submit = ({ push = true } = {}) => work(async (current) => {
+  await fillModels();
+  if (!fields.method.options.length) await openModel();
+  const [asked, model] = [askedNow(), modelNow()];
+  if (fileKind(model) && !asked.file) throw new Error(`Give it ${part("what").textContent.toLowerCase() === "table (csv)" ? "a table" : `a ${part("what").textContent.toLowerCase()}`}, or click an example.`);
+  if (takesText(model) && !asked.text.trim()) throw new Error("Give it a text, or click an example.");
+  await sendAgain(asked.file, asked.model, ask);
+  const first = questionOf(asked, model);
+  const questions = [first];
+  const page = await ask("/api/page", first);
+  const [record] = page.records;
+  let told = [];
+  const beside = asked.against || (first.without.length ? first.model : "");
+  if (beside) {
+    const own = { ...first, model: beside, without: [], n_best: null };
+    questions.push(asked.same ? { ...own, output: record.output, prefix: "" } : own);
+    page.records.push((await ask("/api/page", questions[1])).records[0]);
+    if (first.without.length && !asked.against) told = changes(record.output, page.records[1].output, first.without);
+    if (asked.against) page.open.view = "compare";
+  }
+  if (!current()) return;
+  const search = searchOf(asked);
+  if (search !== location.search) history[push ? "pushState" : "replaceState"](null, "", `${search}${location.hash}`);
+  remember(search, asked.model, asked.text || record.input, record.output);
+  press(first.text);
+  show(page, questions, told, remoteSource(questions, ask));
+});
+
+function changes(after, before, without) {
+  const heads = without.join(", ");
+  const bold = (text) => Object.assign(document.createElement("b"), { textContent: text, dir: "auto" });
+  return after === before ? [`Without ${heads}, the output stays: `, bold(after)] : [`Without ${heads}: `, bold(after), ", and with all heads: ", bold(before)];
 }
 
 function show(page, questions, told, source) {
@@ -90,57 +160,46 @@ function show(page, questions, told, source) {
   const seen = document.createElement("div");
   viewer?.close();
   part("seen").replaceChildren(seen);
-  part("change").textContent = told;
-  part("change").hidden = !told;
-  viewer = mount(seen, page, { keep: true, source, changed: offerToMute });
+  part("change").replaceChildren(...told);
+  part("same").hidden = questions.length < 2;
+  part("back").hidden = questions.length > 0;
   part("save").hidden = !questions.length;
-  offerToMute();
+  part("bar").hidden = !told.length && questions.length === 1;
+  const acts = questions.length ? { goOn, mute, ...(fileKind(modelNow()) === "sound" ? { sound } : {}) } : {};
+  viewer = mount(seen, page, { keep: true, source, acts, level: "h2" });
 }
 
-/** The name of the head that is shown, such as cross.0.1. */
-function headShown() {
-  const { kind, layer, head } = viewer.state;
-  if (["mean", "max"].includes(head)) return null;
-  const [only] = shown.page.records[0].attentions.filter((one) => one.kind === kind);
-  return `${kind}.${layer === "all" ? only.layer : layer}.${head}`;
+function goOn({ prefix = "", output = "" }) {
+  [fields.prefix.value, fields.output.value] = [prefix, output];
+  submit();
 }
 
-function offerToMute() {
-  const name = viewer && shown.questions.length ? headShown() : null;
-  part("mute").hidden = !name;
-  if (name) part("mute").textContent = fields.without.value.split(/[\s,]+/).includes(name) ? `With ${name} again` : `Without ${name}`;
+function mute(name) {
+  const names = fields.without.value.split(/[\s,]+/).filter(Boolean);
+  fields.without.value = (names.includes(name) ? names.filter((one) => one !== name) : [...names, name]).join(" ");
+  submit();
 }
 
-function remember() {
-  const kept = ASKED.map((key) => [key, fields[key].value]).filter(([, value]) => value);
-  history.replaceState(null, "", `?${new URLSearchParams(kept)}${location.hash}`);
+async function sound() {
+  const content = await ask(`/api/sound?${new URLSearchParams({ model: fields.model.value, name: sentName })}`);
+  return URL.createObjectURL(content);
 }
 
-/** One thing at a time, with a word about it, and a sentence if it fails. */
-async function busy(work) {
-  const button = form.querySelector(".go");
-  button.disabled = true;
-  say("running …");
-  try {
-    await work();
-    say("");
-  } catch (error) {
-    say(error.message);
-  }
-  button.disabled = false;
+async function showTraining(push = true) {
+  const page = await ask(`/api/history?${new URLSearchParams({ model: fields.model.value })}`);
+  if (push) history.pushState(null, "", searchOf({ model: fields.model.value, training: "1" }));
+  show(page, [], ["Attention as it trained: the model is forced to write the reference at every validation."], null);
 }
 
-const submit = () => busy(async () => {
-  await fillModels();
-  if (!complete()) return;
-  const { page, questions, told } = await run();
-  show(page, questions, told, remoteSource(questions, ask));
-  remember();
+const send = (file) => work(async () => {
+  sentName = await sendFile(file, fields.model.value, ask);
+  part("chosen").textContent = file.name ?? "";
+  await submit();
 });
 
-const send = (file) => busy(async () => {
-  uploaded = (await ask(`/api/upload?${new URLSearchParams({ model: fields.model.value })}`, file)).name;
-  await submit();
+const remember = listAsked(part("asked"), (search) => {
+  history.pushState(null, "", search);
+  fromUrl();
 });
 
 form.addEventListener("submit", (event) => {
@@ -152,19 +211,33 @@ fields.text.addEventListener("keydown", (event) => {
   event.preventDefault();
   form.requestSubmit();
 });
-part("choices").addEventListener("change", (event) => {
-  if (event.target.name === "model") {
-    uploaded = null;
-    fitToModel();
-  }
-  if (event.target.name === "against") {
-    const view = new URLSearchParams(location.hash.slice(1));
-    view.set("view", fields.against.value ? "compare" : "matrix");
-    history.replaceState(null, "", `#${view}`);
-  }
-  if (event.target.name !== "key") form.requestSubmit();
+fields.model.addEventListener("change", () => {
+  history.pushState(null, "", searchOf({ model: fields.model.value }));
+  sentName = fields.text.value = fields.without.value = fields.prefix.value = fields.output.value = "";
+  fields.same.checked = false;
+  work(async () => {
+    const examples = await openModel();
+    if (examples.length) fill(examples[0]);
+    if (examples.length) await submit({ push: false });
+  });
+});
+for (const name of ["against", "method", "n_best", "same"]) fields[name].addEventListener("change", () => {
+  if (name === "against") history.replaceState(null, "", `${location.search}#view=${fields.against.value ? "compare" : ""}`);
+  submit();
 });
 fields.file.addEventListener("change", () => fields.file.files.length && send(fields.file.files[0]));
+form.addEventListener("dragover", (event) => {
+  if (!fileKind(modelNow())) return;
+  event.preventDefault();
+  form.classList.add("over");
+});
+form.addEventListener("dragleave", () => form.classList.remove("over"));
+form.addEventListener("drop", (event) => {
+  form.classList.remove("over");
+  if (!fileKind(modelNow()) || !event.dataTransfer.files.length) return;
+  event.preventDefault();
+  send(event.dataTransfer.files[0]);
+});
 
 let recording = null;
 part("record").addEventListener("click", async () => {
@@ -174,52 +247,37 @@ part("record").addEventListener("click", async () => {
       part("record").textContent = "Stop";
       return;
     }
-    const sound = await recording.stop();
+    const heard = await recording.stop();
     recording = null;
     part("record").textContent = "Record";
-    send(sound);
+    send(heard);
   } catch (error) {
-    say(`the microphone cannot be used (${error.message})`);
+    say(`The microphone cannot be used: ${error.message}`, true);
   }
 });
 
-part("mute").addEventListener("click", () => {
-  const name = headShown();
-  const names = fields.without.value.split(/[\s,]+/).filter(Boolean);
-  fields.without.value = (names.includes(name) ? names.filter((one) => one !== name) : [...names, name]).join(" ");
-  const view = new URLSearchParams(location.hash.slice(1));
-  view.set("view", fields.without.value ? "compare" : "matrix");
-  history.replaceState(null, "", `${location.search}#${view}`);
-  form.requestSubmit();
+part("history").addEventListener("click", () => work(() => showTraining()));
+part("back").addEventListener("click", () => history.back());
+part("link").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(location.href).then(() => say("The link is copied."), () => say(`Copy it from here: ${location.href}`));
 });
 
-part("history").addEventListener("click", () => busy(async () => {
-  const page = await ask(`/api/history?${new URLSearchParams({ model: fields.model.value })}`);
-  history.replaceState(null, "", `${location.search}#`);
-  show(page, [], "", null);
-}));
-
-fields.format.addEventListener("change", async () => {
-  const format = fields.format.value;
-  fields.format.value = "";
-  if (!format) return;
+part("keep").addEventListener("click", async () => {
   try {
+    const format = fields.format.value;
     const [first, second] = shown.questions;
-    const { view, kind, layer, head, log } = viewer.state;
+    const { view, kind, layer, head, log, words, specials } = viewer.state;
     const chosen = { kind, layer: layer === "all" ? null : Number(layer), head: ["mean", "max"].includes(head) ? head : Number(head) };
-    const against = view === "compare" ? second.model : null;
+    const beside = view === "compare" ? { against: second.model, same_output: fields.same.checked } : {};
+    const whole = ["overlay", "grid"].includes(view) ? {} : { words, specials };
+    const row = view === "overlay" ? viewer.focus.pinned.row : null;
     const content = format === "json" ? await ask("/api/look", first)
-      : await ask("/api/picture", { ...first, ...chosen, format, log, against, view: view === "compare" ? "matrix" : view });
-    keepFile(content instanceof Blob ? content : new Blob([JSON.stringify(content)], { type: "application/json" }), `${first.model || "attention"}.${format}`);
+      : await ask("/api/picture", { ...first, ...chosen, ...whole, ...beside, row, format, log, view: view === "compare" ? "matrix" : view });
+    keepFile(content instanceof Blob ? content : new Blob([JSON.stringify(content)], { type: "application/json" }), `${first.model}.${format}`);
   } catch (error) {
-    say(error.message);
+    say(error.message, true);
   }
 });
 
-function keepFile(content, name) {
-  const address = URL.createObjectURL(content);
-  Object.assign(document.createElement("a"), { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser reads it after the click
-}
-
-submit();
+window.addEventListener("popstate", () => work(fromUrl));
+work(fromUrl);

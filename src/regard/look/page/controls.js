@@ -1,0 +1,53 @@
+// Which view, of which weights: the controls of a record. Only what there is to choose from is offered.
+import { hasWords } from "./data.js";
+import { element } from "./paint.js";
+
+const KINDS = { cross: "over the source", encoder: "of the encoder", decoder: "of the decoder" };
+const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", beams: "Hypotheses", training: "As it trained" };
+
+export function viewsOf(record, columns, { against, history }) {
+  const views = ["matrix", "lines", "grid", "text"];
+  if (columns.grid || columns.times) views.unshift("overlay");
+  if (against) views.push("compare");
+  if (record.beams.length) views.push("beams");
+  if (history.length) views.push("training");
+  return views;
+}
+
+/** `settled`: {kinds, layers, heads, one, views}; `change(changes)` is told of a choice. */
+export function drawControls(place, record, state, { kinds, layers, heads, one, views }, change) {
+  const chosen = (key, value) => {
+    change({ [key]: value });
+    (place.querySelector(`[name=${key}]:checked`) ?? place.querySelector(`[name=${key}]`))?.focus();
+  };
+  const select = (name, key, options) => {
+    const made = element("select", { name: key }, ...options.map(([value, text]) => new Option(text, value)));
+    made.value = String(state[key]);
+    made.addEventListener("change", () => chosen(key, made.value));
+    return element("label", {}, name, made);
+  };
+  const tick = (name, key) => {
+    const box = element("input", { type: "checkbox", name: key, checked: state[key] });
+    box.addEventListener("change", () => chosen(key, box.checked));
+    return element("label", { className: "tick" }, box, name);
+  };
+  const columns = record.axes[layers[0].columns];
+  const tabs = views.map((view) => {
+    const radio = element("input", { type: "radio", name: "view", value: view, checked: view === state.view });
+    radio.addEventListener("change", () => chosen("view", view));
+    return element("label", {}, radio, element("span", { textContent: view === "overlay" ? (columns.grid ? "Picture" : "Time") : VIEWS[view] }));
+  });
+  const parts = [element("div", { className: "tabs", role: "radiogroup", ariaLabel: "view" }, ...tabs)];
+  if (kinds.length > 1) parts.push(select("attention", "kind", kinds.map((kind) => [kind, KINDS[kind]])));
+  if (layers.length > 1 && state.view !== "grid") parts.push(select("layer", "layer", [["all", "all"], ...layers.map(({ layer }) => [String(layer), String(layer)])]));
+  if (heads * layers.length > 1 && state.view !== "grid") {
+    const numbers = !one ? [] : Array.from({ length: heads }, (_, h) => [String(h), String(h)]);
+    parts.push(select("head", "head", [["mean", "mean"], ["max", "max"], ...numbers]));
+  }
+  const ticks = [tick("log scale", "log")];
+  if (!["grid", "overlay"].includes(state.view)) {
+    if (hasWords(record)) ticks.push(tick("words", "words"));
+    ticks.push(tick("special tokens", "specials"));
+  }
+  place.replaceChildren(...parts, element("div", { className: "ticks" }, ...ticks));
+}

@@ -1,0 +1,42 @@
+// Every layer and head as a labeled map, sorted as one likes; all of them show what is pointed at. A head can be taken out.
+import { drawMatrix } from "./matrix.js";
+import { element } from "./paint.js";
+
+const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error" };
+
+/**
+ * `layers`: [{layer, heads: [{values, q, k, line, entropy}]}]; `axes`: tokens of rows and columns. `acts`: {pick(layer, head), sorted(by),
+ * mute(name) or null}; `silent`: names of heads that are out already.
+ */
+export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, silent }, focus, acts) {
+  const all = layers.flatMap(({ layer, heads }) => heads.map((one, head) => ({ ...one, layer, head })));
+  const known = Object.keys(SORTS).filter((key) => all.every((one) => one[key] !== undefined));
+  const select = element("select", { name: "sort" }, ...known.map((key) => new Option(SORTS[key], key)));
+  select.value = known.includes(sort) ? sort : "layer";
+  select.addEventListener("change", () => acts.sorted(select.value));
+  place.append(element("label", { className: "sort" }, "sorted by ", select));
+  const grid = element("div", { className: "heads" });
+  place.append(grid);
+  if (select.value !== "layer") all.sort((a, b) => a[select.value] - b[select.value]);
+  for (const one of all) {
+    const name = `${kind}.${one.layer}.${one.head}`;
+    const out = silent.includes(name);
+    const open = element("button", { type: "button", className: "open", textContent: `layer ${one.layer} · head ${one.head}`, title: "show it large" });
+    open.addEventListener("click", () => acts.pick(one.layer, one.head));
+    const title = element("div", { className: "title" }, open);
+    if (acts.mute) {
+      const mute = element("button", { type: "button", className: "mute", textContent: out ? "↺" : "✕", ariaLabel: out ? `With ${name} again` : `Without ${name}`, title: out ? "take it in again" : "take it out, and see what changes" });
+      mute.addEventListener("click", () => acts.mute(name));
+      title.append(mute);
+    }
+    const tile = element("div", { className: out ? "tile out" : "tile" }, title, element("p", { className: "line", textContent: one.line }));
+    grid.append(tile);
+    const whole = one.q === rows.length && one.k === columns.length; // and no map of blocks
+    const table = { values: one.values, rows: whole ? rows : blank(one.q), columns: whole ? columns : blank(one.k) };
+    drawMatrix(tile, table, { log, small: true, label: name }, focus, { shift: whole ? null : [rows.length / one.q, columns.length / one.k] });
+  }
+}
+
+function blank(count) {
+  return Array.from({ length: count }, () => ({ text: "" }));
+}

@@ -1,0 +1,53 @@
+// The form, the URL and the question are three forms of one thing: what is asked.
+
+export const ASKED = ["model", "against", "method", "n_best", "text", "file", "prefix", "output", "without", "same", "training"];
+const KINDS_OF_FILES = { image: ["Picture", "image/*"], sound: ["Recording", "audio/*"], table: ["Table (CSV)", ".csv,.tsv,.txt,text/csv"] };
+const THINGS = { text: "text", image: "a picture", sound: "a recording", table: "a series" };
+
+/** What it turns into what, how large it is, and how good: a line on a model. */
+export function modelLine({ takes, gives, parameters, scores, about }) {
+  const size = parameters >= 1e6 ? `${(parameters / 1e6).toFixed(1)} M` : parameters >= 1e4 ? `${Math.round(parameters / 1e3)} k` : parameters;
+  const names = Object.keys(scores).filter((name) => name !== "loss");
+  const good = (names.length ? names.slice(0, 2) : Object.keys(scores)).map((name, place) => `${place ? "" : "validation "}${name.replaceAll("_", " ")} ${Number(scores[name].toPrecision(3))}`);
+  return { turns: `${takes.map((kind) => THINGS[kind] ?? kind).join(" and ")} → ${gives}`, rest: [`${size} parameters`, ...good, ...(about ? [about] : [])].join(" · ") };
+}
+
+export function fileKind(model) {
+  return model?.takes.find((kind) => kind in KINDS_OF_FILES) ?? null;
+}
+
+export function takesText(model) {
+  return (model?.takes ?? ["text"]).some((kind) => !(kind in KINDS_OF_FILES));
+}
+
+/** Only what the model takes, and only what it can be asked. */
+export function fitForm(part, fields, model) {
+  const kind = fileKind(model);
+  part("typed").hidden = !takesText(model);
+  part("sent").hidden = !kind;
+  part("record").hidden = kind !== "sound" || !navigator.mediaDevices;
+  [part("what").textContent, fields.file.accept] = KINDS_OF_FILES[kind] ?? ["File", ""];
+  part("several").hidden = part("led").hidden = part("forced").hidden = !model?.writes_text;
+  part("history").hidden = !model?.history;
+  const chosen = fields.method.value;
+  fields.method.replaceChildren(...(model?.methods ?? ["raw"]).map((name) => new Option(name)));
+  fields.method.value = model?.methods.includes(chosen) ? chosen : fields.method.options[0].value;
+  if (!model?.writes_text) for (const name of ["prefix", "output"]) fields[name].value = "";
+  if (!model?.writes_text) fields.n_best.value = "1";
+}
+
+/** What is asked, as the service wants it. */
+export function questionOf(asked, model) {
+  const kind = fileKind(model);
+  const { model: name, method, prefix, output, without, n_best: hypotheses } = asked;
+  return {
+    model: name, method: method || "raw", text: model.takes.map((one) => (one === kind ? asked.file : asked.text)).join("\t"),
+    output: output || null, prefix: output ? "" : prefix ?? "", without: (without ?? "").split(/[\s,]+/).filter(Boolean),
+    n_best: Number(hypotheses) > 1 ? Number(hypotheses) : null,
+  };
+}
+
+export function searchOf(asked) {
+  const kept = ASKED.map((key) => [key, asked[key]]).filter(([key, value]) => value && !(key === "method" && value === "raw") && !(key === "n_best" && value === "1"));
+  return `?${new URLSearchParams(kept)}`;
+}
