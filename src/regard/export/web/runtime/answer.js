@@ -1,187 +1,138 @@
-// From what is given to an answer and a record of where the model looked, as regard.look makes it in Python.
+// From what is given to an answer, with a record of where the model looked: what regard.look makes in Python.
 import { loadModel } from "./load.js";
 import { Trace } from "./module.js";
+import { pooled, tables } from "./record.js";
 import { END, START, beamSearch } from "./search.js";
-import { Tokenizer } from "./tokenizer.js";
+import { Tokenizer, special } from "./tokenizer.js";
 import { largest, logSumExp, sigmoid, softmax } from "./vectors.js";
 
-const special = (text) => ({ text, word: null, special: true });
+const MOST = 5; // tokens that are told of as probable at a step
+
+const axis = (tokens, text = "", more = {}) => ({ tokens, text, grid: null, times: null, after: 0, ...more });
 
 /** What comes in: `read` makes what the model takes, and `axis` what stands beside a picture of attention. */
 const INPUTS = {
-  text: (how) => {
-    const tokenizer = new Tokenizer(how.tokenizer), around = (ids) => [...how.first, ...ids, how.end];
+  text(how) {
+    const tokenizer = new Tokenizer(how.tokenizer), { vocabulary } = tokenizer;
     return {
-      read: (text) => around(tokenizer.encode(text).slice(0, how.max_length ?? undefined)),
-      axis: (ids) => ({ tokens: ids.map((id, n) => (n < how.first.length || n === ids.length - 1
-        ? special(tokenizer.vocabulary[id]) : tokenizer.labels(ids.slice(how.first.length, -1))[n - how.first.length])) }),
-      unknown: (text) => tokenizer.encode(text).filter((id) => id === tokenizer.unk).length,
+      read: (text) => [...how.first, ...tokenizer.encode(text).slice(0, how.max_length ?? undefined), how.end],
+      axis: (ids) => {
+        const inner = ids.slice(how.first.length, -1);
+        return axis([...how.first.map((id) => special(vocabulary[id])), ...tokenizer.tokens(inner), special(vocabulary[how.end])], tokenizer.decode(inner));
+      },
     };
   },
   image: (how) => ({
     read: ({ pixels, image }) => ({ channels: how.channels, rows: how.height, columns: how.width, data: pixels, image }),
-    axis: ({ image }, grid) => ({
-      tokens: Array.from({ length: grid[0] * grid[1] }, (_, k) => ({ text: `row ${Math.floor(k / grid[1]) + 1}, column ${(k % grid[1]) + 1}`, word: null, special: false })),
-      grid, image,
-    }),
-    unknown: () => 0,
+    axis: ({ image, rows, columns }, grid) => axis(Array.from({ length: grid[0] * grid[1] }, (_, k) => ({
+      ...special(`row ${Math.floor(k / grid[1]) + 1}, column ${(k % grid[1]) + 1}`), special: false,
+    })), "", { grid, image, size: [rows, columns] }),
   }),
-  prompt: (how) => {
+  prompt(how) {
     const tokenizer = new Tokenizer(how.tokenizer);
-    return { read: (text) => [...how.first, ...tokenizer.encode(text)], unknown: (text) => tokenizer.encode(text).filter((id) => id === tokenizer.unk).length };
+    return { read: (text) => [...how.first, ...tokenizer.encode(text)] };
   },
 };
 
-/** What comes out: `answer` gives {output, candidates, scores, axes, attentions}. */
+/** What comes out: {output, score, scores, next_tokens, answer, axes, attentions}. */
 const OUTPUTS = {
-  text: (how, model, input) => {
+  text(how, model, input) {
     const tokenizer = new Tokenizer(how.tokenizer);
-    return {
-      answer(read, { prefix = "" } = {}) {
-        const found = beamSearch(model, model.start(read), how, tokenizer.encode(prefix)).slice(0, how.n_best);
-        const { tokens, ...rest } = found[0], told = [...tokens, END], steps = watched(model, read, told);
-        return {
-          ...rest, ...steps, output: tokenizer.decode(tokens), ids: tokens,
-          candidates: found.map((one) => ({ text: tokenizer.decode(one.tokens), score: one.score, log_probability: one.log_probability })),
-          axes: { source: input.axis(read, steps.grid), target: { tokens: [...tokenizer.labels(tokens), special("</s>")] },
-            read: { tokens: [special("<s>"), ...tokenizer.labels(tokens)] } },
-        };
-      },
-    };
-  },
-  continuation: (how, model) => {
-    const tokenizer = new Tokenizer(how.tokenizer);
-    return {
-      answer(read, { temperature = 0, most = how.max_length, random = Math.random } = {}) {
-        const ids = [...read], trace = new Trace();
-        let state = model.start(), logits, total = 0, written = 0;
-        const tell = (token) => trace.during(() => {
-          const [features, after] = model.step([token], state);
-          state = after;
-          [logits] = model.logits(features);
+    return (read, { prefix = "" }) => {
+      const { tokens, score } = beamSearch(model, model.start(read), how, tokenizer.encode(prefix))[0];
+      const trace = new Trace(), told = [...tokens, END], scores = [], next_tokens = [];
+      const grid = trace.during(() => {
+        const memory = model.encoder.forward(read);
+        let state = model.decoder.start(memory), logits;
+        told.forEach((token, t) => {
+          [logits, state] = next(model, t ? told[t - 1] : START, state);
+          scores.push(logits[token]);
+          next_tokens.push(probable(logits, told.slice(0, t), tokenizer));
         });
-        const scores = [], next = [];
-        for (let at = 0; at < ids.length && at < how.context && written < most; at++) {
-          tell(ids[at]);
-          const all = logSumExp(logits);
-          next.push(likely(logits, all, tokenizer));
-          if (at === ids.length - 1) {
-            for (const token of how.forbidden) logits[token] = -Infinity;
-            const token = temperature > 0 ? drawn(logits, temperature, random) : largest(logits, 1)[0];
-            total += logits[token] - all;
-            ids.push(token);
-            written++;
-          }
-          scores.push(logits[ids[at + 1]] - all);
-          if (ids[at + 1] === how.end) break;
-        }
-        const said = ids.slice(read.length).filter((id) => id !== how.end);
-        const steps = ids.length - 1;
-        return {
-          output: tokenizer.decode(ids.slice(how.first)).slice(tokenizer.decode(read.slice(how.first)).length), ids: said, scores, next,
-          score: total, log_probability: total, candidates: [],
-          axes: { target: { tokens: tokenizer.labels(ids.slice(1)) }, read: { tokens: tokenizer.labels(ids.slice(0, steps)) } },
-          attentions: tables(trace, steps),
-        };
-      },
+        return memory.grid;
+      });
+      const output = tokenizer.decode(tokens), written = tokenizer.tokens(tokens);
+      return {
+        output, score, scores, next_tokens, answer: null, attentions: tables(trace),
+        axes: {
+          source: input.axis(read, grid),
+          target: axis([...written, special("</s>")], output),
+          read: axis([special("<s>"), ...written], output),
+        },
+      };
     };
   },
-  labels: (how, model, input) => ({
-    answer(read) {
-      const trace = new Trace();
-      const logits = trace.during(() => model.logits(read));
-      const chances = how.several ? logits.map(sigmoid) : softmax(logits), order = largest(chances, chances.length);
-      const given = how.several ? order.filter((n) => chances[n] >= how.threshold) : order.slice(0, 1);
-      const output = given.map((n) => how.names[n]).join(how.separator ?? "");
-      const source = input.axis(read, how.grid), all = tables(trace), own = all.some((one) => one.role === "pooling");
-      if (!own && all.some((one) => one.shape[2] === source.tokens.length + 1)) source.tokens.unshift(special("[CLS]"));
+
+  continuation(how, model) {
+    const tokenizer = new Tokenizer(how.tokenizer), text = (ids) => tokenizer.decode(ids.slice(how.first));
+    return (read, { temperature = 0, most = how.max_length, random = Math.random }) => {
+      const ids = [...read], trace = new Trace(), scores = [], next_tokens = [];
+      let state = model.start(), logits, score = 0;
+      for (let at = 0; at < how.context && ids.length - read.length < most + (at < ids.length - 1); at++) {
+        if (at >= ids.length) break;
+        [logits, state] = trace.during(() => next(model, ids[at], state));
+        next_tokens.push(probable(logits, ids.slice(0, at + 1), tokenizer));
+        if (at === ids.length - 1) {
+          for (const token of how.forbidden) logits[token] = -Infinity;
+          ids.push(temperature > 0 ? drawn(logits, temperature, random) : largest(logits, 1)[0]);
+          score += logits[ids.at(-1)];
+        }
+        scores.push(logits[ids[at + 1]]);
+        if (ids[at + 1] === how.end) break;
+      }
+      const whole = ids.slice(0, scores.length + 1), told = whole.slice(1), before = whole.slice(0, -1);
       return {
-        output, ids: given, score: Math.log(chances[order[0]]), scores: [Math.log(chances[order[0]])],
-        candidates: order.map((n) => ({ text: how.names[n], probability: chances[n] })),
-        axes: { source, target: { tokens: [{ text: output, word: 0, special: false }] } },
-        attentions: pooled(all, source.tokens.length, how.class_token, own),
+        output: text(whole).slice(text(read).length), score, scores, next_tokens, answer: null, attentions: tables(trace),
+        axes: { target: axis(tokenizer.tokens(told), tokenizer.decode(told)), read: axis(tokenizer.tokens(before), tokenizer.decode(before)) },
       };
-    },
-  }),
+    };
+  },
+
+  labels: (how, model, input) => (read) => {
+    const trace = new Trace(), logits = trace.during(() => model.logits(read));
+    const chances = how.several ? logits.map(sigmoid) : softmax(logits), order = largest(chances, chances.length);
+    const given = how.several ? order.filter((n) => chances[n] >= how.threshold) : order.slice(0, 1);
+    const output = given.map((n) => how.names[n]).join(how.separator ?? ""), score = Math.log(chances[order[0]]);
+    const source = input.axis(read, how.grid), all = tables(trace), own = all.some(({ role }) => role === "pooling");
+    if (!own && all.some(({ shape }) => shape[2] === source.tokens.length + 1)) source.tokens.unshift(special("[CLS]"));
+    return {
+      output, score, scores: [score], next_tokens: [],
+      answer: { kind: "labels", names: order.map((n) => how.names[n]), values: order.map((n) => chances[n]) },
+      attentions: pooled(all, source.tokens.length, how.class_token, own),
+      axes: { source, target: axis([{ text: output, span: [0, [...output].length], word: 0, special: false, unknown: false }], output) },
+    };
+  },
 };
 
-/** The tokens of an output read one by one: log-probabilities, the five likeliest at each step, and all attention. */
-function watched(model, read, told) {
-  const trace = new Trace(), scores = [], next = [];
-  let state = null, grid = null;
-  trace.during(() => {
-    const memory = model.encoder.forward(read);
-    grid = memory.grid ?? null;
-    state = model.decoder.start(memory);
-    for (const [t, token] of told.entries()) {
-      const [features, after] = model.step([t ? told[t - 1] : START], state), [logits] = model.logits(features), all = logSumExp(logits);
-      state = after;
-      scores.push(logits[token] - all);
-      next.push(largest(logits, 5).map((id) => ({ id, probability: Math.exp(logits[id] - all) })));
-    }
-  });
-  return { scores, next, grid, attentions: tables(trace, told.length) };
+/** One step of one text: log-probabilities of the next token, and the state after it. */
+function next(model, token, state) {
+  const [features, after] = model.step([token], state), [logits] = model.logits(features), all = logSumExp(logits);
+  return [logits.map((value) => value - all), after];
 }
 
-const likely = (logits, all, tokenizer) =>
-  largest(logits, 5).map((id) => ({ id, text: tokenizer.labels([id])[0].text, probability: Math.exp(logits[id] - all) }));
+/** The likeliest tokens, and what each would add to the text. */
+function probable(logits, before, tokenizer) {
+  const begin = tokenizer.decode(before).length;
+  return largest(logits, MOST).map((id) => ({
+    text: tokenizer.tokens([id])[0].text, piece: tokenizer.decode([...before, id]).slice(begin), log_probability: logits[id],
+  }));
+}
 
 /** One of the tokens by chance, p ∝ exp(logits / temperature). */
 function drawn(logits, temperature, random) {
-  const chances = softmax(logits.map((value) => value / temperature));
   let left = random();
-  return Math.max(0, chances.findIndex((chance) => (left -= chance) < 0));
-}
-
-/** Heads × rows × columns of every attention that was traced; rows that saw less are filled with zeros. */
-function tables(trace) {
-  const axes = { encoder: ["source", "source"], decoder: ["target", "read"], cross: ["target", "source"], pooling: ["target", "source"] };
-  return [...trace.seen].filter(([module]) => module.role).map(([{ role }, rows]) => {
-    const heads = rows[0].length, columns = Math.max(...rows.map(([head]) => head.length));
-    const weights = new Float32Array(heads * rows.length * columns);
-    rows.forEach((row, q) => row.forEach((head, h) => weights.set(head, (h * rows.length + q) * columns)));
-    const kind = role.kind === "pooling" ? "cross" : role.kind, [across, down] = axes[role.kind];
-    return { name: `${role.kind} ${role.layer}`, kind, role: role.kind, layer: role.layer, rows: across, columns: down, shape: [heads, rows.length, columns], weights };
-  });
-}
-
-/** What a label saw of the input, see look/pooled_attention.py. */
-function pooled(all, length, classToken, own) {
-  const seen = [], inside = [];
-  for (const one of all) {
-    const [heads, rows, columns] = one.shape, before = columns - length;
-    if (before !== 0 && before !== 1) continue;
-    const at = (h, q, k) => one.weights[(h * rows + q) * columns + k];
-    const table = (count, f) => {
-      const weights = new Float32Array(heads * count * length);
-      for (let h = 0; h < heads; h++) for (let q = 0; q < count; q++) for (let k = 0; k < length; k++) weights[(h * count + q) * length + k] = f(h, q, k);
-      return { shape: [heads, count, length], weights };
-    };
-    if (one.role === "pooling") {
-      seen.push({ ...one, ...table(1, (h, _, k) => at(h, 0, k + before)) });
-      continue;
-    }
-    inside.push({ ...one, ...table(length, (h, q, k) => at(h, q + before, k + before)) });
-    const average = (h, _, k) => {
-      let sum = 0;
-      for (let q = before; q < rows; q++) sum += at(h, q, k + before);
-      return sum / (rows - before);
-    };
-    const row = classToken ? (h, _, k) => at(h, 0, k + before) : average;
-    if (!own) seen.push({ ...one, kind: "cross", rows: "target", ...table(1, row) });
-  }
-  return [...seen, ...inside];
+  const place = softmax(logits.map((value) => value / temperature)).findIndex((chance) => (left -= chance) < 0);
+  return place < 0 ? largest(logits, 1)[0] : place;
 }
 
 /** A model of a page, ready to be asked. */
 export class Exported {
   constructor({ model, input, output }) {
-    this.model = loadModel(model);
     this.input = INPUTS[input.kind](input);
-    this.output = OUTPUTS[output.kind](output, this.model, this.input);
+    this.output = OUTPUTS[output.kind](output, loadModel(model), this.input);
   }
 
   answer(given, options = {}) {
-    return this.output.answer(this.input.read(given), options);
+    return this.output(this.input.read(given), options);
   }
 }

@@ -16,6 +16,9 @@ const LETTERS = (() => {
 })();
 const BYTES = new Map(LETTERS.map((letter, byte) => [letter, byte]));
 
+/** A token that is no text. */
+export const special = (text) => ({ text, span: null, word: null, special: true, unknown: false });
+
 export class Tokenizer {
   /** `vocabulary`: pieces by id; `merges` of BPE, first ones first; `scores` of unigram pieces; `specials`: ids that are no text. */
   constructor({ kind, lowercase, vocabulary, merges = [], scores = [], specials, unk }) {
@@ -55,16 +58,18 @@ export class Tokenizer {
     return ["character", "byte", "bytes"].includes(this.kind) ? text : text.replace(/^ +| +$/g, "");
   }
 
-  /** What a picture writes beside each id, and which word of the text it is a part of. */
-  labels(ids) {
-    const surface = this.surface(ids), whole = surface.join(""), starts = [...whole.matchAll(WORD)].map(({ index }) => index);
-    let at = 0;
+  /** The tokens of an axis: what a picture writes beside each id, its place in the text, and the word that it is a part of. */
+  tokens(ids) {
+    const surface = this.surface(ids), text = this.decode(ids), shift = surface.join("").indexOf(text);
+    const starts = [...text.matchAll(WORD)].map(({ index }) => index), letters = (end) => [...text.slice(0, Math.max(0, end))].length;
+    let at = -shift;
     return ids.map((id, n) => {
       const first = at + surface[n].length - surface[n].trimStart().length;
       at += surface[n].length;
-      const word = Math.max(0, starts.findLastIndex((start) => start <= first));
-      if (this.specials.has(id)) return { text: this.vocabulary[id], word, special: id !== this.unk };
-      return { text: surface[n].trim() || (surface[n] ? "␣" : "·"), word, special: false }; // ·: half a character
+      if (this.specials.has(id) && id !== this.unk) return special(this.vocabulary[id]);
+      const word = Math.max(0, starts.findLastIndex((start) => start <= first)), span = [letters(first), letters(at)];
+      const shown = id === this.unk ? this.vocabulary[id] : surface[n].trim() || (surface[n] ? "␣" : "·"); // ·: half a character
+      return { text: shown, span, word, special: false, unknown: id === this.unk };
     });
   }
 
