@@ -10,7 +10,7 @@ from regard.api import Run
 from regard.data.tokenizer import Tokenizer
 from regard.encoders.class_token import by_class_token
 from regard.errors import RegardError
-from regard.export.web.module_tree import module_tree
+from regard.exporters.html.module_tree import module_tree
 from regard.inputs.image.input import ImageInput
 from regard.inputs.prompt.input import PromptInput
 from regard.inputs.text.input import TextInput
