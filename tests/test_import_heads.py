@@ -46,9 +46,20 @@ def test_a_classifier_of_texts(tmp_path):
     assert run.look("Dogs sleep").matrix().weights.shape[-1] == 5
 
 
-def test_a_head_for_every_token_is_not_taken_for_one_of_texts(tmp_path):
-    randomise(transformers.BertForTokenClassification(transformers.BertConfig(**SIZES, num_labels=3)), tmp_path / "hf")
-    with pytest.raises(CallError, match=r"architectures=\['BertForTokenClassification'\] is not understood"):
+def test_a_tagger(tmp_path):
+    settings = transformers.BertConfig(**SIZES, id2label={0: "N", 1: "V", 2: "D"})
+    theirs = randomise(transformers.BertForTokenClassification(settings), tmp_path / "hf")
+    assert import_model(str(tmp_path / "hf"), tmp_path / "run").job == "tag"
+    found = regard.load(tmp_path / "run").predict("a dogs sleep")
+    with torch.no_grad():
+        expected = theirs(torch.tensor([[2, 5, 6, 7, 8, 3]])).logits[0, [1, 2, 4]].log_softmax(-1)
+    assert found.tags == ["NVD"[index] for index in expected.argmax(1)]
+    assert found.score == pytest.approx(float(expected.max(1).values.sum()), abs=1e-5)
+
+
+def test_other_heads_are_not_taken_for_one_of_texts(tmp_path):
+    randomise(transformers.BertForMultipleChoice(transformers.BertConfig(**SIZES)), tmp_path / "hf")
+    with pytest.raises(CallError, match=r"architectures=\['BertForMultipleChoice'\] is not understood"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
 
 

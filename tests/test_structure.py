@@ -107,7 +107,7 @@ def test_an_input_knows_no_other_input():
 def test_nothing_outside_the_folders_names_a_job():
     """As a string that is compared, or as the class of its recipe. Recipes, docs and help texts may tell of them."""
     names = {f'"{name}"' for name in JOBS} | {row.recipe.__name__ for row in JOBS.values()}
-    readers = ("bert", "language", "marian", "vit")  # of models of others: each makes a run of some job
+    readers = ("encoder_runs", "language", "marian", "vit")  # of models of others: each makes a run of some job
     allowed = {"jobs.py", *(f"pretrained/{name}.py" for name in readers)}
     for file in FILES:
         place = file.relative_to(SOURCE)

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard import look
     from regard.api import Run, check, load, train
+    from regard.exporters.export import export
     from regard.search import open_index
 
 __version__ = "0.1.0"
-__all__ = ["Run", "check", "load", "look", "open_index", "train"]
+__all__ = ["Run", "check", "export", "load", "look", "open_index", "train"]
 
 
 def __getattr__(name: str) -> Any:
     """`import regard` is instant; torch is loaded with the first use of one of these names."""
     if name == "look":
         return import_module("regard.look")
+    if name == "export":
+        return import_module("regard.exporters.export").export
     if name == "open_index":
         return import_module("regard.search").open_index
     if name in __all__:

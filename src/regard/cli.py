@@ -324,7 +324,7 @@ def completion(shell: str) -> None:
 
 for command in (
     *(cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost),
-    *(cli_tools.import_, cli_tools.doctor),
+    *(cli_tools.import_, cli_tools.export, cli_tools.doctor),
 ):
     cli.add_command(command)
 

@@ -109,6 +109,24 @@ def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> N
 
 
 @click.command()
+@run_argument
+@click.option("--to", required=True, metavar="FORMAT", help="hf")
+@click.option("-o", "--output", type=output_folder, required=True, help="Folder to write.")
+@click.option("--dtype", default="float32", help="Of the weights in the export.")
+@click.option("--check-inputs", type=click.Path(path_type=Path), help="Inputs to check it with, one a line.")
+@click.option("--no-check", is_flag=True, help="Do not load the export and compare; its card says so.")
+@json_option
+def export(
+    run: Path, to: str, output: Path, dtype: str, check_inputs: Path | None, no_check: bool, as_json: bool
+) -> None:
+    """Write a run in a form that other programs read, and prove it."""
+    from regard.exporters.export import export as run_export
+
+    report = run_export(run, to=to, out=output, dtype=dtype, check=not no_check, inputs=check_inputs)
+    emit(report.as_dict()) if as_json else click.echo(report.sentence())
+
+
+@click.command()
 @json_option
 def doctor(as_json: bool) -> None:
     """What is installed, what is missing for which job, and caches."""

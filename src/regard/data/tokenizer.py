@@ -80,6 +80,11 @@ class Tokenizer:
     def size(self) -> int:
         return self._inner.get_vocab_size()
 
+    @property
+    def begins(self) -> bool:
+        """Whether its file puts the token that begins a text before every text."""
+        return self._inner.encode("a").ids[:1] == [self.specials.start]
+
     def encode(self, text: str) -> list[int]:
         try:
             text.encode()
@@ -111,12 +116,13 @@ class Tokenizer:
         """The same with other tokens that begin and end a text, which its file then says, too."""
         names = [None if index is None else self._inner.id_to_token(index) for index in (start, end)]
         before, after = (name and {"SpecialToken": {"id": name, "type_id": 0}} for name in names)
+        last = names[1] and {"SpecialToken": {"id": names[1], "type_id": 1}}
         text = {"Sequence": {"id": "A", "type_id": 0}}
         spec = json.loads(self.to_json())
         spec["post_processor"] = {
             "type": "TemplateProcessing",
             "single": [part for part in (before, text, after) if part],
-            "pair": [part for part in (before, text, after, {"Sequence": {"id": "B", "type_id": 1}}, after) if part],
+            "pair": [part for part in (before, text, after, {"Sequence": {"id": "B", "type_id": 1}}, last) if part],
             "special_tokens": {
                 name: {"id": name, "ids": [index], "tokens": [name]}
                 for name, index in zip(names, (start, end), strict=True)

@@ -5,16 +5,19 @@ from pathlib import Path
 
 from regard.errors import CallError, nearest
 from regard.files.foreign import reading
-from regard.pretrained import bert, gguf, gpt2, llama, marian, vit
+from regard.pretrained import bert, esm, gguf, gpt2, llama, marian, vit
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import Imported
 from regard.pretrained.weights import Weights, read_weights
 
 FAMILIES: dict[str, Callable[[ConfigFile, Weights, Path], Imported]] = {
+    "arcee": llama.read,
     "bert": bert.read,
+    "esm": esm.read,
     "gpt2": gpt2.read,
     "llama": llama.read,
     "marian": marian.read,
+    "pegasus": marian.read,
     "vit": vit.read,
 }
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from torch import Tensor
-
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import Imported
 from regard.pretrained.language import language_run, with_frame
+from regard.pretrained.renamed import Renamed, linear, to_ours
 from regard.pretrained.tokenizer_files import byte_pairs
 from regard.pretrained.weights import Weights
 
@@ -31,28 +30,27 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
         "dropout": config.get("resid_pdrop", 0.1),
     }
     weights.stripped("transformer.").drop(r"h\.\d+\.attn\.(masked_)?bias")
-    found = _weights(weights, config["n_layer"])
-    tokenizer = with_frame(byte_pairs(folder), *config.frame())
-    return language_run(config, weights, found, settings, tokenizer, context=config["n_positions"], name=folder.name)
+    found = to_ours(table(config["n_layer"]), weights)
+    cut, context = byte_pairs(folder), config["n_positions"]
+    tokenizer = with_frame(cut, *config.frame())
+    return language_run(
+        config, weights, found, settings, tokenizer, context=context, name=folder.name, begins=cut.begins
+    )
 
 
-def _weights(weights: Weights, layers: int) -> dict[str, Tensor]:
-    def turned(ours: str, theirs: str) -> dict[str, Tensor]:
-        """GPT-2's linear layers hold input × output, the other way round."""
-        matrix = weights.take(f"{theirs}.weight").T.contiguous()
-        return {f"{ours}.weight": matrix, f"{ours}.bias": weights.take(f"{theirs}.bias")}
-
-    found = {
-        "decoder.embedding.table.weight": weights.take("wte.weight"),
-        "decoder.embedding.positions.table": weights.take("wpe.weight"),
-        **weights.linear("decoder.norm", "ln_f"),
-    }
+def table(layers: int) -> list[Renamed]:
+    """All but the output layer. GPT-2's linear layers hold input × output."""
+    found = [
+        Renamed("decoder.embedding.table.weight", ("wte.weight",)),
+        Renamed("decoder.embedding.positions.table", ("wpe.weight",)),
+        *linear("decoder.norm", "ln_f"),
+    ]
     for number in range(layers):
         ours, theirs = f"decoder.layers.{number}", f"h.{number}"
-        found |= turned(f"{ours}.attention.project", f"{theirs}.attn.c_attn")
-        found |= turned(f"{ours}.attention.out", f"{theirs}.attn.c_proj")
-        found |= turned(f"{ours}.feed_forward.widen", f"{theirs}.mlp.c_fc")
-        found |= turned(f"{ours}.feed_forward.narrow", f"{theirs}.mlp.c_proj")
-        found |= weights.linear(f"{ours}.attention_norm", f"{theirs}.ln_1")
-        found |= weights.linear(f"{ours}.feed_forward_norm", f"{theirs}.ln_2")
+        found += linear(f"{ours}.attention.project", f"{theirs}.attn.c_attn", turned=True)
+        found += linear(f"{ours}.attention.out", f"{theirs}.attn.c_proj", turned=True)
+        found += linear(f"{ours}.feed_forward.widen", f"{theirs}.mlp.c_fc", turned=True)
+        found += linear(f"{ours}.feed_forward.narrow", f"{theirs}.mlp.c_proj", turned=True)
+        found += linear(f"{ours}.attention_norm", f"{theirs}.ln_1")
+        found += linear(f"{ours}.feed_forward_norm", f"{theirs}.ln_2")
     return found

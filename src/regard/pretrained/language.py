@@ -21,10 +21,12 @@ def language_run(
     *,
     context: int,
     name: str,
+    begins: bool = False,
 ) -> Imported:
     """
     left      what the family did not take: the output layer, if it is not the table of embeddings
     context   the most tokens that the model reads
+    begins    whether the begin token stands before every prompt
     """
     vocabulary = len(weights["decoder.embedding.table.weight"])
     tied = config.get("tie_word_embeddings", True)
@@ -41,6 +43,7 @@ def language_run(
         "data": {"train": NO_DATA},
         "model": {**settings, "context": context, "vocabulary": vocabulary, "tied": tied},
         "training": {"max_tokens": max(4096, context)},
+        "decoding": {"begin": True if begins else None},
     }
     return Imported(recipe, weights, {"tokenizer.json": tokenizer})
 

@@ -1,36 +1,45 @@
 """Marian (Junczys-Dowmunt et al. 2018, arXiv:1804.00344), which OPUS-MT's models are made with, as `translate` runs.
 
+Pegasus (Zhang et al. 2019, arXiv:1912.08777) is the same with norms before each part, and so what a translator of ours
+with norms first leaves as.
+
 Two things are put into another order, which changes no number that comes out:
 
     the vocabulary   our four special tokens come first. Marian's decoder begins with <pad>, so that our <s> has the
-                     vector of <pad>; neither of the two can be said
-    the features     Marian's positions have all sines before all cosines, ours alternate: features 0 … D/2 − 1 and
-                     D/2 … D − 1 of every vector between layers become 0 2 4 … and 1 3 5 …
+                     vector of <pad>; neither of the two can be said. Folders that `regard export` wrote have our order
+    the features     see `seq2seq`
 """
 
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.data.special_ids import OURS
+from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
-from regard.pretrained import sentencepiece
+from regard.pretrained import sentencepiece, seq2seq
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.imported import NO_DATA, Imported
+from regard.pretrained.renamed import to_ours
+from regard.pretrained.tokenizer_files import load
 from regard.pretrained.weights import Weights
 from regard.special_tokens import PAD, SPECIAL_TOKENS, START
 
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
 NEVER = -1e4  # the bias of what cannot be said; large numbers would disturb a loss with label smoothing
+TABLE = "decoder.embedding.table.weight"
+TARGET = "target"  # the folder of the target's tokenizer, where it has its own
 
 
 def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
+    norm_first = config["model_type"] == "pegasus"
     for key, value in (
-        ("scale_embedding", True), ("share_encoder_decoder_embeddings", True), ("tie_word_embeddings", True),
-        ("normalize_before", False), ("normalize_embedding", False), ("add_final_layer_norm", False),
-        ("static_position_embeddings", True), ("decoder_start_token_id", config["pad_token_id"]),
+        ("scale_embedding", True), ("normalize_before", norm_first), ("normalize_embedding", False),
+        ("add_final_layer_norm", norm_first), ("static_position_embeddings", True),
         ("decoder_attention_heads", config["encoder_attention_heads"]),
         ("decoder_ffn_dim", config["encoder_ffn_dim"]),
     ):  # fmt: skip
@@ -38,15 +47,16 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     width = config["d_model"]
     if width % 2:
         raise CallError(f"{config.where}: d_model={width} is odd, and sines and cosines cannot be put in pairs")
-    names, rows = _vocabulary(folder, config)
-    found = _weights(weights, config, rows)
+    order = seq2seq.alternating(width)
+    weights.drop(r"model\.(encoder|decoder)\.embed_positions\.weight")  # computed
+    found = to_ours(
+        seq2seq.table(config["encoder_layers"], config["decoder_layers"], order, final_norms=norm_first), weights
+    )
+    if (folder / TOKENIZER).is_file():
+        ends, tokenizers, how = _exported(folder, weights, order)
+    else:
+        ends, tokenizers, how = _original(folder, config, weights, order)
     weights.finish()
-    whole = [name for name in names if re.fullmatch(r">>.+<<", name)]
-    models = {side: sentencepiece.read(_file(folder, f"{side}.spm")) for side in ("source", "target")}
-    tokenizers = {
-        name: sentencepiece.tokenizer(models[side], names, whole)
-        for side, name in (("source", "tokenizer.json"), ("target", "tokenizer.target.json"))
-    }
     longest = config.get("max_position_embeddings", 512)
     recipe = {
         "job": "translate",
@@ -54,7 +64,11 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
         "data": {
             "train": NO_DATA,
             "max_length": longest,
-            "tokenizer": {"kind": "unigram", "size": len(names), "joint": True},
+            "tokenizer": {
+                "kind": "unigram",
+                "size": len(ends[TABLE]),
+                "joint": how["joint"],
+            },
         },
         "model": {
             "kind": "transformer",
@@ -63,17 +77,73 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
             "feed_forward": config["encoder_ffn_dim"],
             "encoder_layers": config["encoder_layers"],
             "decoder_layers": config["decoder_layers"],
-            "norm_first": False,
+            "norm_first": norm_first,
             "activation": config.choose("activation_function", ACTIVATIONS),
             "positions": "sinusoidal",
-            "tied": "all",
-            "output_bias": True,
+            "tied": how["tied"],
+            "output_bias": how["bias"],
             "dropout": config.get("dropout", 0.1),
             "attention_dropout": config.get("attention_dropout", 0.0),
         },
         "decoding": {"beam": _beam(folder, config), "max_length": longest},
     }
-    return Imported(recipe, found, tokenizers)
+    return Imported(recipe, found | ends, tokenizers)
+
+
+def _exported(folder: Path, weights: Weights, order: Tensor) -> tuple[dict[str, Tensor], dict[str, Tokenizer], Any]:
+    """Word vectors and output layer of a folder with our own tokenizers, whose ids are the rows of the tables."""
+    source = load(folder / TOKENIZER)
+    own = (folder / TARGET / TOKENIZER).is_file()
+    target = load(folder / TARGET / TOKENIZER) if own else source
+    if source.specials != OURS or target.specials != OURS:
+        raise CallError(f"{folder}: of tokenizer.json, only those that begin with {' '.join(SPECIAL_TOKENS)} are known")
+
+    def rows(name: str, count: int) -> Tensor:
+        return weights.take(name)[:count, order]
+
+    bias = weights.take("final_logits_bias").flatten()[: target.size]
+    found = {"output.bias": bias} if bias.any() else {}
+    tokenizers = {TOKENIZER: source} | ({"tokenizer.target.json": target} if own else {})
+    if "model.encoder.embed_tokens.weight" not in weights:
+        found[TABLE] = rows("model.shared.weight", target.size)
+        return found, tokenizers, {"joint": True, "tied": "all", "bias": bool(bias.any())}
+    weights.drop(r"model\.shared\.weight")
+    tables = {name: rows(f"model.{side}.embed_tokens.weight", size) for side, name, size in (
+        ("encoder", "encoder.embedding.table.weight", source.size),
+        ("decoder", TABLE, target.size),
+    )}  # fmt: skip
+    tied = "output"
+    if "lm_head.weight" in weights:
+        output = rows("lm_head.weight", target.size)
+        if not torch.equal(output, tables[TABLE]):
+            tied, tables["output.weight"] = "none", output
+    return found | tables, tokenizers, {"joint": not own, "tied": tied, "bias": bool(bias.any())}
+
+
+def _original(
+    folder: Path, config: ConfigFile, weights: Weights, order: Tensor
+) -> tuple[dict[str, Tensor], dict[str, Tokenizer], Any]:
+    """The same of a folder as OPUS-MT has it."""
+    for key, value in (
+        ("share_encoder_decoder_embeddings", True), ("tie_word_embeddings", True),
+        ("decoder_start_token_id", config["pad_token_id"]),
+    ):  # fmt: skip
+        config.require(key, value)
+    names, rows = _vocabulary(folder, config)
+    bias = weights.take("final_logits_bias").flatten()[rows]
+    bias[[PAD, START]] = NEVER
+    weights.drop(r"(model\.(encoder|decoder)\.embed_tokens|lm_head)\.weight")  # copies
+    found = {
+        TABLE: weights.take("model.shared.weight")[rows][:, order],
+        "output.bias": bias,
+    }
+    whole = [name for name in names if re.fullmatch(r">>.+<<", name)]
+    models = {side: sentencepiece.read(_file(folder, f"{side}.spm")) for side in ("source", "target")}
+    tokenizers = {
+        name: sentencepiece.tokenizer(models[side], names, whole)
+        for side, name in (("source", TOKENIZER), ("target", "tokenizer.target.json"))
+    }
+    return found, tokenizers, {"joint": True, "tied": "all", "bias": True}
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -99,47 +169,3 @@ def _vocabulary(folder: Path, config: ConfigFile) -> tuple[list[str], Tensor]:
     others = [name for name, _ in sorted(theirs.items(), key=lambda entry: entry[1]) if name not in SPECIAL_TOKENS]
     names = [*SPECIAL_TOKENS, *others]
     return names, torch.tensor([pad if name == SPECIAL_TOKENS[START] else theirs[name] for name in names])
-
-
-def _weights(weights: Weights, config: ConfigFile, rows: Tensor) -> dict[str, Tensor]:
-    half = config["d_model"] // 2
-    order = torch.stack([torch.arange(half), torch.arange(half) + half], dim=1).flatten()
-
-    def table(x: Tensor) -> dict[str, Tensor]:
-        bias = weights.take("final_logits_bias").flatten()[rows]
-        bias[[PAD, START]] = NEVER
-        return {"decoder.embedding.table.weight": x[rows][:, order], "output.bias": bias}
-
-    def reads(ours: str, *theirs: str) -> dict[str, Tensor]:
-        """Layers whose input are vectors between layers; several become one."""
-        found = weights.joined(ours, theirs)
-        return {**found, f"{ours}.weight": found[f"{ours}.weight"][:, order]}
-
-    def writes(ours: str, theirs: str) -> dict[str, Tensor]:
-        return {name: tensor[order] for name, tensor in weights.linear(ours, theirs).items()}
-
-    def attention(ours: str, theirs: str) -> dict[str, Tensor]:
-        return {
-            **reads(f"{ours}.project", *(f"{theirs}.{part}_proj" for part in "qkv")),
-            **writes(f"{ours}.out", f"{theirs}.out_proj"),
-        }
-
-    weights.drop(
-        r"(model\.(encoder|decoder)\.embed_(tokens|positions)|lm_head)\.weight"
-    )  # copies, and what is computed
-    found = table(weights.take("model.shared.weight"))
-    for side in ("encoder", "decoder"):
-        for number in range(config[f"{side}_layers"]):
-            ours, theirs = f"{side}.layers.{number}", f"model.{side}.layers.{number}"
-            found |= attention(f"{ours}.attention", f"{theirs}.self_attn")
-            found |= writes(f"{ours}.attention_norm", f"{theirs}.self_attn_layer_norm")
-            if side == "decoder":
-                found |= reads(f"{ours}.cross.project", f"{theirs}.encoder_attn.q_proj")
-                keys = (f"{theirs}.encoder_attn.{part}_proj" for part in "kv")
-                found |= reads(f"{ours}.cross.project_kv", *keys)
-                found |= writes(f"{ours}.cross.out", f"{theirs}.encoder_attn.out_proj")
-                found |= writes(f"{ours}.cross_norm", f"{theirs}.encoder_attn_layer_norm")
-            found |= reads(f"{ours}.feed_forward.widen", f"{theirs}.fc1")
-            found |= writes(f"{ours}.feed_forward.narrow", f"{theirs}.fc2")
-            found |= writes(f"{ours}.feed_forward_norm", f"{theirs}.final_layer_norm")
-    return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from tokenizers import BertWordPieceTokenizer, Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Inner
 
+from regard.data.special_ids import OURS
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 
@@ -45,7 +46,7 @@ def byte_pairs(folder: Path) -> Tokenizer:
     """tokenizer.json, or the vocab.json and merges.txt of GPT-2."""
     if (folder / "tokenizer.json").is_file():
         tokenizer = load(folder / "tokenizer.json")
-        if tokenizer.kind != "bytes":
+        if tokenizer.kind != "bytes" and tokenizer.specials != OURS:
             raise CallError(f"{folder / 'tokenizer.json'}: only byte-level BPE is understood here, as GPT-2 has it")
         return tokenizer
     vocabulary, merges = folder / "vocab.json", folder / "merges.txt"

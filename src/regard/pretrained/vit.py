@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from regard.errors import CallError
-from regard.pretrained.bert import labels_of
 from regard.pretrained.config_file import ConfigFile
+from regard.pretrained.encoder_runs import labels_of
 from regard.pretrained.imported import NO_DATA, Imported
+from regard.pretrained.renamed import Renamed, linear, to_ours
 from regard.pretrained.weights import Weights
 
 
@@ -44,7 +45,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
             "dropout": config.get("hidden_dropout_prob", 0.0),
         },
     }
-    found = _colors(folder, config.get("num_channels", 3)) | _weights(weights, config["num_hidden_layers"])
+    found = _colors(folder, config.get("num_channels", 3)) | to_ours(table(config["num_hidden_layers"]), weights)
     weights.finish()
     return Imported(recipe, found, files={"labels.json": labels.to_json()})
 
@@ -67,22 +68,22 @@ def _colors(folder: Path, channels: int) -> dict[str, Tensor]:
     return {f"encoder.{name}": torch.tensor(values, dtype=torch.float32).view(-1, 1, 1) for name, values in pairs}
 
 
-def _weights(weights: Weights, layers: int) -> dict[str, Tensor]:
+def table(layers: int) -> list[Renamed]:
     body = "encoder.body"
-    found = {
-        **weights.linear("output", "classifier"),
-        f"{body}.summary": weights.take("vit.embeddings.cls_token").flatten(),
-        f"{body}.positions.table": weights.take("vit.embeddings.position_embeddings").squeeze(0),
-        **weights.linear(f"{body}.patches", "vit.embeddings.patch_embeddings.projection"),
-        **weights.linear(f"{body}.norm", "vit.layernorm"),
-    }
+    found = [
+        *linear("output", "classifier"),
+        Renamed(f"{body}.summary", ("vit.embeddings.cls_token",), ones=2),
+        Renamed(f"{body}.positions.table", ("vit.embeddings.position_embeddings",), ones=1),
+        *linear(f"{body}.patches", "vit.embeddings.patch_embeddings.projection"),
+        *linear(f"{body}.norm", "vit.layernorm"),
+    ]
     for number in range(layers):
         ours, theirs = f"{body}.layers.{number}", f"vit.encoder.layer.{number}"
         queries = (f"{theirs}.attention.attention.{part}" for part in ("query", "key", "value"))
-        found |= weights.joined(f"{ours}.attention.project", queries)
-        found |= weights.linear(f"{ours}.attention.out", f"{theirs}.attention.output.dense")
-        found |= weights.linear(f"{ours}.attention_norm", f"{theirs}.layernorm_before")
-        found |= weights.linear(f"{ours}.feed_forward.widen", f"{theirs}.intermediate.dense")
-        found |= weights.linear(f"{ours}.feed_forward.narrow", f"{theirs}.output.dense")
-        found |= weights.linear(f"{ours}.feed_forward_norm", f"{theirs}.layernorm_after")
+        found += linear(f"{ours}.attention.project", *queries)
+        found += linear(f"{ours}.attention.out", f"{theirs}.attention.output.dense")
+        found += linear(f"{ours}.attention_norm", f"{theirs}.layernorm_before")
+        found += linear(f"{ours}.feed_forward.widen", f"{theirs}.intermediate.dense")
+        found += linear(f"{ours}.feed_forward.narrow", f"{theirs}.output.dense")
+        found += linear(f"{ours}.feed_forward_norm", f"{theirs}.layernorm_after")
     return found

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -29,20 +29,6 @@ class Weights:
             raise RegardError(f"{self.where}: the weight {name!r} is missing")
         return self._left.pop(name).float()
 
-    def join(self, names: Iterable[str]) -> Tensor:
-        """Several weights as one, one below the other: queries, keys and values of a product of ours."""
-        return torch.cat([self.take(name) for name in names])
-
-    def linear(self, ours: str, theirs: str, *, bias: bool = True) -> dict[str, Tensor]:
-        """A linear layer or a norm, as it is."""
-        parts = ("weight", "bias") if bias else ("weight",)
-        return {f"{ours}.{part}": self.take(f"{theirs}.{part}") for part in parts}
-
-    def joined(self, ours: str, theirs: Iterable[str], *, bias: bool = True) -> dict[str, Tensor]:
-        """Several linear layers as one of ours."""
-        theirs, parts = list(theirs), ("weight", "bias") if bias else ("weight",)
-        return {f"{ours}.{part}": self.join(f"{name}.{part}" for name in theirs) for part in parts}
-
     def drop(self, pattern: str) -> list[str]:
         """Leave out what a model of ours has no use for, such as tables that are computed."""
         found = [name for name in self._left if re.fullmatch(pattern, name)]
@@ -55,6 +41,12 @@ class Weights:
         if any(name.startswith(prefix) for name in self._left):
             self._left = {name.removeprefix(prefix): tensor for name, tensor in self._left.items()}
         return self
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Layers under other names."""
+        for old, new in names.items():
+            parts = [name for name in self._left if name.rpartition(".")[0] == old]
+            self._left |= {f"{new}.{name.rpartition('.')[2]}": self._left.pop(name) for name in parts}
 
     def finish(self) -> None:
         if self._left:

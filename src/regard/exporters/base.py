@@ -1,0 +1,87 @@
+"""What every form of export is: it plans, it writes, and it reads its own files back by the runtime that they are for."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from regard.api import Run
+from regard.errors import CallError
+
+
+class Refusal(CallError):
+    """This form cannot express this run; the message says what of it."""
+
+
+class Compared(NamedTuple):
+    """One input, through the run and through its export."""
+
+    input: str
+    difference: float  # the largest of all logits (or numbers of a vector)
+    place: str  # where it is
+    ours: str
+    theirs: str
+    tied: bool = False  # the outputs differ, and the model finds both equally good
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be exported, and how. `dtype`: of the weights in the export; a form says which it has."""
+
+    run: Run
+    dtype: str = "float32"
+
+
+class Plan(ABC):
+    """How one run is expressed in one form. Made before anything is written; nothing in it is large."""
+
+    notes: Sequence[str] = ()  # what the user should know, for the card
+    how: str = ""  # code that loads the export, for the card
+    tags: Sequence[str] = ()  # metadata of the card
+    library: str = ""
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Into an empty folder."""
+
+    @abstractmethod
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        """Each of the inputs, through the run and through the runtime that the form is for."""
+
+
+class Format(ABC):
+    name: ClassVar[str]
+    dtypes: ClassVar[tuple[str, ...]] = ("float32",)
+    writes: ClassVar[tuple[str, ...]] = ()  # modules that writing needs
+    runs: ClassVar[tuple[str, ...]] = ()  # modules of the runtime, which the check needs
+
+    @abstractmethod
+    def plan(self, wish: Wish) -> Plan:
+        """Raises a `Refusal` where the form cannot express the run."""
+
+    def require(self, *, check: bool) -> None:
+        """The packages that are needed are there."""
+        for modules, then in ((self.writes, ""), (self.runs if check else (), "; or export with --no-check")):
+            missing = [name for name in modules if find_spec(name) is None]
+            if missing:
+                names = ", ".join(missing)
+                raise CallError(f"export to {self.name} needs {names}: pip install 'regard[export]'{then}")
+
+    def require_dtype(self, dtype: str) -> None:
+        if dtype not in self.dtypes:
+            raise CallError(f"--dtype {dtype}: export to {self.name} has {', '.join(self.dtypes)}")
+
+
+def misfits(settings: Any, section: str = "model", **allowed: Sequence[Any]) -> list[str]:
+    """The settings whose value is none of the allowed ones, as a recipe says them."""
+    return [
+        f"{section}.{name}={_written(getattr(settings, name))} (only {' or '.join(map(_written, values))})"
+        for name, values in allowed.items()
+        if getattr(settings, name) not in values
+    ]
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -1,0 +1,116 @@
+"""A run leaves: it is planned, written beside its place, checked there, and renamed into place.
+
+run = regard.load("runs/mine")
+regard.export(run, to="hf", out="exports/mine")
+
+Whatever goes wrong before the rename (a full disk, a check that fails) leaves nothing behind, and what lay at `out`
+before is as it was.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import api
+from regard.api import Run
+from regard.errors import CallError, RegardError
+from regard.exporters.base import Plan, Refusal, Wish
+from regard.exporters.card import CARD, card
+from regard.exporters.check_inputs import check_inputs
+from regard.exporters.formats import expressed_by, format_of
+from regard.exporters.proof import Proof, prove
+from regard.files import atomic
+
+RECORD = "export.json"  # what the export is of, and how it was checked; a folder with it may be written anew
+
+
+@dataclass(frozen=True)
+class Report:
+    run: str
+    to: str
+    out: str
+    dtype: str
+    bytes: int
+    proof: Proof | None
+    notes: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def sentence(self) -> str:
+        checked = "NOT CHECKED (--no-check)" if self.proof is None else self.proof.sentence()
+        lines = [f"{self.out}: {self.bytes / 1e6:.1f} MB for {self.to}", checked]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def export(
+    run: Run | str | Path,
+    *,
+    to: str,
+    out: str | Path,
+    dtype: str = "float32",
+    check: bool = True,
+    inputs: str | Path | None = None,
+) -> Report:
+    """Write a run in a form that other programs read. `inputs`: a file of inputs to check it with, one a line."""
+    run = run if isinstance(run, Run) else api.load(run)
+    form, out = format_of(to), Path(out)
+    if not check and inputs is not None:
+        raise CallError("--check-inputs says what to check with, and --no-check not to check: give one of them")
+    _require_finished(run)
+    _require_free(out)
+    form.require_dtype(dtype)
+    plan = _planned(Wish(run, dtype), to)
+    form.require(check=check)
+    given = check_inputs(run, None if inputs is None else Path(inputs)) if check else []
+    proofs: list[Proof] = []
+    notes = [*plan.notes, *_lost(run)]
+
+    def fill(folder: Path) -> None:
+        plan.write(folder)
+        if check:
+            proofs.append(prove(plan.compare(folder, given), exact=dtype == "float32"))
+        proof = proofs[0] if proofs else None
+        about = {"run": run.folder.name, "to": to, "dtype": dtype, "check": proof and proof.as_dict()}
+        (folder / RECORD).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        (folder / CARD).write_text(card(run, out.name, to, dtype, plan, proof, notes), encoding="utf-8")
+
+    atomic.write_folder(out, fill)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    return Report(str(run.folder), to, str(out), dtype, size, proofs[0] if proofs else None, notes)
+
+
+def _planned(wish: Wish, to: str) -> Plan:
+    try:
+        return format_of(to).plan(wish)
+    except Refusal as refusal:
+        others = expressed_by(wish)
+        can = f"; --to {' or --to '.join(others)} can" if others else "; no other form can, either"
+        raise CallError(f"{wish.run.folder} cannot be exported to {to}: {refusal}{can}") from None
+
+
+def _require_finished(run: Run) -> None:
+    """A run that trains, or was stopped, is not what its owner thinks of; one that was imported never trained."""
+    if (run.folder / "state").exists() and not (run.folder / api.SUMMARY).is_file():
+        raise CallError(f"{run.folder} is not trained to its end: the same `regard train` goes on with it")
+
+
+def _require_free(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise CallError(f"{out} is a file: give -o a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / RECORD).is_file():
+        raise CallError(f"{out} has files in it that no export wrote: give another -o, or remove it")
+    above = next(parent for parent in out.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise RegardError(f"{out} cannot be written: {above} is a file")
+
+
+def _lost(run: Run) -> list[str]:
+    """What the recipe says of decoding that no other program does."""
+    how = getattr(run.recipe, "decoding", None)
+    return [
+        f"decoding.{name}={getattr(how, name)} belongs to regard: the export searches without it"
+        for name in ("coverage_penalty", "replace_unknown")
+        if getattr(how, name, None)
+    ]

@@ -1,0 +1,29 @@
+"""Every form that a run can leave in. A form is one file (or folder) beside this one, and one row here."""
+
+from regard.catalog import load_object
+from regard.errors import CallError, nearest
+from regard.exporters.base import Format, Refusal, Wish
+
+#: By the name that `--to` gives: where the class is. It is loaded when it is asked for.
+FORMATS: dict[str, str] = {
+    "hf": "regard.exporters.hf.format:HuggingFace",
+}
+
+
+def format_of(name: str) -> Format:
+    if name not in FORMATS:
+        raise CallError(f"there is no export to {name!r}{nearest(name, FORMATS)}")
+    return load_object(FORMATS[name])()
+
+
+def expressed_by(wish: Wish) -> list[str]:
+    """The forms that this run could leave in."""
+
+    def takes(name: str) -> bool:
+        try:
+            format_of(name).plan(wish)
+        except Refusal:
+            return False
+        return True
+
+    return [name for name in FORMATS if takes(name)]

@@ -1,0 +1,1 @@
+"""Folders that `transformers` loads by AutoModel and AutoTokenizer, without any code of ours."""

@@ -1,0 +1,37 @@
+"""A run as a folder for `transformers`, in the layout that has what its settings ask for.
+
+    LanguageModel                 GPT-2, Llama, Arcee
+    Classifier, Tagger, Embedder  BERT (norms after each part), ESM (before)
+    PairReader                    BERT
+    Classifier of pictures        ViT
+    Seq2Seq of texts              Marian (norms after each part), Pegasus (before)
+"""
+
+from typing import ClassVar
+
+from regard.encoders.image_input import PictureEncoder
+from regard.exporters.base import Format, Plan, Refusal, Wish
+from regard.exporters.hf import encoders, language, translators, vit
+from regard.models.classifier import Classifier
+from regard.models.embedder import Embedder
+from regard.models.language_model import LanguageModel
+from regard.models.reader import PairReader
+from regard.models.seq2seq import Seq2Seq
+from regard.models.tagger import Tagger
+
+
+class HuggingFace(Format):
+    name: ClassVar[str] = "hf"
+    runs: ClassVar[tuple[str, ...]] = ("transformers",)
+
+    def plan(self, wish: Wish) -> Plan:
+        model = wish.run.model
+        if isinstance(model, LanguageModel):
+            return language.plan(wish.run)
+        if isinstance(model, Seq2Seq):
+            return translators.plan(wish.run)
+        if isinstance(model, Classifier) and isinstance(model.encoder, PictureEncoder):
+            return vit.plan(wish.run)
+        if isinstance(model, Classifier | Embedder | PairReader | Tagger):
+            return encoders.plan(wish.run)
+        raise Refusal(f"transformers has no model like {type(model).__name__}")

@@ -1,0 +1,171 @@
+"""Language models, in the layout of GPT-2, of Llama, or of Arcee: Llama with a plain feed-forward."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.api import Run
+from regard.attention.sinusoidal import sinusoids
+from regard.exporters.agreement import difference, require_same_tokens, tied_at
+from regard.exporters.base import Compared, Refusal, misfits
+from regard.exporters.hf.plan import FolderPlan, write_json
+from regard.exporters.hf.tokenizer import write_tokenizer
+from regard.models.language_model import LanguageModel
+from regard.pretrained import gpt2, llama
+from regard.pretrained.renamed import Renamed, to_theirs
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
+WRITTEN = 16  # tokens that both go on with, in the check
+
+
+class LanguagePlan(FolderPlan):
+    auto = "AutoModelForCausalLM"
+    tags = ("text-generation",)
+    prefix: str  # before the names of the body
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        assert isinstance(run.model, LanguageModel)
+        self.model = run.model
+        self.settings: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+        specials = run.job.input.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
+        self.specials = {"pad_token_id": specials.pad, "bos_token_id": specials.start, "eos_token_id": specials.end}
+
+    @property
+    def table(self) -> list[Renamed]:
+        raise NotImplementedError
+
+    @property
+    def eps(self) -> float:
+        return float(self.model.decoder.norm.eps)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def hidden(self) -> int:
+        """The width inside the feed-forward layers."""
+        return self.model.decoder.layers[0].feed_forward.narrow.in_features  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        state = self.state()
+        if self.settings.positions == "sinusoidal":
+            state["decoder.embedding.positions.table"] = sinusoids(self.settings.context, self.settings.width)
+        found = {f"{self.prefix}.{name}": tensor for name, tensor in to_theirs(self.table, state).items()}
+        return found if self.settings.tied else {**found, "lm_head.weight": state["output.weight"]}
+
+    def write_more(self, folder: Path) -> None:
+        input, decoding = self.run.job.input, self.run.recipe.decoding  # pyright: ignore[reportAttributeAccessIssue]
+        never = {self.specials["pad_token_id"], input.tokenizer.specials.unk, self.specials["bos_token_id"]}  # pyright: ignore[reportAttributeAccessIssue]
+        never -= {None, self.specials["eos_token_id"]}
+        sampled = decoding.temperature > 0
+        how = {
+            **self.specials,
+            "do_sample": sampled,
+            "max_new_tokens": min(decoding.max_length, self.settings.context),
+            "repetition_penalty": decoding.repetition_penalty,
+            **({"suppress_tokens": sorted(never)} if never else {}),
+            **({"temperature": decoding.temperature, "top_p": decoding.top_p} if sampled else {}),
+            **({"top_k": decoding.top_k} if sampled else {}),
+        }
+        write_json(folder / "generation_config.json", {name: value for name, value in how.items() if value is not None})
+        begins = input.read("").ids == input.read("a").ids[:1]  # pyright: ignore[reportAttributeAccessIssue]
+        write_tokenizer(folder, input.tokenizer, first=begins, last=False, longest=self.settings.context)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        theirs, cut = self.load(folder), self.tokenizer(folder)
+        tokenizer = self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
+        for text in inputs:
+            read = self.run.job.input.read(text).ids[-self.settings.context + WRITTEN :]
+            whole = self.run.job.input.read(text).ids
+            require_same_tokens(whole, cut(text)["input_ids"] or whole, text)
+            ids = torch.tensor([read])
+            with torch.inference_mode():
+                said = theirs.generate(
+                    ids, attention_mask=torch.ones_like(ids), do_sample=False, temperature=None, top_p=None,
+                    top_k=None, repetition_penalty=1.0, max_new_tokens=WRITTEN,
+                )[0, len(read) :].tolist()  # fmt: skip
+                own = self.greedy(read)
+                told = torch.tensor([[*read, *own]])
+                logits = self.model.logits(self.model.features(told))
+                found = difference(logits, theirs(told).logits, "logits")
+            steps = logits[0, len(read) - 1 :]
+            parted = own != said and tied_at(steps, own, said)
+            yield Compared(text, *found, tokenizer.decode(own), cut.decode(said, skip_special_tokens=True), parted)
+
+    def greedy(self, read: Sequence[int]) -> list[int]:
+        """What the run itself goes on with."""
+        return greedy_tokens(self.run, read, WRITTEN)
+
+
+def greedy_tokens(run: Run, read: Sequence[int], most: int) -> list[int]:
+    """The most probable tokens after those that were read, the end included."""
+    model, output = run.model, run.job.output
+    special = output.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
+    never = sorted({special.pad, special.unk, special.start} - {special.end, None})
+    said: list[int] = []
+    while len(said) < most and (not said or said[-1] != special.end):
+        logits = model.logits(model.features(torch.tensor([[*read, *said]]))[:, -1])[0]  # pyright: ignore[reportCallIssue]
+        logits[never] = -torch.inf
+        said.append(int(logits.argmax()))
+    return said
+
+
+class Gpt2Plan(LanguagePlan):
+    prefix = "transformer"
+
+    @property
+    def table(self) -> list[Renamed]:
+        return gpt2.table(self.settings.layers)
+
+    def config(self) -> dict[str, Any]:
+        s = self.settings
+        return {
+            "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": self.model.output.out_features,
+            "n_embd": s.width, "n_layer": s.layers, "n_head": s.heads, "n_inner": self.hidden, "n_positions": s.context,
+            "activation_function": ACTIVATIONS[s.activation], "layer_norm_epsilon": self.eps,
+            "resid_pdrop": s.dropout, "embd_pdrop": s.dropout, "attn_pdrop": s.dropout,
+            "tie_word_embeddings": s.tied, **self.specials,
+        }  # fmt: skip
+
+
+class LlamaPlan(LanguagePlan):
+    prefix = "model"
+
+    @property
+    def gated(self) -> bool:
+        return self.settings.activation == "swiglu"
+
+    @property
+    def table(self) -> list[Renamed]:
+        s = self.settings
+        return llama.table(s.layers, s.width, s.heads, s.kv_heads or s.heads, gated=self.gated)
+
+    def config(self) -> dict[str, Any]:
+        s = self.settings
+        kind = ("LlamaForCausalLM", "llama", "silu") if self.gated else (
+            "ArceeForCausalLM", "arcee", ACTIVATIONS[s.activation]
+        )  # fmt: skip
+        return {
+            "architectures": [kind[0]], "model_type": kind[1], "hidden_act": kind[2],
+            "vocab_size": self.model.output.out_features, "hidden_size": s.width, "intermediate_size": self.hidden,
+            "num_hidden_layers": s.layers, "num_attention_heads": s.heads,
+            "num_key_value_heads": s.kv_heads or s.heads, "head_dim": s.width // s.heads,
+            "max_position_embeddings": s.context, "rms_norm_eps": self.eps,
+            "rope_parameters": {"rope_type": "default", "rope_theta": s.rotary_base}, "attention_bias": False,
+            "mlp_bias": False, "attention_dropout": s.dropout, "tie_word_embeddings": s.tied, **self.specials,
+        }  # fmt: skip
+
+
+def plan(run: Run) -> LanguagePlan:
+    s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+    as_gpt2 = misfits(
+        s, norm=["layer"], bias=[True], positions=["learned", "sinusoidal"], activation=[*ACTIVATIONS],
+        kv_heads=[None, s.heads],
+    )  # fmt: skip
+    as_llama = misfits(s, norm=["rms"], bias=[False], positions=["rotary"])
+    if not as_llama:
+        return LlamaPlan(run)
+    if not as_gpt2:
+        return Gpt2Plan(run)
+    raise Refusal(f"GPT-2 does not have {', '.join(as_gpt2)}, and Llama does not have {', '.join(as_llama)}")

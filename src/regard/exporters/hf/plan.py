@@ -1,0 +1,95 @@
+"""What all folders for `transformers` have in common: config.json, model.safetensors, and how they are loaded again."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard.api import Run
+from regard.errors import RegardError
+from regard.exporters.base import Plan
+from regard.files import atomic
+
+WEIGHTS = "model.safetensors"
+
+
+class FolderPlan(Plan):
+    library = "transformers"
+    auto: str  # the class that loads it
+    spare: ClassVar[tuple[str, ...]] = ()  # weights that the class has and the folder need not
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @property
+    def how(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return (
+            f"from transformers import AutoTokenizer, {self.auto}\n"
+            f"tokenizer = AutoTokenizer.from_pretrained(FOLDER)\n"
+            f"model = {self.auto}.from_pretrained(FOLDER)"
+        )
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+
+    @abstractmethod
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The weights under their names."""
+
+    @abstractmethod
+    def write_more(self, folder: Path) -> None:
+        """Tokenizers, labels, how it generates."""
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / "config.json", {**self.config(), "dtype": "float32"})
+        atomic.save_tensors(folder / WEIGHTS, self.tensors(), {"format": "pt"})
+        self.write_more(folder)
+
+    def state(self) -> dict[str, Tensor]:
+        """Of the run's model. Weights that two layers share are there under both names."""
+        return dict(self.run.model.state_dict())
+
+    def load(self, folder: Path) -> Any:
+        """By transformers, every weight of it."""
+        import transformers
+
+        with quiet():
+            model, info = getattr(transformers, self.auto).from_pretrained(folder, output_loading_info=True)
+        missing = [name for name in info["missing_keys"] if not name.endswith(self.spare)] if self.spare else [
+            *info["missing_keys"]
+        ]  # fmt: skip
+        wrong = sorted([*missing, *info["unexpected_keys"], *map(str, info["mismatched_keys"])])
+        if wrong:
+            raise RegardError(f"{self.auto} does not take these weights as they are: {', '.join(wrong[:8])}")
+        return model.float().eval()
+
+    def tokenizer(self, folder: Path, subfolder: str = "") -> Any:
+        import transformers
+
+        with quiet():
+            return transformers.AutoTokenizer.from_pretrained(folder, **({"subfolder": subfolder} if subfolder else {}))
+
+
+class quiet:  # noqa: N801 (used like a function)
+    """Without the progress bars and the advice of transformers."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self._level = logging.get_verbosity()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *_: Any) -> None:
+        from transformers.utils import logging
+
+        logging.set_verbosity(self._level)
+        logging.enable_progress_bar()
+
+
+def write_json(file: Path, tree: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(tree, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

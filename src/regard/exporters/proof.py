@@ -1,0 +1,58 @@
+"""An export proves itself: the same inputs through the run and through the export give the same.
+
+    logits    |ours − theirs| ≤ 1e-4, everywhere
+    outputs   equal; or the model finds both equally good, within the same 1e-4: a tie, which may fall either way
+
+Numbers of another type than float32 are others: there the differences are told, and nothing is refused.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from regard.data.pairs import excerpt
+from regard.errors import RegardError
+from regard.exporters.base import Compared
+
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Proof:
+    inputs: int
+    largest_difference: float
+    equal_outputs: float  # the share
+    ties: int  # of those that are not equal
+
+    def sentence(self) -> str:
+        ties = f" (and {self.ties} ties)" if self.ties else ""
+        return (
+            f"checked on {self.inputs} inputs: largest difference {self.largest_difference:.2g}, "
+            f"{self.equal_outputs:.1%} of outputs equal{ties}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
+    """`exact`: refuse what differs."""
+    largest, equal, ties, count = 0.0, 0, 0, 0
+    for count, one in enumerate(compared, start=1):
+        if math.isnan(one.difference):
+            raise RegardError(f"the export gives no numbers (NaN): {one.place} of {excerpt(one.input)!r}")
+        if exact and one.difference > TOLERANCE:
+            raise RegardError(
+                f"the export is not the same: {one.place} of {excerpt(one.input)!r} differs by {one.difference:.2g}, "
+                f"more than {TOLERANCE:g}; nothing was written"
+            )
+        if exact and one.ours != one.theirs and not one.tied:
+            raise RegardError(
+                f"the export says something else of {excerpt(one.input)!r}: {one.theirs!r} in the place of "
+                f"{one.ours!r}; nothing was written"
+            )
+        largest, equal, ties = max(largest, one.difference), equal + (one.ours == one.theirs), ties + one.tied
+    if not count:
+        raise RegardError("there was no input to check the export with")
+    return Proof(count, largest, equal / count, ties)
