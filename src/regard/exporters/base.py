@@ -11,7 +11,7 @@ from regard.api import Run
 from regard.errors import CallError
 
 
-class Refusal(CallError):
+class RefusalError(CallError):
     """This form cannot express this run; the message says what of it."""
 
 
@@ -59,7 +59,7 @@ class Format(ABC):
 
     @abstractmethod
     def plan(self, wish: Wish) -> Plan:
-        """Raises a `Refusal` where the form cannot express the run."""
+        """Raises a `RefusalError` where the form cannot express the run."""
 
     def require(self, *, check: bool) -> None:
         """The packages that are needed are there."""

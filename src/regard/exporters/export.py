@@ -15,7 +15,7 @@ from typing import Any
 from regard import api
 from regard.api import Run
 from regard.errors import CallError, RegardError
-from regard.exporters.base import Plan, Refusal, Wish
+from regard.exporters.base import Plan, RefusalError, Wish
 from regard.exporters.card import CARD, card
 from regard.exporters.check_inputs import check_inputs
 from regard.exporters.formats import expressed_by, format_of
@@ -84,7 +84,7 @@ def export(
 def _planned(wish: Wish, to: str) -> Plan:
     try:
         return format_of(to).plan(wish)
-    except Refusal as refusal:
+    except RefusalError as refusal:
         others = expressed_by(wish)
         can = f"; --to {' or --to '.join(others)} can" if others else "; no other form can, either"
         raise CallError(f"{wish.run.folder} cannot be exported to {to}: {refusal}{can}") from None

@@ -2,11 +2,12 @@
 
 from regard.catalog import load_object
 from regard.errors import CallError, nearest
-from regard.exporters.base import Format, Refusal, Wish
+from regard.exporters.base import Format, RefusalError, Wish
 
 #: By the name that `--to` gives: where the class is. It is loaded when it is asked for.
 FORMATS: dict[str, str] = {
     "hf": "regard.exporters.hf.format:HuggingFace",
+    "html": "regard.exporters.html.format:Html",
 }
 
 
@@ -22,7 +23,7 @@ def expressed_by(wish: Wish) -> list[str]:
     def takes(name: str) -> bool:
         try:
             format_of(name).plan(wish)
-        except Refusal:
+        except RefusalError:
             return False
         return True
 

@@ -11,7 +11,7 @@ from regard.api import Run
 from regard.attention.sinusoidal import sinusoids
 from regard.encoders.bert import Bert
 from regard.exporters.agreement import difference, require_same_tokens
-from regard.exporters.base import Compared, Refusal, misfits
+from regard.exporters.base import Compared, RefusalError, misfits
 from regard.exporters.hf import heads
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.exporters.hf.tokenizer import write_tokenizer
@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 def plan(run: Run) -> "EncoderPlan":
     encoder, input = run.model.encoder, run.job.input
     if not isinstance(encoder, Bert) or not isinstance(input, TokenizedInput):
-        raise Refusal("of encoders of text, transformers has only Transformers with a begin token")
+        raise RefusalError("of encoders of text, transformers has only Transformers with a begin token")
     head = heads.head_of(run)
     s: EncoderSettings = input.sizes
     as_bert = misfits(
@@ -51,7 +51,7 @@ def plan(run: Run) -> "EncoderPlan":
         return EncoderPlan(run, _bert(s), head)
     if not as_esm:
         return EncoderPlan(run, _esm(s), head)
-    raise Refusal(f"BERT does not have {', '.join(as_bert)}, and ESM does not have {', '.join(as_esm)}")
+    raise RefusalError(f"BERT does not have {', '.join(as_bert)}, and ESM does not have {', '.join(as_esm)}")
 
 
 def _common(s: EncoderSettings) -> dict[str, Any]:

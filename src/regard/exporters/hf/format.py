@@ -10,7 +10,7 @@
 from typing import ClassVar
 
 from regard.encoders.image_input import PictureEncoder
-from regard.exporters.base import Format, Plan, Refusal, Wish
+from regard.exporters.base import Format, Plan, RefusalError, Wish
 from regard.exporters.hf import encoders, language, translators, vit
 from regard.models.classifier import Classifier
 from regard.models.embedder import Embedder
@@ -34,4 +34,4 @@ class HuggingFace(Format):
             return vit.plan(wish.run)
         if isinstance(model, Classifier | Embedder | PairReader | Tagger):
             return encoders.plan(wish.run)
-        raise Refusal(f"transformers has no model like {type(model).__name__}")
+        raise RefusalError(f"transformers has no model like {type(model).__name__}")

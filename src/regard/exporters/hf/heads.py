@@ -19,7 +19,7 @@ from regard.api import Run
 from regard.decoding.spans import best_spans
 from regard.encoders.class_token import by_class_token
 from regard.exporters.agreement import tied
-from regard.exporters.base import Refusal
+from regard.exporters.base import RefusalError
 from regard.layers.pooling import Pooling
 from regard.models.classifier import Classifier
 from regard.models.embedder import Embedder
@@ -69,7 +69,7 @@ def head_of(run: Run) -> Head:
     model = run.model
     if isinstance(model, Classifier):
         if not by_class_token(model.encoder, model.pooling):
-            raise Refusal("heads of transformers read the vector of the first token (model.pooling=cls or summary)")
+            raise RefusalError("heads of transformers read the vector of the first token (model.pooling=cls or summary)")
         return TextHead()
     if isinstance(model, Tagger):
         return TokenHead()
@@ -77,9 +77,9 @@ def head_of(run: Run) -> Head:
         return SpanHead()
     if isinstance(model, Embedder):
         if model.pooling.kind == "summary":
-            raise Refusal("sentence-transformers does not have vectors.pooling=summary (only mean or cls)")
+            raise RefusalError("sentence-transformers does not have vectors.pooling=summary (only mean or cls)")
         return NoHead()
-    raise Refusal(f"transformers has no head like that of {type(model).__name__}")
+    raise RefusalError(f"transformers has no head like that of {type(model).__name__}")
 
 
 def _labels(run: Run) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.api import Run
 from regard.attention.sinusoidal import sinusoids
 from regard.exporters.agreement import difference, require_same_tokens, tied_at
-from regard.exporters.base import Compared, Refusal, misfits
+from regard.exporters.base import Compared, RefusalError, misfits
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.exporters.hf.tokenizer import write_tokenizer
 from regard.models.language_model import LanguageModel
@@ -168,4 +168,4 @@ def plan(run: Run) -> LanguagePlan:
         return LlamaPlan(run)
     if not as_gpt2:
         return Gpt2Plan(run)
-    raise Refusal(f"GPT-2 does not have {', '.join(as_gpt2)}, and Llama does not have {', '.join(as_llama)}")
+    raise RefusalError(f"GPT-2 does not have {', '.join(as_gpt2)}, and Llama does not have {', '.join(as_llama)}")

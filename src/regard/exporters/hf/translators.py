@@ -18,7 +18,7 @@ from regard.attention.sinusoidal import sinusoids
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
 from regard.exporters.agreement import difference, require_same_tokens
-from regard.exporters.base import Compared, Refusal, misfits
+from regard.exporters.base import Compared, RefusalError, misfits
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.exporters.hf.tokenizer import write_tokenizer
 from regard.exporters.searched import Searched, never, searched
@@ -36,7 +36,7 @@ def plan(run: Run) -> "TranslatorPlan":
     model = run.model
     assert isinstance(model, Seq2Seq)
     if not isinstance(model.encoder, TransformerEncoder) or not isinstance(model.decoder, TransformerDecoder):
-        raise Refusal("of what writes over a memory, transformers has only Transformers from text to text")
+        raise RefusalError("of what writes over a memory, transformers has only Transformers from text to text")
     s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
     wrong = misfits(
         s, positions=["sinusoidal"], combine=["add"], norm=["layer"], score=["scaled_dot"],
@@ -45,7 +45,7 @@ def plan(run: Run) -> "TranslatorPlan":
     if s.width % 2:
         wrong.append(f"model.width={s.width} (only even ones)")
     if wrong:
-        raise Refusal(f"neither Marian nor Pegasus has {', '.join(wrong)}")
+        raise RefusalError(f"neither Marian nor Pegasus has {', '.join(wrong)}")
     return TranslatorPlan(run)
 
 

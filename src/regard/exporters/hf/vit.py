@@ -12,7 +12,7 @@ from regard.encoders.class_token import by_class_token
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
 from regard.exporters.agreement import difference, tied
-from regard.exporters.base import Compared, Refusal, misfits
+from regard.exporters.base import Compared, RefusalError, misfits
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.models.classifier import Classifier
 from regard.pretrained import vit
@@ -25,14 +25,14 @@ def plan(run: Run) -> "VitPlan":
     model, s = run.model, run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
     assert isinstance(model, Classifier)
     if not isinstance(model.encoder, PictureEncoder) or not isinstance(model.encoder.body, VisionTransformer):
-        raise Refusal("of classifiers of pictures, transformers has our Vision Transformer only (model.kind=vit)")
+        raise RefusalError("of classifiers of pictures, transformers has our Vision Transformer only (model.kind=vit)")
     wrong = misfits(s, stem=[[], ()])
     if not by_class_token(model.encoder, model.pooling):
         wrong.append("a pooling of regions (only the class token, model.pooling=summary)")
     if run.job.output.labels.several:  # pyright: ignore[reportAttributeAccessIssue]
         wrong.append("several labels a picture")
     if wrong:
-        raise Refusal(f"ViT does not have {', '.join(wrong)}")
+        raise RefusalError(f"ViT does not have {', '.join(wrong)}")
     return VitPlan(run, model.encoder, model.encoder.body)
 
 

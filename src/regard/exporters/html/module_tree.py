@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.role import Role
-from regard.errors import RegardError
+from regard.exporters.base import RefusalError
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import FUNCTIONS
 from regard.layers.word_dropout import WordDropout
@@ -63,9 +63,7 @@ def _tree(module: nn.Module, numbers: Numbers, name: str) -> Any:
         return [_tree(part, numbers, f"{name}.{n}") for n, part in enumerate(module)]
     kind = type(module).__name__
     if kind not in KNOWN:
-        raise RegardError(
-            f"the runtime for browsers has no {kind} ({name}): --to onnx or --to hf may be able to express this model"
-        )
+        raise RefusalError(f"the runtime for browsers has no {kind} ({name})")
     parameters = {key: numbers.place(one) for key, one in module.named_parameters(recurse=False)}
     parameters |= {key: numbers.place(getattr(module, key)) for key in KNOWN[kind]}
     parts: dict[str, Any] = {}
@@ -97,4 +95,4 @@ def _settings(module: nn.Module) -> dict[str, Any]:
 def _plain(value: object) -> bool:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return all(_plain(one) for one in value)
-    return value is None or isinstance(value, bool | int | float | str) and not isinstance(value, torch.dtype)
+    return value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, torch.dtype))

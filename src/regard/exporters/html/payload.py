@@ -9,7 +9,7 @@ import numpy as np
 from regard.api import Run
 from regard.data.tokenizer import Tokenizer
 from regard.encoders.class_token import by_class_token
-from regard.errors import RegardError
+from regard.exporters.base import RefusalError
 from regard.exporters.html.module_tree import module_tree
 from regard.inputs.image.input import ImageInput
 from regard.inputs.prompt.input import PromptInput
@@ -46,7 +46,7 @@ def described_input(run: Run) -> dict[str, Any]:
         return {
             "kind": "text", "tokenizer": tokenizer(given.tokenizer), "first": first, "end": frame.end, "max_length": cut
         }  # fmt: skip
-    raise RegardError(f"a page cannot take {given.kind} yet: text and pictures only; --to onnx takes every input")
+    raise RefusalError(f"a page cannot take {given.kind} yet: text and pictures only")
 
 
 def described_output(run: Run) -> dict[str, Any]:
@@ -71,19 +71,19 @@ def described_output(run: Run) -> dict[str, Any]:
     if isinstance(made, TextOutput):
         how = recipe.decoding
         if how.coverage_penalty or how.sample:
-            raise RegardError("a page writes by beam search: set decoding.coverage_penalty=0 and decoding.sample=false")
+            raise RefusalError("a page writes by beam search, without decoding.coverage_penalty and decoding.sample")
         return {
             "kind": "text", "tokenizer": tokenizer(made.tokenizer), "beam": how.beam, "n_best": how.n_best,
             "alpha": how.length_penalty, "gnmt": False, "max_length": how.max_length, "min_length": how.min_length,
             "forbidden": [PAD, START] if how.unknown else [PAD, START, UNK],
         }  # fmt: skip
-    raise RegardError(f"a page cannot write {made.unit} yet: text and labels only; --to onnx writes every output")
+    raise RefusalError(f"a page cannot write {made.unit} yet: text and labels only")
 
 
 def tokenizer(one: Tokenizer) -> dict[str, Any]:
     """A vocabulary as the runtime reads it."""
-    if one.kind == "wordpiece" or one.specials.unk is None and one.kind not in ("byte", "bytes"):
-        raise RegardError(f"the runtime for browsers does not know tokenizers of kind {one.kind}")
+    if one.kind == "wordpiece" or (one.specials.unk is None and one.kind not in ("byte", "bytes")):
+        raise RefusalError(f"the runtime for browsers does not know tokenizers of kind {one.kind}")
     spec = json.loads(one.to_json())
     model, normalizer = spec["model"], json.dumps(spec["normalizer"])
     vocabulary, scores = model["vocab"], []
