@@ -23,7 +23,7 @@ from regard.errors import CallError, RegardError
 from regard.exporters.agreement import tied
 from regard.exporters.base import Compared, Format, Plan, Wish
 from regard.exporters.html.module_tree import module_tree
-from regard.exporters.html.payload import Precision, described_input, described_output, payload
+from regard.exporters.html.payload import described_input, described_output, payload
 from regard.exporters.html.whole_page import whole_page
 from regard.look.backdrop import to_png
 from regard.look.methods import METHODS
@@ -41,7 +41,7 @@ class Html(Format):
     dtypes: ClassVar[tuple[str, ...]] = ("float16", "float32")
 
     def plan(self, wish: Wish) -> Plan:
-        return HtmlPlan(wish.run, wish.dtype)  # pyright: ignore[reportArgumentType]
+        return HtmlPlan(wish.run, wish.dtype)
 
     def require(self, *, check: bool) -> None:
         if check and _browser() is None:
@@ -56,7 +56,7 @@ class HtmlPlan(Plan):
     tags = ("attention", "html")
     how = f"Open {FILE} in a browser, from the disk or from anywhere. It needs no network and sends nothing."
 
-    def __init__(self, run: Run, dtype: Precision) -> None:
+    def __init__(self, run: Run, dtype: str) -> None:
         self.run, self.dtype = run, dtype
         self.input, self.output = described_input(run), described_output(run)  # these refuse
         _, numbers = module_tree(run.model)

@@ -23,8 +23,9 @@ KNOWN: dict[str, tuple[str, ...]] = dict.fromkeys(
         "Additive", "Attended", "Attention", "AttentionPooling", "Bilinear", "Block", "Captioner", "Classifier",
         "Concat", "Conv2d", "Convolution", "ConvNet", "Cosine", "Dot", "Embedding", "FeedForward", "Gate", "GroupNorm",
         "GRU", "Identity", "LanguageModel", "LayerNorm", "Learned", "Linear", "LSTM", "MultiHead", "Pooling",
-        "PositionAttention", "RecurrentDecoder", "RecurrentEncoder", "RMSNorm", "ScaledDot", "Seq2Seq", "Sequential",
-        "Sinusoidal", "SinusoidalGrid", "TransformerDecoder", "TransformerEncoder", "Trilinear", "VisionTransformer",
+        "PositionAttention", "RecurrentDecoder", "RecurrentEncoder", "RelativeBias", "RMSNorm", "ScaledDot", "Seq2Seq",
+        "Sequential", "Sinusoidal", "SinusoidalGrid", "TransformerDecoder", "TransformerEncoder", "Trilinear",
+        "VisionTransformer",
     ),
     (),
 ) | {"Alibi": ("slopes",), "PictureEncoder": ("mean", "deviation"), "Rotary": ("frequency",)}  # fmt: skip

@@ -2,11 +2,11 @@
 
 import base64
 import json
-from typing import Any, Literal
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from torch import nn
 
-from regard.api import Run
 from regard.data.tokenizer import Tokenizer
 from regard.encoders.class_token import by_class_token
 from regard.exporters.base import RefusalError
@@ -20,10 +20,20 @@ from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.output import TextOutput
 from regard.special_tokens import PAD, START, UNK
 
-Precision = Literal["float16", "float32"]
+
+@runtime_checkable
+class HasModel(Protocol):
+    """As much of a run as a page needs."""
+
+    @property
+    def job(self) -> Any: ...
+    @property
+    def model(self) -> nn.Module: ...
+    @property
+    def recipe(self) -> Any: ...
 
 
-def payload(run: Run, precision: Precision = "float16") -> dict[str, Any]:
+def payload(run: HasModel, precision: str = "float16") -> dict[str, Any]:
     tree, numbers = module_tree(run.model)
     written = base64.b64encode(numbers.bytes(np.float16 if precision == "float16" else np.float32)).decode()
     return {
@@ -33,7 +43,7 @@ def payload(run: Run, precision: Precision = "float16") -> dict[str, Any]:
     }
 
 
-def described_input(run: Run) -> dict[str, Any]:
+def described_input(run: HasModel) -> dict[str, Any]:
     given = run.job.input
     if isinstance(given, ImageInput):
         data = given.data
@@ -49,7 +59,7 @@ def described_input(run: Run) -> dict[str, Any]:
     raise RefusalError(f"a page cannot take {given.kind} yet: text and pictures only")
 
 
-def described_output(run: Run) -> dict[str, Any]:
+def described_output(run: HasModel) -> dict[str, Any]:
     made, recipe = run.job.output, run.recipe
     if isinstance(made, LabelsOutput):
         model = run.model
@@ -96,5 +106,5 @@ def tokenizer(one: Tokenizer) -> dict[str, Any]:
     return {
         "kind": one.kind, "lowercase": '"Lowercase"' in normalizer, "vocabulary": pieces, "scores": scores,
         "merges": [pair if isinstance(pair, str) else " ".join(pair) for pair in model.get("merges", [])],
-        "specials": sorted(one.specials.names), "unk": one.specials.unk,
+        "specials": sorted(index for index in one.specials.names if index is not None), "unk": one.specials.unk,
     }  # fmt: skip

@@ -16,17 +16,22 @@ START = 'begin(document.getElementById("regard"), JSON.parse(document.getElement
 
 def whole_page(tree: dict[str, Any], title: str) -> str:
     """`tree`: {about, model, check?}, see `page/main.js`."""
-    runtime = "\n".join(_script("regard.exporters.html", f"runtime/{name}") for name in RUNTIME)
     parts = [
         look.script(),
         _script("regard.serve", "page/examples.js"),
-        f"const {{ Exported }} = (() => {{\n{runtime}\nreturn {{ Exported }};\n}})();",  # names of its own
+        runtime(),
         _script("regard.exporters.html", "page/main.js"),
         START,
     ]
     return look.document_page(
         tree, title, style=look.style() + _read("regard.serve", "page/serve.css"), script="\n".join(parts)
     )
+
+
+def runtime() -> str:
+    """In a scope of its own, which it leaves under two names."""
+    modules = "\n".join(_script("regard.exporters.html", f"runtime/{name}") for name in RUNTIME)
+    return f"const {{ Exported, Tokenizer }} = (() => {{\n{modules}\nreturn {{ Exported, Tokenizer }};\n}})();"
 
 
 def _script(package: str, name: str) -> str:

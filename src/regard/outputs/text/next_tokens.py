@@ -4,7 +4,7 @@ p(y_t | y_<t, x) = softmax(W f_t),     the largest five of it for every t
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -17,6 +17,7 @@ AT_ONCE = 64  # steps whose probabilities are there at a time: all of them, over
 BEFORE = 8  # tokens that may decide how the next one is written
 
 
+@runtime_checkable
 class HasLogits(Protocol):
     def logits(self, features: Tensor, /) -> Tensor: ...
 

@@ -74,7 +74,7 @@ export class MultiHead extends Module {
       const { keys, values } = memories[n], last = keys.length - 1;
       const asks = queries.length === keys.length ? n : last; // its place, for positions by distance
       const seen = heads.map((query, h) => {
-        const kv = Math.floor(h / group), bias = this.relative ? (j) => this.relative.bias(h, asks, j) : undefined;
+        const kv = Math.floor(h / group), bias = this.relative ? (j) => this.relative.between(h, asks, j) : undefined;
         return attend(this.score, query, keys.map((key) => key[kv]), values.map((value) => value[kv]), bias);
       });
       rows.push(seen.map(([, weights]) => weights));

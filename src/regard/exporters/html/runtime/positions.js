@@ -53,7 +53,22 @@ export class Rotary extends Module {
 
 /** −slope · |distance| on the scores of each head. */
 export class Alibi extends Module {
-  bias(head, query, key) {
+  between(head, query, key) {
     return -this.slopes.data[head] * Math.abs(query - key);
+  }
+}
+
+/** T5: one number for each head and bucket of distances; near ones have a bucket each, far ones share. */
+export class RelativeBias extends Module {
+  between(head, query, key) {
+    return this.bias.data[head * this.buckets + this.#bucket(key - query)];
+  }
+
+  #bucket(distance) {
+    const count = this.both_ways ? this.buckets >> 1 : this.buckets, first = this.both_ways && distance > 0 ? count : 0;
+    const steps = this.both_ways ? Math.abs(distance) : Math.max(0, -distance), exact = count >> 1;
+    if (steps < exact) return first + steps;
+    const share = Math.fround(Math.log(Math.fround(steps / exact))) / Math.log(this.farthest / exact);
+    return first + Math.min(exact + Math.trunc(share * (count - exact)), count - 1);
   }
 }

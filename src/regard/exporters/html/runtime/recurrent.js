@@ -111,8 +111,8 @@ export class RecurrentDecoder extends Module {
 
   #look(queries, { keys, values }) {
     const seen = queries.map((query) => attend(this.attention, query, keys, values));
-    Trace.now?.keep(this.attention, seen.map(([, weights]) => [weights]));
-    if (!this.gate) return seen.map(([context]) => context);
-    return seen.map(([context], n) => times(context, sigmoid(this.gate.one(queries[n])[0])));
+    const shares = queries.map((query) => (this.gate ? sigmoid(this.gate.one(query)[0]) : 1)); // let through by a gate
+    Trace.now?.keep(this.attention, seen.map(([, weights], n) => [times(weights, shares[n])]));
+    return seen.map(([context], n) => times(context, shares[n]));
   }
 }

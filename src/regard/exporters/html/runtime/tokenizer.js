@@ -30,8 +30,10 @@ export class Tokenizer {
   }
 
   encode(text) {
-    return this.#cut(this.#normalized(text)).flatMap((piece) => this.#pieces(piece)).map((piece) => this.ids.get(piece) ?? this.unk)
-      .filter((id, place, all) => !(this.kind === "bpe" && id === this.unk && all[place - 1] === id));
+    const fused = ["bpe", "unigram"].includes(this.kind); // unknown letters of a word that stand together are one
+    return this.#cut(this.#normalized(text)).flatMap((word) =>
+      this.#pieces(word).map((piece) => this.ids.get(piece) ?? this.unk)
+        .filter((id, n, all) => !(fused && n > 0 && id === this.unk && all[n - 1] === id)));
   }
 
   /** What each id adds to the text, the space before it included. */
