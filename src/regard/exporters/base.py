@@ -60,7 +60,7 @@ class Plan(ABC):
 
 class Format(ABC):
     name: ClassVar[str]
-    dtypes: ClassVar[tuple[str, ...]] = ("float32",)
+    dtypes: ClassVar[tuple[str, ...]] = ("float32",)  # of weights; the first is the one by default
     writes: ClassVar[tuple[str, ...]] = ()  # modules that writing needs
     traces: ClassVar[bool] = False  # whether it has to see inputs, also where nothing is checked
     gives_attention: ClassVar[bool] = False

@@ -49,19 +49,20 @@ def export(
     *,
     to: str,
     out: str | Path,
-    dtype: str = "float32",
+    dtype: str | None = None,
     attention: bool = False,
     check: bool = True,
     inputs: str | Path | None = None,
 ) -> Report:
     """Write a run in a form that other programs read.
 
-    dtype      of the weights: float32, or one of those that the form has
+    dtype      of the weights; by default float32, or float16 where a form has it first (html)
     attention  also where the model looked, if the form can give it
     inputs     a file of inputs to check it with, one a line; by default, some of the validation part
     """
     run = run if isinstance(run, Run) else api.load(run)
     form, out = format_of(to), Path(out)
+    dtype = dtype or form.dtypes[0]
     if not check and inputs is not None:
         raise CallError("--check-inputs says what to check with, and --no-check not to check: give one of them")
     _require_finished(run)

@@ -10,6 +10,7 @@ FORMATS: dict[str, str] = {
     "ctranslate2": "regard.exporters.ctranslate2:CTranslate2",
     "onnx": "regard.exporters.onnx.format:Onnx",
     "gguf": "regard.exporters.gguf:Gguf",
+    "html": "regard.exporters.html.format:Html",
 }
 
 

@@ -45,9 +45,13 @@ def page(shown: Shown) -> str:
 
 
 def whole_page(tree: dict[str, Any], title: str) -> str:
-    look, act = style(), script() + START
+    return document_page(tree, title, style=style(), script=script() + START)
+
+
+def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) -> str:
+    """A page whose script finds `tree` in the block `regard-data`, and a place for itself in `regard`."""
     policy = (
-        f"default-src 'none'; script-src {_hash(act)}; style-src {_hash(look)}; img-src data: blob:; "
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     return f"""<!doctype html>
@@ -58,13 +62,13 @@ def whole_page(tree: dict[str, Any], title: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title or "attention")}</title>
-<style>{look}</style>
+<style>{style}</style>
 </head>
 <body>
 <main id="regard"></main>
 <noscript>This page draws its pictures with a script of its own, which this browser does not run.</noscript>
 <script type="application/json" id="regard-data">{harmless(tree)}</script>
-<script type="module">{act}</script>
+<script type="module">{script}</script>
 </body>
 </html>
 """

@@ -1,0 +1,157 @@
+"""A run as one HTML file: the page, the model and a small runtime of our own in it. See `runtime/`.
+
+It is checked in a real browser: Chromium or Chrome opens the file from the disk, with no network, and answers.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from html import unescape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.api import Run
+from regard.errors import CallError, RegardError
+from regard.exporters.agreement import tied
+from regard.exporters.base import Compared, Format, Plan, Wish
+from regard.exporters.html.module_tree import module_tree
+from regard.exporters.html.payload import described_input, described_output, payload
+from regard.exporters.html.whole_page import whole_page
+from regard.look.backdrop import to_png
+from regard.look.methods import METHODS
+from regard.look.records import KINDS
+from regard.outputs.base import LookOptions
+
+FILE = "index.html"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PATIENCE = 300  # seconds for a browser to answer all inputs of a check
+EXAMPLES = 6
+
+
+class Html(Format):
+    name: ClassVar[str] = "html"
+    dtypes: ClassVar[tuple[str, ...]] = ("float16", "float32")
+
+    def plan(self, wish: Wish) -> Plan:
+        return HtmlPlan(wish.run, wish.dtype)
+
+    def require(self, *, check: bool) -> None:
+        if check and _browser() is None:
+            raise CallError(
+                "export to html is checked by a browser, and there is no Chromium or Chrome on the PATH: install one, "
+                "or export with --no-check"
+            )
+
+
+class HtmlPlan(Plan):
+    library = "regard"
+    tags = ("attention", "html")
+    how = f"Open {FILE} in a browser, from the disk or from anywhere. It needs no network and sends nothing."
+
+    def __init__(self, run: Run, dtype: str) -> None:
+        self.run, self.dtype = run, dtype
+        self.input, self.output = described_input(run), described_output(run)  # these refuse
+        _, numbers = module_tree(run.model)
+        size = sum(one.numel() for one in numbers.tensors) * (2 if dtype == "float16" else 4) * 4 / 3
+        self.notes = [f"about {size / 1e6 + 0.2:.1f} MB, of which {size / 1e6:.1f} MB are the numbers of the model"]
+
+    def write(self, folder: Path) -> None:
+        (folder / FILE).write_text(self._page(), encoding="utf-8")
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        expected = [_expected(self.run, self.output["kind"], one) for one in inputs]
+        with tempfile.TemporaryDirectory() as place:  # the same page, with questions in it
+            page = Path(place) / "check.html"
+            page.write_text(self._page([asked for _, asked in expected]), encoding="utf-8")
+            answers = _answers(page)
+        for one, (said, _), answer in zip(inputs, expected, answers, strict=True):
+            name, theirs = self.run.job.input.name(one), answer["said"]
+            far = float("nan") if answer["difference"] is None else float(answer["difference"])
+            yield Compared(name, far, answer["place"], said, theirs, tied(self.run, one, said, theirs))
+
+    def _page(self, check: list[dict[str, Any]] | None = None) -> str:
+        run = self.run
+        tree = {
+            "about": _about(run, [] if check else _examples(run)),
+            "model": payload(run, self.dtype),
+            "check": check,
+        }
+        return whole_page(tree, run.folder.name)
+
+
+def _about(run: Run, examples: list[dict[str, Any]]) -> dict[str, Any]:
+    parameters = sum(one.numel() for one in run.model.parameters())
+    line = f"{run.recipe.about or run.recipe.job}. {parameters:,} parameters, all of them in this file."
+    return {"name": run.folder.name, "line": line, "examples": examples, "methods": METHODS, "kinds": KINDS}
+
+
+def _examples(run: Run) -> list[dict[str, Any]]:
+    """Of its own validation data, where that is still there."""
+    try:
+        found = run.examples(EXAMPLES)
+    except (RegardError, OSError):
+        return []
+    shown = []
+    for number, example in enumerate(found):
+        axis = run.job.input.axis(run.job.input.read(example.input))
+        right = example.texts[0] if example.texts else ""
+        if axis.image is not None:
+            shown.append({"text": f"example {number + 1}", "right": right, "image": to_png(axis.image)})
+        else:
+            shown.append({"text": str(example.input), "right": right})
+    return shown
+
+
+@torch.inference_mode()
+def _expected(run: Run, kind: str, one: Any) -> tuple[str, dict[str, Any]]:
+    """What the run says of an input, and the question with its logits for the page."""
+    input, model = run.job.input, run.model
+    item = input.read(one)
+    source = input.collate([item])
+    asked: dict[str, Any] = {"options": {}}
+    pixels = getattr(item, "pixels", None)
+    asked |= {"text": one} if pixels is None else {"pixels": _written(pixels)}
+    if kind == "labels":
+        return run.job.predict([one])[0].text, {**asked, "ids": [], "logits": _written(model.logits(source)[0])}  # pyright: ignore[reportCallIssue]
+    told = run.job.output.tell(model, one, LookOptions())[0]
+    ids = torch.tensor([told.target])
+    if kind == "continuation":
+        features, read = model.features(ids[:, :-1]), len(item.ids)  # pyright: ignore[reportCallIssue]
+        asked |= {"ids": told.target[read:], "options": {"most": len(told.target) - read}}
+    else:
+        features = model.features(model.encode(source), ids)  # pyright: ignore[reportCallIssue]
+        asked |= {"ids": told.target}
+    return told.text, {**asked, "logits": _written(model.logits(features)[0].log_softmax(-1))}  # pyright: ignore[reportCallIssue]
+
+
+def _written(numbers: Tensor) -> str:
+    return base64.b64encode(numbers.float().contiguous().numpy().tobytes()).decode()
+
+
+def _browser() -> str | None:
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+def _answers(page: Path) -> list[dict[str, Any]]:
+    """Opened from the disk, without a network, and what it wrote."""
+    browser = _browser()
+    assert browser is not None, "Html.require asks first"
+    alone = ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={page.parent / 'browser'}"]
+    rights = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # Chromium wants that of root
+    command = [browser, "--headless", "--disable-gpu", *rights, *alone, "--dump-dom", page.as_uri()]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise RegardError(f"{browser} did not answer in {PATIENCE} seconds: export with --no-check") from None
+    found = re.search(r'<pre id="checked">(.*?)</pre>', done.stdout, re.DOTALL)
+    if found is None:
+        raise RegardError(f"the page did not answer in {browser}: {done.stderr[-300:].strip()}")
+    return json.loads(unescape(found[1]))

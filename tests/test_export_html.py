@@ -1,0 +1,156 @@
+"""A model in one HTML file: the runtime for browsers computes what Python computes, in a real Chromium, offline.
+
+Needs Chromium, and skips where there is none.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+from html import unescape
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from regard import catalog
+from regard.data.tokenizer import Tokenizer
+from regard.exporters.base import RefusalError
+from regard.exporters.html.module_tree import KNOWN, module_tree
+from regard.exporters.html.payload import payload, tokenizer
+from regard.exporters.html.whole_page import RUNTIME, runtime
+from regard.look import html as look
+from regard.outputs.base import LookOptions
+from regard.settings.model import RecurrentSettings, TransformerSettings
+from translate_example import translator
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium: apt-get install chromium, or CHROMIUM=path"
+)
+TEXT = "two cats see the red dog"
+SIZES = {"width": 16, "embedding": 8, "dropout": 0.0}
+BLOCKS = {"width": 16, "heads": 2, "feed_forward": 24, "encoder_layers": 1, "decoder_layers": 2, "dropout": 0.0}
+TRANSLATORS = {
+    **{f"recurrent {score}": RecurrentSettings(**SIZES, score=score) for score in catalog.SCORES},
+    "lstm, current, fed, gated": RecurrentSettings(
+        **SIZES, cell="lstm", query="current", input_feeding=True, gate=True, encoder_layers=2, decoder_layers=2
+    ),
+    "one vector, once": RecurrentSettings(**SIZES, context="initial", bidirectional=False),
+    "one vector, always": RecurrentSettings(**SIZES, context="constant"),
+    "norms first": TransformerSettings(**BLOCKS),
+    "norms last, learned, beside": TransformerSettings(
+        **BLOCKS, norm_first=False, positions="learned", combine="concat", activation="gelu"
+    ),
+    "rotary, grouped, gated": TransformerSettings(
+        **BLOCKS, positions="rotary", kv_heads=1, norm="rms", activation="swiglu", tied="none", output_bias=True
+    ),
+    "relative": TransformerSettings(**BLOCKS, positions="relative"),
+    "alibi, additive": TransformerSettings(**BLOCKS, positions="alibi", score="additive", activation="swish"),
+}
+
+
+class Untrained(NamedTuple):
+    """As much of a run as a page needs."""
+
+    job: Any
+    model: Any
+    recipe: Any
+
+
+def in_browser(tree: Any, start: str, tmp_path) -> Any:
+    """What a page with the runtime writes into its only <pre>."""
+    begin = f'const tree = JSON.parse(document.getElementById("regard-data").textContent);\nconst said = {start};\n'
+    write = 'document.body.append(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(said) }));'
+    page = tmp_path / "page.html"
+    page.write_text(look.document_page(tree, "test", style="", script=runtime() + begin + write), encoding="utf-8")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    command += [f"--user-data-dir={tmp_path / 'browser'}", "--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found = re.search("<pre>(.*?)</pre>", done.stdout, re.DOTALL)
+    assert found, done.stderr[-500:]
+    return json.loads(unescape(found[1]))
+
+
+@needs_chromium
+def test_the_runtime_computes_what_python_computes(tmp_path):
+    """Every score, every context, both cells, both places of norms: outputs, probabilities and weights."""
+    tree, looks = [], []
+    for name, settings in TRANSLATORS.items():
+        job = translator(settings, beam=3, max_length=8)
+        with torch.no_grad():
+            for weights in job.model.parameters():  # untrained models say the same of everything
+                weights.mul_(1.5)
+        tree.append(payload(Untrained(job, job.model, job.recipe), "float32"))
+        told = job.output.tell(job.model, TEXT, LookOptions())[0]
+        seen = [] if settings.kind == "recurrent" and settings.context != "attention" else job.look(TEXT).attentions
+        looks.append((name, told.text, job.predict([TEXT])[0].log_probability, seen))
+    answers = in_browser(
+        tree,
+        f"""tree.map((one) => {{
+  const found = new Exported(one).answer({json.dumps(TEXT)});
+  return {{ ...found, attentions: found.attentions.map((table) => ({{ ...table, weights: [...table.weights] }})) }};
+}})""",
+        tmp_path,
+    )
+    for (name, text, log_probability, seen), answer in zip(looks, answers, strict=True):
+        assert answer["output"] == text, name
+        assert sum(answer["scores"]) == pytest.approx(log_probability, rel=1e-4), name
+        ours = {(one.kind, one.layer): one.weights for one in seen}
+        theirs = {
+            (one["kind"], one["layer"]): torch.tensor(one["weights"]).view(one["shape"]) for one in answer["attentions"]
+        }
+        assert ours.keys() == theirs.keys(), name
+        for key, weights in ours.items():
+            assert torch.allclose(torch.from_numpy(weights), theirs[key], atol=1e-5), (name, key)
+        assert len(answer["next_tokens"]) == len(answer["scores"]), name
+
+
+@needs_chromium
+def test_the_tokenizer_of_a_page_cuts_and_joins_as_ours(tmp_path):
+    texts = [
+        'Luis said: "Hola, señor!" ¿Qué tal? It’s 3.14 at 10:30.', "don't  stop\tnow — l'eau… a/b (c) «e» 5,000€",
+        "naïve café ½ 日本語 テスト 한국어", "", "  lead and trail ", "</s> <unk> <s>hello", "emoji 😀 ok",
+        "▁ under ￭ glue ■", "a-b c_d e.f g'h 1.2.3 UPPER lower",
+    ]  # fmt: skip
+    cases = []
+    for kind in ("word", "space", "character", "byte", "bytes", "bpe", "unigram"):
+        for lowercase in (False, True):
+            one = Tokenizer.train([*texts[:3], TEXT] * 3, kind, size=300, lowercase=lowercase)
+            ids = [one.encode(text) for text in texts]
+            cases.append({"spec": tokenizer(one), "ids": ids, "back": [one.decode(some) for some in ids]})
+    start = f"""tree.cases.map(({{ spec, ids }}) => {{
+  const one = new Tokenizer(spec), texts = {json.dumps(texts)};
+  return {{ ids: texts.map((text) => one.encode(text)), back: ids.map((some) => one.decode(some)) }};
+}})"""
+    for case, found in zip(cases, in_browser({"cases": cases}, start, tmp_path), strict=True):
+        assert found["ids"] == case["ids"], case["spec"]["kind"]
+        assert found["back"] == case["back"], case["spec"]["kind"]
+
+
+def test_what_the_runtime_has_no_class_for_is_refused_by_name():
+    class Surprise(torch.nn.Module):
+        pass
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), Surprise())
+    with pytest.raises(RefusalError, match=r"Surprise \(1\)"):
+        module_tree(model)
+
+
+def test_shared_weights_are_in_the_file_once():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3, bias=False), torch.nn.Linear(3, 3, bias=False))
+    model[1].weight = model[0].weight
+    tree, numbers = module_tree(model)
+    assert len(numbers.tensors) == 1
+    assert [part["parameters"]["weight"] for part in tree["parts"]["parts"]] == [0, 0]
+    assert len(base64.b64encode(numbers.bytes())) == 24
+
+
+def test_every_class_that_is_promised_is_there():
+    """What Python lets through, the script has."""
+    classes = re.search(r"CLASSES = \{(.*?)\}", runtime(), re.DOTALL)
+    assert classes is not None
+    assert set(KNOWN) == set(re.findall(r"\w+", classes[1]))
+    assert len(RUNTIME) == len(set(RUNTIME))
