@@ -121,7 +121,7 @@ def export(
     run: Path,
     to: str,
     output: Path,
-    dtype: str,
+    dtype: str | None,
     attention: bool,
     check_inputs: Path | None,
     no_check: bool,

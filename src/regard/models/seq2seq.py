@@ -52,8 +52,7 @@ class Seq2Seq(nn.Module):
         bias  whether the output layer has one: how frequent a token is, whatever the context
         """
         super().__init__()
-        self.encoder, self.decoder = encoder, decoder
-        self.label_smoothing, self.pad = label_smoothing, pad
+        self.encoder, self.decoder, self.label_smoothing, self.pad = encoder, decoder, label_smoothing, pad
         embedding, width = decoder.embedding, decoder.feature_width
         self.output = nn.Linear(width, embedding.vocabulary, bias=bias)
         nn.init.normal_(self.output.weight, std=width**-0.5)
