@@ -7,6 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from regard import api
+from regard.exporters.export import export
+from regard.exporters.html.format import browser
 from regard.look import matrix
 from regard.next_commands import as_typed
 
@@ -44,6 +46,12 @@ def demo(output: Path, *, fresh: bool = False) -> None:
                 matrix(prediction.alignment.mean, prediction.alignment.rows, prediction.alignment.columns, console)
             )
     console.rule()
+    page = output / "page"
+    size = export(run, to="html", out=page, check=browser() is not None).bytes
+    console.print(
+        f"{page / 'index.html'} ({size / 1e6:.1f} MB) has the model in it, and a page to ask it and see where it looks: it "
+        "opens in any browser, also on another machine, and sends nothing anywhere."
+    )
     console.print(f"The report is {output / 'report.html'}: open it in a browser; it needs no network. Next:", end="")
     where, sentence = shlex.quote(str(output)), '"The boy is reading a book."'
     commands = (f"predict {where} {sentence}", f"look {where} {sentence} -o look.html", "train examples/pairs.tsv")

@@ -44,7 +44,7 @@ class Html(Format):
         return HtmlPlan(wish.run, wish.dtype)
 
     def require(self, *, check: bool) -> None:
-        if check and _browser() is None:
+        if check and browser() is None:
             raise CallError(
                 "export to html is checked by a browser, and there is no Chromium or Chrome on the PATH: install one, "
                 "or export with --no-check"
@@ -136,22 +136,23 @@ def _written(numbers: Tensor) -> str:
     return base64.b64encode(numbers.float().contiguous().numpy().tobytes()).decode()
 
 
-def _browser() -> str | None:
+def browser() -> str | None:
+    """Chromium or Chrome, where there is one."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 def _answers(page: Path) -> list[dict[str, Any]]:
     """Opened from the disk, without a network, and what it wrote."""
-    browser = _browser()
-    assert browser is not None, "Html.require asks first"
+    program = browser()
+    assert program is not None, "Html.require asks first"
     alone = ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={page.parent / 'browser'}"]
     rights = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # Chromium wants that of root
-    command = [browser, "--headless", "--disable-gpu", *rights, *alone, "--dump-dom", page.as_uri()]
+    command = [program, "--headless", "--disable-gpu", *rights, *alone, "--dump-dom", page.as_uri()]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
-        raise RegardError(f"{browser} did not answer in {PATIENCE} seconds: export with --no-check") from None
+        raise RegardError(f"{program} did not answer in {PATIENCE} seconds: export with --no-check") from None
     found = re.search(r'<pre id="checked">(.*?)</pre>', done.stdout, re.DOTALL)
     if found is None:
-        raise RegardError(f"the page did not answer in {browser}: {done.stderr[-300:].strip()}")
+        raise RegardError(f"the page did not answer in {program}: {done.stderr[-300:].strip()}")
     return json.loads(unescape(found[1]))
