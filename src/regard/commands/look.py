@@ -61,8 +61,8 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
         return profile(run, inputs, output, as_json)
     if wish.explain is not None:
         return explain(run, inputs, output, wish, as_json)
-    if wish.against_input is not None or wish.instead is not None:
-        raise CallError("--against-input and --instead belong to --explain patching and --explain logits")
+    if wish.against_input is not None:
+        raise CallError("--against-input belongs to --explain patching")
     if run.suffix == ".npz" and (inputs or wish.method != "raw"):
         raise CallError(f"{run} is a record that was taken before: it has its input and method already")
     record = taken(run, inputs, wish)
@@ -165,7 +165,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
-        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, **decoding,
+        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, instead=wish.instead, **decoding,
     )  # fmt: skip
 
 

@@ -5,32 +5,34 @@
     norm             times the length of what they bring                              methods/norms.py
     gradient         times their gradient                                             methods/gradients.py
     input-gradient   the gradient by the vectors of the input, times these            methods/gradients.py
+    integrated-gradients   the same, along the way from zeros to the input            methods/integrated.py
+    attnlrp          relevance, by a rule for each operation                          methods/attnlrp.py
     leave-one-out    what is lost without each part of the input                      methods/erasure.py
 
 The output is forced through the model, so decoding is as it was without anybody looking, and weights are those that
-decoding had. Each step of an output has a gradient of its own: a batch repeats the input, one row for each step t, and
-the sum of what is asked of row t at step t has all gradients at once, as what belongs to a row cannot feel the others.
+decoding had.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import get_ident
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention import Trace
 from regard.attention.role import Role
 from regard.errors import CallError, nearest
+from regard.look.asking import Added, at_steps, evaluating, numbers, some_steps, step_scores
+from regard.look.card import normalized
 from regard.look.case import WHOLE, Case, Parts, Table, by_role
-from regard.look.methods import METHODS
+from regard.look.methods import ABOUT_OUTPUT, METHODS
+from regard.look.methods.attnlrp import attnlrp
 from regard.look.methods.erasure import faithfulness, leave_one_out
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
+from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
-from regard.look.passes import rows_at_once
 from regard.look.records import ORDER, Attention, AttentionRecord, Head
 
 NO_END = 1 << 31
@@ -67,7 +69,9 @@ def _by_method(case: Case, method: str) -> list[Attention]:
         "rollout": lambda: _placed(case, _rolled_out(raw_tables(case))),
         "norm": lambda: _placed(case, _norms(case)),
         "gradient": lambda: _placed(case, _gradients(case)),
-        "input-gradient": lambda: [_whole(case, method, _input_gradient(case))],
+        "input-gradient": lambda: [_whole(case, method, normalized(np.abs(input_times_gradient(case).parts)))],
+        "integrated-gradients": lambda: [_whole(case, method, _speaking_for(case, integrated_gradients(case)))],
+        "attnlrp": lambda: [_whole(case, method, _speaking_for(case, attnlrp(case)))],
         "leave-one-out": lambda: [_whole(case, method, _without_each(case))],
     }
     with evaluating(case.model):
@@ -78,21 +82,24 @@ def _by_method(case: Case, method: str) -> list[Attention]:
     return found
 
 
+def require_contrast(method: str) -> None:
+    """Says which methods can ask why something was said, and not another word."""
+    if method not in ABOUT_OUTPUT:
+        raise CallError(
+            f"method={method!r} asks where a model looks, whatever it says: instead= (--instead) needs one of "
+            f"{', '.join(ABOUT_OUTPUT)}"
+        )
+
+
 def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
     """The name of a method, with what was done to its weights, and which rows have nothing to show by it."""
     gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
-    if gated and method not in ("input-gradient", "leave-one-out"):
+    if gated and (method == "gradient" or method not in ABOUT_OUTPUT):
         method = f"{method}, times the gate"
     rows = [one.weights.any(axis=(0, 2)) for one in found if one.kind == "cross" and one.rows == case.rows]
     silent = ~np.any(rows, axis=0) if rows and method.startswith("gradient") else np.zeros(0, bool)
     labels = [repr(case.axes[case.rows].labels[row]) for row in np.flatnonzero(silent)]
     return f"{method} (no weight speaks for {', '.join(labels)})" if labels else method
-
-
-def step_scores(case: Case) -> tuple[float, ...]:
-    """What the model thinks of each step of the output."""
-    with evaluating(case.model), torch.no_grad():
-        return tuple(_numbers(case.ask([WHOLE])[0]).tolist())
 
 
 def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: Head) -> AttentionRecord:
@@ -116,17 +123,6 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
     return replace(record, evidence=tuple(figures))
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Dropout off, and then as it was."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
-
-
 # -------------------------------------------------------------------------------------------------------------- tables
 def raw_tables(case: Case) -> list[Table]:
     """The weights of every attention, as the model computed them."""
@@ -140,7 +136,7 @@ def _tables(case: Case, seen: Trace, weights: Callable[[str], Tensor]) -> list[T
         names = seen.names
     except RuntimeError:
         raise CallError(NOTHING) from None
-    found = [Table(name, seen.role(name), with_heads(_numbers(weights(name)[case.row]))) for name in names]
+    found = [Table(name, seen.role(name), with_heads(numbers(weights(name)[case.row]))) for name in names]
     return _gated(found)
 
 
@@ -194,9 +190,9 @@ def _norms(case: Case) -> list[Table]:
 
     def weighted(table: Table) -> Table:
         value, out = seen.values(table.name)
-        value = with_heads(_numbers(value[case.row]))
+        value = with_heads(numbers(value[case.row]))
         value = value.repeat(len(table.weights) // len(value), axis=0)  # heads may share keys and values
-        return table._replace(weights=norm_weighted(table.weights, value, None if out is None else _numbers(out)))
+        return table._replace(weights=norm_weighted(table.weights, value, None if out is None else numbers(out)))
 
     return [weighted(table) for table in _tables(case, seen, lambda name: seen[name])]
 
@@ -222,10 +218,10 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
             rows = gradient[case.row :: case.each]  # one for each step
             own = case.places if seen.role(name).kind in ("encoder", "pooling") else range(case.offset, NO_END)
             if not case.by_step or not own:  # queries that belong to no step
-                felt[name] += with_heads(_numbers(rows.sum(0)))
+                felt[name] += with_heads(numbers(rows.sum(0)))
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):
-                    felt[name][:, own[step]] += with_heads(_numbers(row))[:, own[step]]
+                    felt[name][:, own[step]] += with_heads(numbers(row))[:, own[step]]
     return felt
 
 
@@ -237,29 +233,9 @@ def _placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
 
 
 # ------------------------------------------------------------------------------------------------------ the whole model
-def _input_gradient(case: Case) -> np.ndarray:
-    if case.vectors is None or case.gather is None:
-        raise CallError("method='input-gradient' needs vectors that the model was given, and this input has none")
-    calls: list[Tensor] = []
-    asking = get_ident()
-
-    def note(module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
-        if get_ident() != asking:  # somebody else's, between two steps of this
-            return None
-        calls.append(output if output.requires_grad else output.detach().requires_grad_())
-        return calls[-1]
-
-    hook = case.vectors.register_forward_hook(note)
-    rows = []
-    try:
-        for steps in some_steps(case):
-            calls.clear()
-            felt = torch.autograd.grad(at_steps(case, steps), calls)
-            products = [_numbers(vectors * gradient) for vectors, gradient in zip(calls, felt, strict=True)]
-            rows.append(case.gather(products))
-    finally:
-        hook.remove()
-    return input_times_gradient(np.concatenate(rows))
+def _speaking_for(case: Case, found: Added) -> np.ndarray:
+    """The positive part; of a number, what makes it less counts like what makes it more."""
+    return normalized(np.abs(found.parts) if case.number else np.maximum(found.parts, 0.0))
 
 
 def _without_each(case: Case) -> np.ndarray:
@@ -285,7 +261,7 @@ def _turned(case: Case, one: Attention) -> Attention:
 
 
 def _asked(case: Case) -> Callable[[Sequence[frozenset[int]]], np.ndarray]:
-    return lambda without: _numbers(case.ask(without))
+    return lambda without: numbers(case.ask(without))
 
 
 def _asked_at(case: Case) -> Callable[[Sequence[Parts], Sequence[int]], np.ndarray]:
@@ -293,31 +269,14 @@ def _asked_at(case: Case) -> Callable[[Sequence[Parts], Sequence[int]], np.ndarr
 
     def ask_at(without: Sequence[Parts], steps: Sequence[int]) -> np.ndarray:
         if case.ask_at is not None:
-            return _numbers(case.ask_at(without, steps))
+            return numbers(case.ask_at(without, steps))
         places = {parts: place for place, parts in enumerate(dict.fromkeys(without))}
-        table = _numbers(case.ask(list(places)))
+        table = numbers(case.ask(list(places)))
         return table[[places[parts] for parts in without], list(steps)]
 
     return ask_at
 
 
-def some_steps(case: Case) -> Sequence[Tensor]:
-    """All steps, so many at once as one pass may have rows."""
-    vectors = case.each * sum(map(len, case.axes.values()))
-    return torch.arange(len(step_scores(case))).split(rows_at_once(vectors))
-
-
-def at_steps(case: Case, steps: Tensor) -> Tensor:
-    """Σ_t of what is asked at step t, each in a row of its own."""
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN's way back is for training only
-        table = case.ask([WHOLE] * len(steps))
-        return table[torch.arange(len(steps)), steps].sum()
-
-
 def with_heads(table: np.ndarray) -> np.ndarray:
     """Attention of one head has no dimension for it."""
     return table[None] if table.ndim == 2 else table
-
-
-def _numbers(x: Tensor) -> np.ndarray:
-    return x.detach().float().cpu().numpy()

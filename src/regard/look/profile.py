@@ -13,7 +13,8 @@ import numpy as np
 
 from regard.attention.head_mask import HeadMask
 from regard.errors import CallError
-from regard.look.attribution import attentions, step_scores
+from regard.look.asking import step_scores
+from regard.look.attribution import attentions
 from regard.look.case import Case
 from regard.look.methods.roles import places_across, places_within, shares
 from regard.look.records import ORDER, Attention, Kind

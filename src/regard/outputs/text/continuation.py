@@ -29,7 +29,7 @@ from regard.outputs.batched import device_of
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.text.generate_settings import GenerateRecipe, LanguageModelSettings
 from regard.outputs.text.perplexity import TextLoss, text_loss
-from regard.outputs.text.stream import stream_of
+from regard.outputs.text.stream import stream_of, token_of
 from regard.outputs.text.text_streamer import TextStreamer
 
 SAMPLE = 160  # tokens of the sample while training
@@ -175,17 +175,23 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
             raise CallError(f"of {one + told.text!r}, nothing is told: a model tells each token but the first")
 
         def ask(without: Sequence[Parts]) -> Tensor:
-            return in_passes(without, len(read.ids), lambda some: self._told_without(model, read, told_tokens, some))
+            return in_passes(
+                without, len(read.ids),
+                lambda some: self._told_without(model, read, told_tokens, some, told.instead),
+            )  # fmt: skip
 
         axes = {"target": self.input.axis(Prompt("", told_tokens)), "read": self.input.axis(read)}
         return Case(
             model, ask, axes, self.input.parts(read), columns="read",
             vectors=self.input.vectors(model.decoder), gather=lambda products: self.input.gather(read, products),
-            stream=stream_of(model.decoder, model.output, self.tokenizer, told_tokens),
+            stream=stream_of(model.decoder, model.output, self.tokenizer, told_tokens, told.instead),
         )  # fmt: skip
 
+    def choice(self, word: str) -> int:
+        return token_of(self.tokenizer, word)
+
     def _told_without(
-        self, model: LanguageModel, read: Prompt, told: Sequence[int], without: Sequence[Parts]
+        self, model: LanguageModel, read: Prompt, told: Sequence[int], without: Sequence[Parts], instead: int | None
     ) -> Float[Tensor, "N T"]:
         """log p of each token that was told, by what was read before it and not left out.
 
@@ -200,8 +206,8 @@ class Continuation(Output[GenerateRecipe, PromptInput, LanguageModel]):
         features = model.features(self.input.collate(shortened).to(device))
         features = features.take_along_dim(last.clamp(min=0).unsqueeze(2), dim=1)
         tokens = torch.tensor(told, device=device).expand(len(without), -1)
-        known = model.log_probabilities(features, tokens)
-        return torch.where(last < 0, -math.log(model.output.out_features), known)
+        known = model.log_probabilities(features, tokens, instead)
+        return torch.where(last < 0, -math.log(model.output.out_features) if instead is None else 0.0, known)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def test_scores(self, model: LanguageModel, examples: TextStore, alignments: bool) -> Scores:

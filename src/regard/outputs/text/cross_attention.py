@@ -17,7 +17,7 @@ from regard.attention import Trace
 from regard.data.batches import pad_sentences
 from regard.decoding.ctc import forced_alignment
 from regard.inputs.base import Input
-from regard.look.attribution import evaluating
+from regard.look.asking import evaluating
 from regard.look.passes import AT_ONCE
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
