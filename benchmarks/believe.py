@@ -180,7 +180,9 @@ def measure(folder: Path, seeds: Iterable[int], most: int) -> None:
                 continue
             run = trained(corpus, kind, seed, folder)
             examples = examples_of(run, most)
-            quality = BEST[corpus](one[METRIC[corpus]] for one in run.summary()["history"])
+            quality = BEST[corpus](
+                one["scores"][METRIC[corpus]] for one in run.summary()["history"] if one["kind"] == "validation"
+            )
             for method in left:
                 began = time.process_time()
                 found = cell(run, corpus, method, examples)

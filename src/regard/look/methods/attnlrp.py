@@ -91,49 +91,53 @@ class _Rules(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", "").strip("_")
-        felt = [isinstance(one, Tensor) and one.requires_grad for one in args[:3]]
+        operands = args[0] if name in ("cat", "concat", "stack") else args[1:] if name == "einsum" else args[:2]
+        felt = [isinstance(one, Tensor) and one.requires_grad for one in operands]
         if name in ("log_softmax", "logsigmoid"):
             return args[0].to(kwargs.get("dtype") or args[0].dtype)
-        if not any(felt) and name != "einsum":
+        if not any(felt):
             return func(*args, **kwargs)
         if name in ONE_BY_ONE:
             y = ONE_BY_ONE[name](args[0].detach(), **kwargs)
             return _Ruled.apply(args[0], y, _ratio(y, args[0].detach()))
-        if name in ("layer_norm", "rms_norm"):
-            return self._norm(func, args, kwargs)
-        if name in ("div", "truediv", "true_divide") and len(felt) > 1 and felt[1]:
+        if name in ("layer_norm", "rms_norm", "group_norm"):
+            return self._norm(name, args, kwargs)
+        if name in ("div", "truediv", "true_divide") and felt[1]:
             return func(args[0], args[1].detach(), *args[2:], **kwargs)
         y = func(*args, **kwargs)
         if name in PRODUCTS:
-            both = all(felt[:2]) if name != "einsum" else sum(one.requires_grad for one in args[1:]) > 1
-            return _Ruled.apply(y, y.detach(), torch.tensor(0.5, device=y.device)) if both else y
-        if name in ("add", "iadd", "radd", "sub", "isub", "rsub") and not all(felt[:2]):
-            self._count_sum(y, args, felt, name)
-        elif name == "linear" and (bias := _argument(args, kwargs, 2, "bias")) is not None:
-            self._keep("biases", y, lambda g: g * bias.detach())
+            return _Ruled.apply(y, y.detach(), torch.tensor(0.5, device=y.device)) if sum(felt) > 1 else y
+        if name in SUMS and not all(felt):  # what they are without the input
+            zeros = [torch.zeros_like(one) if moves else one for one, moves in zip(operands, felt, strict=True)]
+            rest = func(zeros, *args[1:], **kwargs) if operands is args[0] else func(*zeros, *args[2:], **kwargs)
+            self._keep("biases", y, lambda g: g * rest.detach())
+        elif name in AFFINE:
+            rest = func(torch.zeros_like(args[0][:1]), *args[1:], **kwargs)
+            self._keep("biases", y, lambda g: g * rest.detach())
         elif name == "softmax":
             self._count_softmax(args[0].detach(), y)
         return y
 
-    def _norm(self, func: Any, args: Any, kwargs: Any) -> Tensor:
-        x, width, weight = args[0], tuple(range(-len(args[1]), 0)), _argument(args, kwargs, 2, "weight")
-        centered = x if func is F.rms_norm else x - x.mean(width, keepdim=True)
-        position = 3 if func is F.rms_norm else 4
-        eps = _argument(args, kwargs, position, "eps")
+    def _norm(self, name: str, args: Any, kwargs: Any) -> Tensor:
+        """x − mean over a deviation that is held; an RMS norm has no mean, a group norm one for each group."""
+        x = args[0]
+        weight, bias = _argument(args, kwargs, 2, "weight"), _argument(args, kwargs, 3, "bias")
+        if name == "group_norm":
+            rows = x.unflatten(1, (args[1], -1)).flatten(2)
+            weight, bias = (p if p is None else p.view(-1, *[1] * (x.dim() - 2)) for p in (weight, bias))
+        else:
+            rows = x.flatten(-len(args[1]))
+        if name == "rms_norm":
+            eps, bias = _argument(args, kwargs, 3, "eps"), None
+        else:
+            eps, rows = _argument(args, kwargs, 4, "eps"), rows - rows.mean(-1, keepdim=True)
         eps = torch.finfo(x.dtype).eps if eps is None else eps
-        y = centered * (centered.detach().square().mean(width, keepdim=True) + eps).rsqrt()
+        y = (rows * (rows.detach().square().mean(-1, keepdim=True) + eps).rsqrt()).view(x.shape)
         y = y if weight is None else y * weight
-        bias = None if func is F.rms_norm else _argument(args, kwargs, 3, "bias")
         if bias is not None:
             y = y + bias
             self._keep("biases", y, lambda g: g * bias.detach())
         return y
-
-    def _count_sum(self, y: Tensor, args: Any, felt: list[bool], name: str) -> None:
-        number = 1 if felt[0] else 0
-        sign = -1.0 if (name.endswith("sub") and (number == 1) != (name == "rsub")) else 1.0
-        other = args[number].detach() if isinstance(args[number], Tensor) else args[number]
-        self._keep("biases", y, lambda g: sign * g * other)
 
     def _count_softmax(self, x: Tensor, y: Tensor) -> None:
         s = y.detach()
@@ -166,6 +170,8 @@ class _Ruled(torch.autograd.Function):
 ONE_BY_ONE: dict[str, Callable[..., Tensor]] = {
     "relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh,
 }  # fmt: skip
+AFFINE = {"linear", "conv1d", "conv2d", "batch_norm"}
+SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "cat", "concat", "stack"}
 PRODUCTS = {"matmul", "rmatmul", "bmm", "einsum", "mul", "rmul", "imul", "multiply"}
 
 
