@@ -22,7 +22,7 @@ be ended at any time, and goes on with the next call.
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,8 @@ SMALL = {"width": 64, "heads": 4, "feed_forward": 128, "dropout": 0.1}
 #: corpus and kind of model → a recipe, and what is changed in it
 MODELS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("pocket", "recurrent"): (
-        "translate-recurrent", {"data": WORDS, "model": {"width": 96, "embedding": 64}, "training": {"max_steps": 400}},
+        "translate-recurrent",
+        {"data": WORDS, "model": {"width": 96, "embedding": 64}, "training": {"max_steps": 1200}},
     ),
     ("pocket", "transformer"): (
         "translate-transformer", {"data": WORDS, "model": SMALL, "training": {"max_steps": 600}},
@@ -170,11 +171,13 @@ def cell(run: Run, corpus: str, method: str, examples: Iterable[Example]) -> dic
     return {"pointing": float(np.mean(hits)), "chance": float(np.mean(chance)), "steps": len(hits), **lost}
 
 
-def measure(folder: Path, seeds: Iterable[int], most: int) -> None:
+def measure(folder: Path, corpora: Collection[str], seeds: Iterable[int], most: int) -> None:
     file = folder / "cells.jsonl"
     done = {(one["corpus"], one["model"], one["seed"], one["method"]) for one in cells(file)}
     for seed in seeds:
         for corpus, kind in MODELS:
+            if corpus not in corpora:
+                continue
             left = [method for method in METHODS if (corpus, kind, seed, method) not in done]
             if not left:
                 continue
@@ -228,6 +231,7 @@ def _ratio(pairs: list[list[float]]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path("runs/believe"), help="of runs and cells")
+    parser.add_argument("--corpora", nargs="+", default=list(GOLD), choices=list(GOLD))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--examples", type=int, default=16, help="validation examples of each model")
     parser.add_argument("--table", action="store_true", help="measure nothing")
@@ -235,7 +239,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     if not options.table:
-        measure(options.folder, options.seeds, options.examples)
+        measure(options.folder, options.corpora, options.seeds, options.examples)
     print(table(cells(options.folder / "cells.jsonl")))
 
 

@@ -29,7 +29,8 @@ from regard.job import Job
 from regard.look import AttentionRecord, History
 from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
-from regard.look.history import has_history, load_history
+from regard.look.history import has_history, load_histories, load_history
+from regard.look.profile import role_history
 from regard.look.records import Head, Kind
 from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
@@ -249,6 +250,10 @@ class Run:
         data = jobs.make(self.recipe)  # a job of its own: this one keeps what it has learned
         data.prepare(self.folder / "cache")
         return self.job.head_profile(data.output.some(data.splits["valid"], most))
+
+    def role_history(self) -> ValueTable:
+        """When each head took its role, over the validation inputs that training kept (`training.looks`)."""
+        return role_history(load_histories(self.folder))
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""

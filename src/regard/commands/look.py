@@ -117,6 +117,17 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
     _put(table, output, as_json)
 
 
+def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """When each head took its role."""
+    from regard import api
+
+    if inputs:
+        raise CallError("--profile --training takes no input: it is over all that training.looks kept")
+    if output is not None:
+        require_suffix(output)
+    _put(api.load(run).role_history(), output, as_json)
+
+
 def profile(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """What each head looks for, over some validation inputs, and what is lost without it."""
     from regard import api
@@ -197,6 +208,8 @@ def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wi
     from regard.look.history import History, load_history
     from regard.look.render_history import show_history, write_history
 
+    if wish.profile:
+        return profile_of_training(run, inputs, output, as_json)
     if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
         raise CallError("--training takes the number of a validation input, from 0 (those that training.looks kept)")
     found = load_history(run, int(inputs[0]) if inputs else 0)
