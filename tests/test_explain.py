@@ -17,8 +17,9 @@ from regard.look.methods.attnlrp import relevance
 from regard.look.methods.gradients import input_times_gradient
 from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.paths import patched_paths
 from regard.look.methods.roles import places_across, places_within, shares
-from regard.look.profile import head_profile
+from regard.look.profile import head_profile, role_history
 from regard.look.stream import read_stream
 from regard.look.value_table import ValueTable
 from regard.outputs.base import LookOptions, Told
@@ -167,6 +168,56 @@ def test_the_memory_of_all_positions_brings_everything_back():
     np.testing.assert_allclose(places[1], places[2], atol=1e-3)  # between the last layer and the memory is a norm only
 
 
+def test_a_path_is_what_one_head_adds_to_what_another_reads():
+    """Against the equation, written out for an encoder of two layers."""
+    job = made(encoder_layers=2, heads=3)
+    clean, other = case_of(job), case_of(job, OTHER)
+    encoder, (first, second) = job.model.encoder, job.model.encoder.layers
+    heads, target = {}, pad_sentences([job.output.tokenizer.encode(SAID)])
+
+    def memory_of(text, told=None, receiver=None):
+        """Of the second layer, only `receiver` reads what was told."""
+        ids = job.input.collate([job.input.read(text)])
+        memory, x = job.model.encode(ids), first(encoder.embedding(ids))
+        plain = head_outputs(second.attention, second.attention_norm(x))
+        changed = plain if told is None else head_outputs(second.attention, second.attention_norm(x + told))
+        chosen = torch.stack([changed[h] if h == receiver else plain[h] for h in range(3)]).sum(0)
+        y = x + chosen + second.attention.out.bias
+        y = y + second.feed_forward(second.feed_forward_norm(y))
+        return replace(memory, vectors=encoder.norm(y))
+
+    def head_outputs(attention, x):
+        """What each head adds to the stream: H 1 T D."""
+        kept = []
+        hook = attention.out.register_forward_pre_hook(lambda module, args: kept.append(args[0]))
+        attention(x)
+        hook.remove()
+        maps = attention.out.weight.T.unflatten(0, (3, -1))
+        return [kept[0].unflatten(-1, (3, -1))[..., h, :] @ maps[h] for h in range(3)]
+
+    def score(memory):
+        features = job.model.features(memory, target)
+        return float(job.model.logits(features).log_softmax(-1).gather(2, target.unsqueeze(2)).sum())
+
+    with torch.no_grad():
+        for text in (TEXT, OTHER):
+            ids = job.input.collate([job.input.read(text)])
+            heads[text] = head_outputs(first.attention, first.attention_norm(encoder.embedding(ids)))
+        top, bottom = score(memory_of(TEXT)), score(memory_of(OTHER))
+        assert top == pytest.approx(float(clean.ask([frozenset()]).sum()), abs=1e-4)
+        expected = [
+            [(score(memory_of(OTHER, heads[TEXT][h] - heads[OTHER][h], g)) - bottom) / (top - bottom) for g in range(3)]
+            for h in range(3)
+        ]
+    _, names, values = patched_paths(clean, other, "encoder", None)
+    assert names[:4] == ["encoder.0.0", "encoder.0.1", "encoder.0.2", "encoder.1.0"]
+    np.testing.assert_allclose(values[:3, 3:], expected, atol=1e-3)
+    assert np.abs(expected).max() > 1e-2
+    assert not values[3:].any()
+    assert not values[:, :3].any()
+    assert explained(job, "patching", against=OTHER, by="paths").values.shape == (6, 6)  # of the decoder
+
+
 def test_patching_of_a_recurrent_model_goes_by_its_memory():
     job = translator(
         RecurrentSettings(kind="recurrent", width=20, embedding=12, score="additive", query="previous"), "word"
@@ -192,7 +243,13 @@ def test_patching_of_a_recurrent_model_goes_by_its_memory():
         ("patching", {"against": TEXT}, "thinks the same of this answer"),
         ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same number of tokens"),
         ("patching", {"against": OTHER, "kind": "x"}, "kind='x' must be one of cross"),
-        ("patching", {"against": OTHER, "by": "keys"}, "by='keys': explain='patching' takes heads or positions"),
+        (
+            "patching",
+            {"against": OTHER, "by": "keys"},
+            "by='keys': explain='patching' takes heads or positions or paths",
+        ),
+        ("patching", {"against": "the red cat sees dogs", "by": "paths", "kind": "encoder"}, "same number of tokens"),
+        ("patching", {"against": OTHER, "by": "paths", "kind": "cross"}, "goes along self-attention"),
         ("lens", {"by": "keys"}, "by='keys': explain='lens' takes none"),
         ("scores", {"row": 1, "layer": 0}, "one query of one head"),
         ("scores", {"row": 1, "layer": 2, "head": 0}, "layer=2 is not one of 0 to 1"),
@@ -279,6 +336,25 @@ def test_the_profile_says_what_is_lost_without_a_head():
         without = sum(case.ask([frozenset()]).sum().item() for case in cases)
     row = next(number for number, name in enumerate(table.rows) if name.startswith("cross.1.2"))
     assert table.values[row, -1] == pytest.approx((whole - without) / abs(whole), rel=1e-4)
+
+
+def test_when_a_head_took_its_role():
+    """Made by hand: a head that looks anywhere at first, and at what came after the same token before in the end."""
+    axis = look.axis(["a", "b", "c", "d", "a", "b", "c", "d"])
+    even = np.tril(np.ones((8, 8))) / np.arange(1, 9)[:, None]
+    sharp = even.copy()
+    sharp[4:] = np.eye(8)[1:5]
+    records = []
+    for share in (0.0, 0.1, 0.9):
+        weights = np.stack([even, share * sharp + (1 - share) * even])
+        one = look.Attention("x", "decoder", 0, weights, "read", "read")
+        records.append(look.AttentionRecord((one,), {"read": axis, "target": axis}))
+    table = role_history([look.History((10, 20, 30), tuple(records))])
+    assert table.columns == ["10", "20", "30"]
+    assert table.rows[1] == "decoder.0.1 induction, from step 30"
+    assert table.rows[0].startswith("decoder.0.0 no role")
+    chance = np.mean([1 / n for n in (5, 6, 7, 8)])
+    np.testing.assert_allclose(table.values[1], [share * (1 - chance) for share in (0.0, 0.1, 0.9)], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])

@@ -23,6 +23,7 @@ from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens
 from regard.look.methods.logits import direct_logits
 from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.paths import patched_paths
 from regard.look.methods.scores import Side, score_parts
 from regard.look.records import KINDS, Kind
 from regard.look.stream import Block, Reading, Stream, read_stream
@@ -45,8 +46,8 @@ INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
         input_times_gradient, "A row does not add up to anything.", "Input × gradient (Shrikumar et al. 2016).",
     ),
 }  # fmt: skip
-BY = {"patching": ("heads", "positions"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
-By = Literal["heads", "positions", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"]
+BY = {"patching": ("heads", "positions", "paths"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
+By = Literal["heads", "positions", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class ExplainOptions:
     """
     row       one step of the output, from 0; −1 is the last. None: all of them
     kind      patching: which attention, or whose positions; None: over the input, if the model has that
-    by        patching: heads or positions; scores: keys or queries are taken apart; inputs: by which method
+    by        patching: heads, positions, or paths from head to head; scores: keys or queries are taken apart; inputs:
+              by which method
     layer, head   scores: which ones, of self-attention
     """
 
@@ -204,9 +206,17 @@ def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
     if options.kind is not None and options.kind not in KINDS:
         raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
     of = "of the answer" if options.row is None else f"of {_word(case, options.row)}"
+    back = f"The share of what the model thinks {of} that comes back when "
+    if options.by == "paths":
+        kind, heads, values = patched_paths(case, other, options.kind, options.row)
+        return ValueTable(
+            values, heads, heads, "What each head (row) tells each later one (column)",
+            about=f"{back}the later head alone hears the earlier one as it is by the first input, all else being as by "
+            "the second: 1 is all of it, 0 nothing. Path patching (Wang et al. 2022).",
+        )  # fmt: skip
     about = (
-        f"The share of what the model thinks {of} that comes back when this state alone is carried from the first "
-        "input into the second: 1 is all of it, 0 nothing. Activation patching (Vig et al. 2020)."
+        f"{back}this state alone is carried from the first input into the second: 1 is all of it, 0 nothing. "
+        "Activation patching (Vig et al. 2020)."
     )
     if options.by != "positions":
         kind, rows, values = patched_heads(case, other, options.kind, options.row)
