@@ -281,6 +281,8 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
     assert hostile not in page
     assert "&lt;script&gt;" in page
     assert page.count("<td class=") == 4
+    assert hostile not in table._repr_html_()
+    assert table._repr_html_().count("<td class=") == 4
     table.show()
     assert "[red]$^" in capsys.readouterr().out
     assert json.loads(json.dumps(table.as_dict()))["values"] == [[0.5, -1.0], [0.0, 2.0]]

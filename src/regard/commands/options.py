@@ -104,7 +104,7 @@ def explain_options(command: Any) -> Any:
         ),
         click.option(
             "--by",
-            help="What is patched, heads or positions; what of scores is taken apart, keys or queries; by what "
+            help="What is patched: heads, positions or paths; what of scores is taken apart, keys or queries; by what "
             "method inputs count, integrated-gradients, attnlrp or input-gradient.",
         ),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),

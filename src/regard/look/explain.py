@@ -41,7 +41,7 @@ INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
         integrated_gradients, "A row adds up to {what}, less that of an input of zeros.",
         "Integrated gradients (Sundararajan et al. 2017).",
     ),
-    "attnlrp": (attnlrp, "A row adds up to its logit.", "AttnLRP (Achtibat et al. 2024)."),
+    "attnlrp": (attnlrp, "A row adds up to its logit, or to its lead.", "AttnLRP (Achtibat et al. 2024)."),
     "input-gradient": (
         input_times_gradient, "A row does not add up to anything.", "Input × gradient (Shrikumar et al. 2016).",
     ),
