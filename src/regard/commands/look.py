@@ -57,6 +57,8 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
     if output is not None:
         require_suffix(output)
+    if str(run).startswith("hf:") and (wish.profile or wish.explain is not None):
+        raise CallError("--profile and --explain look into models of regard; `regard import` makes one of many folders")
     if wish.profile:
         return profile(run, inputs, output, as_json)
     if wish.explain is not None:
@@ -163,6 +165,8 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if wish.method not in METHODS:
         raise CallError(f"--method {wish.method} is not known{nearest(wish.method, METHODS)}")
     overrides, texts = _texts(inputs)
+    if str(run).startswith("hf:"):
+        return of_folder(Path(str(run).removeprefix("hf:")), texts[0], overrides, wish)
     from regard import api
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
@@ -178,6 +182,20 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
         prefix=wish.prefix, without=wish.without, evidence=wish.evidence, instead=wish.instead, **decoding,
     )  # fmt: skip
+
+
+def of_folder(folder: Path, text: str, overrides: list[str], wish: Wish) -> AttentionRecord:
+    """From a model of transformers, as it lies in a folder."""
+    from regard.look.foreign import look_at_folder
+
+    asked = {"method": wish.method, "gold": wish.gold, "n_best": wish.n_best, "prefix": wish.prefix}
+    asked |= {"without": wish.without, "about": wish.about, "evidence": wish.evidence, "instead": wish.instead}
+    for name, value in asked.items():
+        if value != Wish._field_defaults[name]:
+            raise CallError(f"--{name.replace('_', '-')}: a model of transformers is watched as it is; leave it out")
+    if overrides:
+        raise CallError(f"{overrides[0]}: a model of transformers has no such setting; leave it out")
+    return look_at_folder(folder, text, wish.target)
 
 
 def read(record: AttentionRecord, wish: Wish) -> AttentionRecord:
