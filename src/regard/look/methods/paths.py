@@ -37,7 +37,8 @@ class Paths(NamedTuple):
 def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Paths:
     if kind == "cross":
         raise CallError("kind='cross': by='paths' goes along self-attention: encoder or decoder")
-    found = [(one, _blocks(corrupted, one)) for one in ((kind,) if kind else ("decoder", "encoder"))]
+    kinds: Sequence[Kind] = ("decoder", "encoder") if kind is None else (kind,)
+    found = [(one, _blocks(corrupted, one)) for one in kinds]
     of, blocks = next((pair for pair in found if len(pair[1]) > 1), found[0])
     if len(blocks) < 2:
         raise CallError(f"kind={of!r}: by='paths' goes from head to head, which takes two layers of self-attention")
