@@ -213,7 +213,7 @@ def table(found: list[dict[str, Any]]) -> str:
                 pointing = [100 * one["pointing"] for one in own]
                 ratios = [_ratio([one[name] for one in own]) for name in ("comprehensiveness", "sufficiency")]
                 chance = f"{100 * np.mean([one['chance'] for one in own]):.0f}"
-                row = [f"{np.mean(pointing):.0f} ± {np.std(pointing):.0f}", chance, *ratios]
+                row = [_mean(pointing, 0), chance, *ratios]
             elif some:
                 row = ["—"] * 4
             else:
@@ -223,9 +223,14 @@ def table(found: list[dict[str, Any]]) -> str:
 
 
 def _ratio(pairs: list[list[float]]) -> str:
-    """The mean over seeds, and how far they are apart."""
-    ratios = [value / random for value, random in pairs]
-    return f"{np.mean(ratios):.2f} ± {np.std(ratios):.2f}"
+    """As multiples of what random parts give."""
+    return _mean([value / random for value, random in pairs], 2)
+
+
+def _mean(values: list[float], digits: int) -> str:
+    """With how far the seeds are apart, where there are several."""
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values):.{digits}f}"
 
 
 def main(arguments: list[str] | None = None) -> None:
