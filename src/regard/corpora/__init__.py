@@ -31,6 +31,12 @@ def _pocket_phrases(split: str) -> list[Pair]:
     return phrases(split)
 
 
+def _repeats(split: str) -> list[Pair]:
+    from regard.corpora.repeats import repeats
+
+    return repeats(split)
+
+
 def _spelling(split: str) -> list[Pair]:
     from regard.corpora.spelling import pairs
 
@@ -41,6 +47,7 @@ _LOADERS: dict[str, Callable[[str], list[Pair]]] = {
     "languages": _languages,
     "pocket": _pocket,
     "pocket-phrases": _pocket_phrases,
+    "repeats": _repeats,
     "spelling": _spelling,
 }
 NAMES = tuple(_LOADERS)
