@@ -2,8 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from regard import look
+from regard.look.attribution import attentions
 from regard.look.card import wrong_order
+from regard.look.case import Case
 from regard.look.methods.erasure import faithfulness, leave_one_out
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.norms import norm_weighted
@@ -53,9 +58,19 @@ def test_gradient_times_attention_keeps_what_speaks_for_the_output():
 
 
 def test_input_times_gradient_by_hand():
-    vectors = np.array([[1.0, 2.0], [0.0, 1.0]])
-    gradients = np.array([[[1.0, 1.0], [5.0, -1.0]]])  # 1 + 2 = 3, and −1
-    np.testing.assert_allclose(input_times_gradient((vectors * gradients).sum(-1)), [[0.75, 0.25]])
+    """A model that is linear: 1 + 2 = 3 of the first vector, −1 of the second, and 4 of one that is always there."""
+    table = nn.Embedding.from_pretrained(torch.tensor([[1.0, 2.0], [0.0, 1.0], [4.0, 0.0]]))
+    felt = torch.tensor([[1.0, 1.0], [5.0, -1.0], [1.0, 1.0]])
+    case = Case(
+        table, lambda without: (table(torch.arange(3).expand(len(without), -1)) * felt).sum((1, 2))[:, None],
+        {"target": look.axis(["y"]), "source": look.axis(["a", "b", "<s>"])}, parts=(0, 1), vectors=table,
+        gather=lambda products: products[0].sum(-1)[:, :2],
+    )  # fmt: skip
+    found = input_times_gradient(case)
+    np.testing.assert_allclose(found.parts, [[3.0, -1.0]])
+    np.testing.assert_allclose(found.rest, [4.0])
+    np.testing.assert_allclose(attentions(case, "input-gradient")[0].weights, [[[0.75, 0.25, 0.0]]])
+    np.testing.assert_allclose(attentions(case, "integrated-gradients")[0].weights, [[[1.0, 0.0, 0.0]]])
 
 
 def bag(parts_needed):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
 from recipe_runs import Trained, recipes, trained
 from regard.errors import CallError
@@ -42,6 +43,7 @@ HAS: dict[str, Callable[[Trained], bool]] = {
     "Transformer": _transformer,
     "self-attention": _self_attention,
     "ViT": lambda made: made.run.recipe.model.kind == "vit",
+    "no recurrence": lambda made: not any(isinstance(one, nn.RNNBase) for one in made.run.model.modules()),
     "second text": lambda made: False,  # see the test below, which gives one
 }
 

@@ -104,6 +104,25 @@ def test_attention_comes_with_it_if_asked_for(client, run):
     assert "alignment" not in ask(client, inputs=["one red cat"]).json()["predictions"][0]
 
 
+def test_explain_sends_the_table_of_the_run(client, run):
+    body = {"model": "pairs", "text": "one red cat", "output": "uno rojo gato"}
+    for more in (
+        {"how": "lens"},
+        {"how": "logits", "row": 1, "instead": "perro"},
+        {"how": "inputs", "by": "attnlrp"},
+        {"how": "patching", "against_input": "two red cat", "by": "positions"},
+    ):
+        told = client.post("/api/explain", json=body | more)
+        assert told.status_code == 200, told.text
+        how, choice = more["how"], {name: value for name, value in more.items() if name != "how"}
+        expected = run.explain(body["text"], how, output=body["output"], **choice).as_dict()
+        np.testing.assert_allclose(told.json()["values"], expected["values"], atol=1e-5)
+        assert told.json()["rows"] == expected["rows"]
+    refused = client.post("/api/explain", json=body | {"how": "patching"})
+    assert refused.status_code == 422
+    assert "needs a second input" in refused.json()["error"]
+
+
 def test_look_sends_only_what_was_chosen(client, run):
     record = run.look("one red cat")
     whole = client.post("/api/look", json={"model": "pairs", "text": "one red cat"}).json()
@@ -193,6 +212,7 @@ def test_health_models_and_description(client, run):
         "/api/models",
         "/api/predict",
         "/api/look",
+        "/api/explain",
         "/api/picture",
         "/api/stream",
         "/api/upload",

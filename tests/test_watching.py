@@ -14,7 +14,9 @@ from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right
 
 from regard import look
+from regard.cli import cli
 from regard.errors import CallError
+from regard.look.foreign import look_at_folder
 from regard.look.watched import Watched
 
 IDS = torch.tensor([[5, 9, 3, 14, 8, 6, 21], [7, 4, 11, 12, 10, 0, 0]])
@@ -490,3 +492,49 @@ def test_the_block_in_the_docs_runs(tmp_path, monkeypatch):
     exec(block[1], names)
     assert names["seen"].names == ["layers.0.self_attn", "layers.1.self_attn"]
     assert (tmp_path / "look.html").stat().st_size > 1000
+
+
+def words_folder(folder: Path, model: Any) -> Path:
+    """A model of transformers with a tokenizer of a few words."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'regard[dev]'")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = ["<pad>", "</s>", "<unk>", "the", "red", "house", "dog", "la", "casa", "roja"]
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, "<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **special).save_pretrained(folder)
+    model.eval().save_pretrained(folder)
+    return folder
+
+
+def test_a_folder_that_import_does_not_know(tmp_path, capsys):
+    transformers = pytest.importorskip("transformers", reason="pip install 'regard[dev]'")
+    torch.manual_seed(1)
+    alone = transformers.GPTNeoXModel(transformers.GPTNeoXConfig(**{**SMALL, "num_hidden_layers": 2}))
+    record = look_at_folder(words_folder(tmp_path / "alone", alone), "the red house")
+    alone.set_attn_implementation("eager")
+    expected = alone(torch.tensor([[3, 4, 5]]), output_attentions=True).attentions
+    assert record.kinds == ["decoder"]
+    for one, weights in zip(record.of_kind("decoder"), expected, strict=True):
+        np.testing.assert_allclose(one.weights, weights[0].detach(), atol=1e-5)
+    both = transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=10, d_model=16, d_kv=4, d_ff=20, num_layers=1, num_heads=2, decoder_start_token_id=0
+        )
+    )
+    folder = words_folder(tmp_path / "both", both)
+    record = look_at_folder(folder, "the red house", "la casa roja")
+    assert record.axes["target"].labels == ["<pad>", "la", "casa"]
+    assert record.axes["source"].labels == ["the", "red", "house"]
+    assert set(record.kinds) == {"cross", "encoder", "decoder"}
+    assert "cross" in look_at_folder(folder, "the red house").kinds
+    cli.main(["look", f"hf:{folder}", "the red house", "--target", "la casa roja"], standalone_mode=False)
+    assert "casa" in capsys.readouterr().out
+    for arguments, said in (
+        (["--method", "gradient"], "watched as it is"),
+        (["--explain", "lens"], "models of regard"),
+    ):
+        with pytest.raises(CallError, match=said):
+            cli.main(["look", f"hf:{folder}", "the red house", *arguments], standalone_mode=False)
+    with pytest.raises(CallError, match=r"no config\.json"):
+        look_at_folder(tmp_path, "the red house")

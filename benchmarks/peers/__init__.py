@@ -1,1 +1,2 @@
-"""The libraries that `benchmarks/translate.py` compares regard with; what they are is in `benchmarks/peers.txt`."""
+"""The libraries that regard is compared with, in speed (`benchmarks/translate.py`) and in what they explain
+(`benchmarks/agreement.py`); what they are is in `benchmarks/peers.txt`."""

@@ -33,7 +33,8 @@ from regard.layers.quantized import PRECISIONS, Precision
 from regard.look import AttentionRecord, History
 from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
-from regard.look.history import has_history, load_history
+from regard.look.history import has_history, load_histories, load_history
+from regard.look.profile import role_history
 from regard.look.records import Head, Kind
 from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
@@ -204,6 +205,7 @@ class Run:
         prefix: str = "",
         without: Sequence[str] = (),
         evidence: bool = False,
+        instead: str | None = None,
         **decoding: Any,
     ) -> AttentionRecord:
         """Where the model looks when it writes its output for a text, or `output`, if that is given.
@@ -212,11 +214,12 @@ class Run:
         (comprehensiveness, sufficiency), for which it is asked many times; `layer` and `head` choose the weights that
         this is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
         begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
+        `instead="dog"`: why each word was written, and not this one; for methods that ask about the output.
         """
         job = self._with(overrides, {"decoding": decoding})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix, evidence)
+        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix, instead, evidence)
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
@@ -241,19 +244,21 @@ class Run:
         """Why the model says what it says: `how` is "lens", "logits", "patching", "inputs" or "scores".
 
         lens      what each layer would say next
-        logits    what each layer adds to the logit of each word; with `row`, each head to that of one word, or to its
-                  lead over the word `instead`
+        logits    what each layer adds to the logit of each word; with `row`, each head to that of one word
         patching  what each head (`by="positions"`: each vector) brings back of the answer, when it is carried from this
                   input into `against_input`
-        inputs    what each part of the input adds to each step of the output, by integrated gradients
+        inputs    what each part of the input adds to each step of the output; `by`: "integrated-gradients", "attnlrp"
+                  or "input-gradient"
         scores    what the scores of one query (`row`) of a `layer`'s `head` are made of; `by`: "keys" or "queries"
+
+        `instead="dog"`: why this word, and not that one; of logits, patching and inputs.
         """
         job = self._with(overrides, {})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        options = LookOptions(output, name=self.folder.name, prefix=prefix)
+        options = LookOptions(output, name=self.folder.name, prefix=prefix, instead=instead)
         with self._head_mask(job, [text], without):
-            return job.explain(text, how, options, ExplainOptions(row, instead, kind, by, layer, head), against_input)
+            return job.explain(text, how, options, ExplainOptions(row, kind, by, layer, head), against_input)
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""
@@ -266,6 +271,10 @@ class Run:
         data = jobs.make(self.recipe)  # a job of its own: this one keeps what it has learned
         data.prepare(self.folder / "cache")
         return data.output.some(data.splits["valid"], most)
+
+    def role_history(self) -> ValueTable:
+        """When each head took its role, over the validation inputs that training kept (`training.looks`)."""
+        return role_history(load_histories(self.folder))
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""

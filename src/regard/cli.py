@@ -218,7 +218,7 @@ def predict(
 @click.option("--kind", type=click.Choice(["cross", "encoder", "decoder"]), help="Attention over the source, or self.")
 @click.option("--layer", type=int, help="One layer, from 0; -1 is the last. All of them, if not given.")
 @click.option("--head", default="mean", help="A head, from 0; or the mean or max of them.")
-@click.option("--method", default="raw", help="raw, rollout, norm, gradient, input-gradient, leave-one-out.")
+@click.option("--method", default="raw", help="raw, rollout, norm, ...; docs/look.md has all.")
 @click.option("--words", is_flag=True, help="Merge sub-words into words.")
 @click.option("--no-specials", is_flag=True, help="Hide begin, end and padding.")
 @click.option("--log", is_flag=True, help="Colors on a logarithmic scale.")
@@ -233,7 +233,11 @@ def predict(
 @click.option("--about", metavar="FILE", help="The input is a question about this text (or -) or picture.")
 @click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
 @explain_options
-@click.option("--training", is_flag=True, help="As training went on, on a validation input (INPUT is its number, 0).")
+@click.option(
+    "--training",
+    is_flag=True,
+    help="As training went on, on validation input INPUT (0); or --profile.",
+)
 @json_option
 def look(
     run: Path,

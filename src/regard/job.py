@@ -24,9 +24,11 @@ from regard.inputs.base import Input
 from regard.look import AttentionRecord
 from regard.look.asking import evaluating, step_scores
 from regard.look.attribution import attentions, method_shown, with_evidence
+from regard.look.case import Case
 from regard.look.explain import ExplainOptions, explain
 from regard.look.profile import head_profile
 from regard.look.report import picture_of
+from regard.look.supported import require_contrast
 from regard.look.value_table import ValueTable
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
@@ -202,7 +204,7 @@ class Job:
         """Where the model looks when it says what it says, or the given output; its runners-up come as `beams`."""
         self._refuse(prefix=options.prefix, gold=options.gold)
         with evaluating(self.model):
-            best, *others = self.output.tell(self.model, one, options)
+            best, *others = self._told(one, options)
             record = self._record(one, best, options)
             beams = tuple(self._record(one, other, replace(options, gold=None)) for other in others)
             if options.evidence:
@@ -216,12 +218,12 @@ class Job:
     ) -> ValueTable:
         """Why the model says what it says, or the given output; `against` is the second input of patching."""
         with evaluating(self.model):
-            told = self.output.tell(self.model, one, options)[0]
-            case, other = self.output.case(self.model, one, told), None
+            told = self._told(one, options)[0]
+            case, other = self._case(one, told, options), None
             if against is not None:  # the same answer, by another input
                 same = replace(options, output=told.text if options.output is None else options.output, prefix="")
-                case = self.output.case(self.model, one, self.output.tell(self.model, one, same)[0])
-                other = self.output.case(self.model, against, self.output.tell(self.model, against, same)[0])
+                case = self._case(one, self._told(one, same)[0], options)
+                other = self._case(against, self._told(against, same)[0], options)
             return explain(how, case, other, choice)
 
     def head_profile(self, examples: Sequence[Example]) -> ValueTable:
@@ -235,12 +237,26 @@ class Job:
                     cases.append(self.output.case(self.model, example.input, told))
             return head_profile(cases)
 
+    def _told(self, one: Any, options: LookOptions) -> list[Told]:
+        found = self.output.tell(self.model, one, options)
+        if options.instead is None:
+            return found
+        return [replace(told, instead=self.output.choice(options.instead)) for told in found]
+
+    def _case(self, one: Any, told: Told, options: LookOptions) -> Case:
+        return replace(self.output.case(self.model, one, told), instead=options.instead)
+
     def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:
+        if told.instead is not None:
+            require_contrast(options.method)
         case = self.output.case(self.model, one, told)
         found = attentions(case, options.method)
+        method = method_shown(case, options.method, found)
+        method = method if options.instead is None else f"{method}, and not {options.instead!r}"
+        alone = case if told.instead is None else self.output.case(self.model, one, replace(told, instead=None))
         record = AttentionRecord(
-            found, case.axes, method=method_shown(case, options.method, found), model=options.name,
-            input=self.input.name(one), output=told.text, score=told.score, scores=step_scores(case), gold=options.gold,
+            found, case.axes, method=method, model=options.name, input=self.input.name(one), output=told.text,
+            score=told.score, scores=step_scores(alone), gold=options.gold,
             next_tokens=self.output.next_tokens(self.model, one, told), said=told.said,
         )  # fmt: skip
         return self.output.looked(record, told)

@@ -57,12 +57,14 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
     if output is not None:
         require_suffix(output)
+    if str(run).startswith("hf:") and (wish.profile or wish.explain is not None):
+        raise CallError("--profile and --explain look into models of regard; `regard import` makes one of many folders")
     if wish.profile:
         return profile(run, inputs, output, as_json)
     if wish.explain is not None:
         return explain(run, inputs, output, wish, as_json)
-    if wish.against_input is not None or wish.instead is not None:
-        raise CallError("--against-input and --instead belong to --explain patching and --explain logits")
+    if wish.against_input is not None:
+        raise CallError("--against-input belongs to --explain patching")
     if run.suffix == ".npz" and (inputs or wish.method != "raw"):
         raise CallError(f"{run} is a record that was taken before: it has its input and method already")
     record = taken(run, inputs, wish)
@@ -117,6 +119,17 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
     _put(table, output, as_json)
 
 
+def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """When each head took its role."""
+    from regard import api
+
+    if inputs:
+        raise CallError("--profile --training takes no input: it is over all that training.looks kept")
+    if output is not None:
+        require_suffix(output)
+    _put(api.load(run).role_history(), output, as_json)
+
+
 def profile(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """What each head looks for, over some validation inputs, and what is lost without it."""
     from regard import api
@@ -152,6 +165,8 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if wish.method not in METHODS:
         raise CallError(f"--method {wish.method} is not known{nearest(wish.method, METHODS)}")
     overrides, texts = _texts(inputs)
+    if str(run).startswith("hf:"):
+        return of_folder(Path(str(run).removeprefix("hf:")), texts[0], overrides, wish)
     from regard import api
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
@@ -165,8 +180,22 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
-        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, **decoding,
+        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, instead=wish.instead, **decoding,
     )  # fmt: skip
+
+
+def of_folder(folder: Path, text: str, overrides: list[str], wish: Wish) -> AttentionRecord:
+    """From a model of transformers, as it lies in a folder."""
+    from regard.look.foreign import look_at_folder
+
+    asked = {"method": wish.method, "gold": wish.gold, "n_best": wish.n_best, "prefix": wish.prefix}
+    asked |= {"without": wish.without, "about": wish.about, "evidence": wish.evidence, "instead": wish.instead}
+    for name, value in asked.items():
+        if value != Wish._field_defaults[name]:
+            raise CallError(f"--{name.replace('_', '-')}: a model of transformers is watched as it is; leave it out")
+    if overrides:
+        raise CallError(f"{overrides[0]}: a model of transformers has no such setting; leave it out")
+    return look_at_folder(folder, text, wish.target)
 
 
 def read(record: AttentionRecord, wish: Wish) -> AttentionRecord:
@@ -197,6 +226,8 @@ def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wi
     from regard.look.history import History, load_history
     from regard.look.render_history import show_history, write_history
 
+    if wish.profile:
+        return profile_of_training(run, inputs, output, as_json)
     if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
         raise CallError("--training takes the number of a validation input, from 0 (those that training.looks kept)")
     found = load_history(run, int(inputs[0]) if inputs else 0)

@@ -103,9 +103,15 @@ def explain_options(command: Any) -> Any:
     """What `regard look` takes to ask for causes inside a model."""
     for option in (
         click.option("--profile", is_flag=True, help="What each head looks for, over N validation inputs (INPUT: 16)."),
-        click.option("--instead", metavar="WORD", help="Of --explain logits with --row: why not this word?"),
         click.option(
-            "--by", help="What is patched, heads or positions; what of scores is taken apart, keys or queries."
+            "--instead",
+            metavar="WORD",
+            help="Why not this word? For what asks about the output.",
+        ),
+        click.option(
+            "--by",
+            help="What is patched: heads, positions or paths; what of scores is taken apart, keys or queries; by what "
+            "method inputs count, integrated-gradients, attnlrp or input-gradient.",
         ),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
         click.option("--explain", help="Why it says so: lens, logits, scores, patching or inputs; see docs/look.md."),

@@ -14,6 +14,7 @@ _PAIRS: Corpora[list[Pair]] = Corpora(
         "languages": "languages:languages",
         "pocket": "pocket:pocket",
         "pocket-phrases": "pocket:phrases",
+        "repeats": "repeats:repeats",
         "spelling": "spelling:pairs",
     },
 )

@@ -1,18 +1,36 @@
-"""How a case is asked: about all steps of the output, about some of them, and with gradients.
+"""How a case is asked: what the model thinks of all steps of the output, or of some, and what its answers feel of
+vectors on the way to them.
 
 Each step of an output has a gradient of its own: a batch repeats the input, one row for each step t, and the sum of
 what is asked of row t at step t has all gradients at once, as what belongs to a row cannot feel the others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.errors import CallError
 from regard.look.case import WHOLE, Case, Parts
 from regard.look.passes import rows_at_once
+
+
+class Added(NamedTuple):
+    """What the parts of an input add to each step of the output, with a sign.
+
+    parts   T P
+    rest    T: what is of no part that could be left out, special tokens above all, and what a method loses on its way
+    about   how far to believe it, in a sentence
+    """
+
+    parts: Float[np.ndarray, "T P"]
+    rest: Float[np.ndarray, " T"]
+    about: str
 
 
 @contextmanager
@@ -58,5 +76,38 @@ def at_steps(case: Case, steps: Tensor) -> Tensor:
         return table[torch.arange(len(steps)), steps].sum()
 
 
+def require_vectors(case: Case, method: str) -> nn.Module:
+    if case.vectors is None or case.gather is None or not case.parts:
+        raise CallError(f"{method} needs vectors that the model was given, and this input has none")
+    return case.vectors
+
+
+@contextmanager
+def leaves(
+    modules: Sequence[nn.Module], change: Callable[[Tensor], Tensor] = lambda x: x
+) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """What these modules give on, call by call: as it was, and as it is given on instead, a leaf of the gradients."""
+    calls: list[tuple[Tensor, Tensor]] = []
+    asking = get_ident()
+
+    def give(module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
+        if get_ident() != asking:  # somebody else's, between two steps of this
+            return None
+        x = output.detach()
+        calls.append((x, change(x).detach().requires_grad_(torch.is_grad_enabled())))
+        return calls[-1][1]
+
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_hook(give).remove)
+        yield calls
+
+
+def by_row(product: np.ndarray, case: Case, steps: int) -> Float[np.ndarray, " T"]:
+    """The sum of all that belongs to each row that was asked about."""
+    rows = product.reshape(len(product), -1).sum(axis=1)
+    return rows.reshape(steps, -1)[:, case.row if len(rows) == steps * case.each else 0]
+
+
 def numbers(x: Tensor) -> np.ndarray:
-    return x.detach().float().cpu().numpy()
+    return x.detach().double().cpu().numpy()

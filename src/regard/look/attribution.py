@@ -5,6 +5,8 @@
     norm             times the length of what they bring                              methods/norms.py
     gradient         times their gradient                                             methods/gradients.py
     input-gradient   the gradient by the vectors of the input, times these            methods/gradients.py
+    integrated-gradients   the same, along the way from zeros to the input            methods/integrated.py
+    attnlrp          relevance, by a rule for each operation                          methods/attnlrp.py
     leave-one-out    what is lost without each part of the input                      methods/erasure.py
 
 The output is forced through the model, so decoding is as it was without anybody looking, and weights are those that
@@ -21,11 +23,11 @@ from regard.attention.role import Role
 from regard.errors import CallError, nearest
 from regard.look.asking import asked_at, evaluating, step_scores
 from regard.look.case import Case, Table, by_role
-from regard.look.methods import METHODS
+from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.methods.erasure import faithfulness
 from regard.look.records import ORDER, Attention, AttentionRecord, Head
 from regard.look.tables import NOTHING, gradient_tables, norm_tables, raw_tables, rolled_out_tables
-from regard.look.whole_model import input_gradient, whole_table, without_each
+from regard.look.whole_model import by_integrated_gradients, by_relevance, input_gradient, whole_table, without_each
 
 NOTHING_FOR = (
     "method='gradient' shows the weights that speak for an output, and here none does: log p would only grow without "
@@ -57,6 +59,8 @@ def _by_method(case: Case, method: str) -> list[Attention]:
         "norm": lambda: _placed(case, norm_tables(case)),
         "gradient": lambda: _placed(case, gradient_tables(case)),
         "input-gradient": lambda: [whole_table(case, method, input_gradient(case))],
+        "integrated-gradients": lambda: [whole_table(case, method, by_integrated_gradients(case))],
+        "attnlrp": lambda: [whole_table(case, method, by_relevance(case))],
         "leave-one-out": lambda: [whole_table(case, method, without_each(case))],
     }
     with evaluating(case.model):
@@ -70,7 +74,7 @@ def _by_method(case: Case, method: str) -> list[Attention]:
 def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
     """The name of a method, with what was done to its weights, and which rows have nothing to show by it."""
     gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
-    if gated and method not in ("input-gradient", "leave-one-out"):
+    if gated and (method == "gradient" or method not in ABOUT_OUTPUT):
         method = f"{method}, times the gate"
     rows = [one.weights.any(axis=(0, 2)) for one in found if one.kind == "cross" and one.rows == case.rows]
     silent = ~np.any(rows, axis=0) if rows and method.startswith("gradient") else np.zeros(0, bool)

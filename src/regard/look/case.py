@@ -50,6 +50,7 @@ class Case:
     kind      of tables between `rows` and `columns`
     ask_at    N sets and a step for each → N, where there is a cheaper way to it than to `ask` about all steps
     stream    the layers of a Transformer that writes, and how it comes from them to words
+    instead   the word over which `ask` gives the lead of the answer; None: it gives what the model thinks of it alone
     beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
     """
 
@@ -72,6 +73,7 @@ class Case:
     kind: Kind = "cross"
     ask_at: Callable[[Sequence[Parts], Sequence[int]], Float[Tensor, " N"]] | None = None
     stream: Stream | None = None
+    instead: str | None = None
     beside: "Sequence[Case]" = ()
 
 

@@ -3,10 +3,11 @@
 lens       what each layer would say next                                    methods/lens.py
 logits     what each layer and head adds to the logit of the answer          methods/logits.py
 patching   what each head or position carries of a second input              methods/patching.py
-inputs     what each part of the input adds, by integrated gradients         methods/integrated.py
+inputs     what each part of the input adds                                  methods/integrated.py, attnlrp.py, …
 scores     what the scores of a head are made of                             methods/scores.py
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,12 +15,15 @@ import numpy as np
 import torch
 
 from regard.errors import CallError, nearest
-from regard.look.asking import evaluating
+from regard.look.asking import Added, evaluating
 from regard.look.case import Case
+from regard.look.methods.attnlrp import attnlrp
+from regard.look.methods.gradients import input_times_gradient
 from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens
 from regard.look.methods.logits import direct_logits
 from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.paths import patched_paths
 from regard.look.methods.scores import Side, score_parts
 from regard.look.records import KINDS, Kind
 from regard.look.stream import Block, Reading, Stream, read_stream
@@ -27,28 +31,36 @@ from regard.look.stream_parts import Part
 from regard.look.value_table import ValueTable
 
 EXPLANATIONS = ("lens", "logits", "patching", "inputs", "scores")
+CONTRASTED = ("logits", "patching", "inputs")
 NO_STREAM = (
     "explain={how!r} reads the layers of a Transformer that writes text, and this model has none; explain='patching' "
     "and explain='inputs' work with other models, too"
 )
-BY = {"patching": ("heads", "positions"), "scores": ("keys", "queries")}
-
-
-By = Literal["heads", "positions", "keys", "queries"]
+INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
+    "integrated-gradients": (
+        integrated_gradients, "A row adds up to {what}, less that of an input of zeros.",
+        "Integrated gradients (Sundararajan et al. 2017).",
+    ),
+    "attnlrp": (attnlrp, "A row adds up to its logit, or to its lead.", "AttnLRP (Achtibat et al. 2024)."),
+    "input-gradient": (
+        input_times_gradient, "A row does not add up to anything.", "Input × gradient (Shrikumar et al. 2016).",
+    ),
+}  # fmt: skip
+BY = {"patching": ("heads", "positions", "paths"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
+By = Literal["heads", "positions", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"]
 
 
 @dataclass(frozen=True)
 class ExplainOptions:
     """
     row       one step of the output, from 0; −1 is the last. None: all of them
-    instead   logits: of this word's logit, how far the answer is ahead
     kind      patching: which attention, or whose positions; None: over the input, if the model has that
-    by        patching: heads or positions; scores: keys or queries are taken apart
+    by        patching: heads, positions, or paths from head to head; scores: keys or queries are taken apart; inputs:
+              by which method
     layer, head   scores: which ones, of self-attention
     """
 
     row: int | None = None
-    instead: str | None = None
     kind: Kind | None = None
     by: By | None = None
     layer: int | None = None
@@ -69,6 +81,10 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
     steps = len(case.axes[case.rows])
     if options.row is not None and not -steps <= options.row < steps:
         raise CallError(f"row={options.row} is not one of 0 to {steps - 1}, the steps of the output")
+    if case.instead is not None and how not in CONTRASTED:
+        raise CallError(f"explain={how!r} asks about no word: instead= belongs to {', '.join(CONTRASTED)}")
+    if case.instead is not None and how != "inputs" and options.row is None and steps > 1:
+        raise CallError("instead= asks about one step of the output: say which, by row= (--row), from 0")
     with evaluating(case.model):
         if other is not None:
             return _patching(case, other, options)
@@ -97,14 +113,12 @@ def _lens(case: Case, stream: Stream, reading: Reading) -> ValueTable:
 
 
 def _logits(case: Case, stream: Stream, reading: Reading, options: ExplainOptions) -> ValueTable:
-    if options.instead is not None and options.row is None:
-        raise CallError("instead= asks about one step of the output: say which, by row= (--row), from 0")
     answers = _answers(stream)
-    instead = None if options.instead is None else torch.full_like(answers, stream.token(options.instead))
+    instead = None if stream.instead is None else torch.full_like(answers, stream.instead)
     parts = direct_logits(reading, stream.norm, stream.output, answers, instead)
     labels = case.axes[case.rows].labels
     if options.row is not None:
-        return _logits_of_step(parts, options, labels[options.row])
+        return _logits_of_step(parts, options.row, _word(case, options.row))
     groups: dict[str, np.ndarray] = {}
     for part in parts:
         name = part.name if part.head < 0 else f"{part.kind}.{part.layer}"
@@ -117,10 +131,14 @@ def _logits(case: Case, stream: Stream, reading: Reading, options: ExplainOption
     )  # fmt: skip
 
 
-def _logits_of_step(parts: list[Part], options: ExplainOptions, word: str) -> ValueTable:
+def _word(case: Case, row: int) -> str:
+    """A word of the output; with what else could stand in its place, if that is asked for."""
+    word = repr(case.axes[case.rows].labels[row])
+    return word if case.instead is None else f"{word}, ahead of {case.instead!r}"
+
+
+def _logits_of_step(parts: list[Part], row: int, word: str) -> ValueTable:
     """Layers × heads, of one step."""
-    row = options.row
-    assert row is not None
     layers = 1 + max(part.layer for part in parts)
     names = list(dict.fromkeys(_column(part) for part in parts if part.layer >= 0))
     values = np.zeros((layers, len(names)))
@@ -132,26 +150,27 @@ def _logits_of_step(parts: list[Part], options: ExplainOptions, word: str) -> Va
         else:
             values[part.layer, names.index(_column(part))] = value
     total = values.sum() + sum(beside.values())
-    lead = "" if options.instead is None else f", ahead of {options.instead!r}"
     return ValueTable(
         values, [f"layer {number}" for number in range(layers)], names,
-        f"What each head and feed-forward adds to the logit of {word!r}{lead}",
+        f"What each head and feed-forward adds to the logit of {word}",
         about=f"With {' and '.join(f'{value:+.2f} of {kind}' for kind, value in beside.items())}, all numbers add up "
         f"to {total:.2f}, exactly; norms are held as they were. Direct logit attribution (Elhage et al. 2021).",
     )  # fmt: skip
 
 
 def _inputs(case: Case, options: ExplainOptions) -> ValueTable:
-    found = integrated_gradients(case)
+    method, sums, paper = INPUTS[options.by or "integrated-gradients"]
+    found = method(case)
     columns = [case.axes[case.columns].labels[place] for place in case.parts]
     values, labels = np.column_stack([found.parts, found.rest]), case.axes[case.rows].labels
     if options.row is not None:
         values, labels = values[[options.row]], [labels[options.row]]
     what = "its number" if case.number else "what the model thinks of it"
+    title = "What each part of the input adds to each part of the output"
+    title += "" if case.instead is None else f", ahead of {case.instead!r}"
     return ValueTable(
-        values, labels, [*columns, "the rest"], "What each part of the input adds to each part of the output",
-        about=f"A row adds up to {what}, less that of an input of zeros ({found.error:.1%} are lost on the way there). "
-        "Integrated gradients (Sundararajan et al. 2017).",
+        values, labels, [*columns, "the rest"], title,
+        about=f"{sums.format(what=what)} {found.about} {paper}",
     )  # fmt: skip
 
 
@@ -186,10 +205,18 @@ def _column(part: Part) -> str:
 def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
     if options.kind is not None and options.kind not in KINDS:
         raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
-    of = "of the answer" if options.row is None else f"of {case.axes[case.rows].labels[options.row]!r}"
+    of = "of the answer" if options.row is None else f"of {_word(case, options.row)}"
+    back = f"The share of what the model thinks {of} that comes back when "
+    if options.by == "paths":
+        kind, heads, values = patched_paths(case, other, options.kind, options.row)
+        return ValueTable(
+            values, heads, heads, "What each head (row) tells each later one (column)",
+            about=f"{back}the later head alone hears the earlier one as it is by the first input, all else being as by "
+            "the second: 1 is all of it, 0 nothing. Path patching (Wang et al. 2022).",
+        )  # fmt: skip
     about = (
-        f"The share of what the model thinks {of} that comes back when this state alone is carried from the first "
-        "input into the second: 1 is all of it, 0 nothing. Activation patching (Vig et al. 2020)."
+        f"{back}this state alone is carried from the first input into the second: 1 is all of it, 0 nothing. "
+        "Activation patching (Vig et al. 2020)."
     )
     if options.by != "positions":
         kind, rows, values = patched_heads(case, other, options.kind, options.row)

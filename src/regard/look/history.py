@@ -77,6 +77,13 @@ def has_history(folder: Path) -> bool:
     return next((folder / FOLDER).glob("*/*.npz"), None) is not None
 
 
+def load_histories(folder: Path) -> list[History]:
+    """Of all inputs that were kept; those of the same steps as the first."""
+    numbers = sorted(int(one.name) for one in (folder / FOLDER).glob("*") if one.name.isdecimal()) or [0]
+    found = [load_history(folder, number) for number in numbers]
+    return [history for history in found if history.steps == found[0].steps]
+
+
 def load_history(folder: Path, number: int = 0) -> History:
     """What training kept of input `number`."""
     files = sorted((folder / FOLDER / str(number)).glob("*.npz"))

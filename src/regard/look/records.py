@@ -31,7 +31,12 @@ KINDS: dict[Kind, str] = {
 ORDER: tuple[Kind, ...] = tuple(KINDS)  # in which a record has them; the first that is there is drawn
 Head = int | Literal["mean", "max"]
 #: What the tables of a method hold that asks the whole model, and not its attention.
-ASKED = {"leave-one-out": "What is lost without each part", "input-gradient": "Gradient by each part, times its vector"}
+ASKED = {
+    "leave-one-out": "What is lost without each part",
+    "input-gradient": "Gradient by each part, times its vector",
+    "integrated-gradients": "What each part adds, by integrated gradients",
+    "attnlrp": "What each part adds, by AttnLRP",
+}
 
 
 def subject(kind: Kind, method: str) -> str:

@@ -42,7 +42,7 @@ class Stream:
 
     answers   the token of each step, T
     words     the names of tokens
-    token     the token that a word begins with
+    instead   another token, of whose logit the lead is asked for
     positions   what adds positions to the vectors of tokens; None where nothing does, or something comes after it
     """
 
@@ -51,7 +51,7 @@ class Stream:
     output: nn.Linear
     answers: Sequence[int]
     words: Callable[[Sequence[int]], list[str]]
-    token: Callable[[str], int]
+    instead: int | None = None
     positions: nn.Module | None = None
 
 

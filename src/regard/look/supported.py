@@ -3,7 +3,8 @@
 from torch import nn
 
 from regard.attention.role import Role
-from regard.look.methods import METHODS
+from regard.errors import CallError
+from regard.look.methods import ABOUT_OUTPUT, METHODS
 
 WITHOUT_ATTENTION = ("input-gradient", "leave-one-out")
 
@@ -18,3 +19,12 @@ def supported_methods(model: nn.Module) -> list[str]:
     layered = "decoder" in kinds or ("encoder" in kinds and "cross" not in kinds)
     followed = layered and all(role.followed for role in roles)
     return [name for name in METHODS if name != "rollout" or followed]
+
+
+def require_contrast(method: str) -> None:
+    """Says which methods can ask why something was said, and not another word."""
+    if method not in ABOUT_OUTPUT:
+        raise CallError(
+            f"method={method!r} asks where a model looks, whatever it says: instead= (--instead) needs one of "
+            f"{', '.join(ABOUT_OUTPUT)}"
+        )

@@ -57,6 +57,11 @@ class ValueTable:
         }  # fmt: skip
         return tree if self.words is None else tree | {"words": [list(row) for row in self.words]}
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        style = f"<style>{PAGE_STYLE}{_shade_rules()}</style>".replace("body {", ".regard-table {")
+        return f'{style}<div class="regard-table">{self._body()}</div>'
+
     def show(self, console: "Console | None" = None) -> None:
         """Draw in the terminal."""
         from rich.console import Console
@@ -120,6 +125,9 @@ class ValueTable:
     def _page(self) -> str:
         from regard.look.html import plain_page
 
+        return plain_page(self._body(), self.title, PAGE_STYLE + _shade_rules())
+
+    def _body(self) -> str:
         cells, shades = self._cells(), self._shades()
         head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
         body = "".join(
@@ -132,8 +140,7 @@ class ValueTable:
             for r, row in enumerate(self.rows)
         )
         table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
-        text = f'<h1>{escape(self.title)}</h1><p>{escape(self.about)}</p><div class="wide">{table}</div>'
-        return plain_page(text, self.title, PAGE_STYLE + _shade_rules())
+        return f'<h1>{escape(self.title)}</h1><p>{escape(self.about)}</p><div class="wide">{table}</div>'
 
     def _figure(self) -> "Canvas":
         from matplotlib.figure import Figure as Canvas

@@ -1,42 +1,35 @@
 """Methods that ask any model, with attention or without: what the output feels of each part of the input."""
 
-from threading import get_ident
-
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from regard.errors import CallError
-from regard.look.asking import at_steps, numbers, some_steps
+from regard.look.asking import Added, numbers
+from regard.look.card import normalized
 from regard.look.case import Case
+from regard.look.methods.attnlrp import attnlrp
 from regard.look.methods.erasure import leave_one_out
 from regard.look.methods.gradients import input_times_gradient
+from regard.look.methods.integrated import integrated_gradients
 from regard.look.records import Attention
 
 
 def input_gradient(case: Case) -> np.ndarray:
-    if case.vectors is None or case.gather is None:
-        raise CallError("method='input-gradient' needs vectors that the model was given, and this input has none")
-    calls: list[Tensor] = []
-    asking = get_ident()
+    """Its size: whether a part speaks for or against is lost."""
+    return normalized(np.abs(input_times_gradient(case).parts))
 
-    def note(module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
-        if get_ident() != asking:  # somebody else's, between two steps of this
-            return None
-        calls.append(output if output.requires_grad else output.detach().requires_grad_())
-        return calls[-1]
 
-    hook = case.vectors.register_forward_hook(note)
-    rows = []
-    try:
-        for steps in some_steps(case):
-            calls.clear()
-            felt = torch.autograd.grad(at_steps(case, steps), calls)
-            products = [numbers(vectors * gradient) for vectors, gradient in zip(calls, felt, strict=True)]
-            rows.append(case.gather(products))
-    finally:
-        hook.remove()
-    return input_times_gradient(np.concatenate(rows))
+def by_integrated_gradients(case: Case) -> np.ndarray:
+    return _speaking_for(case, integrated_gradients(case))
+
+
+def by_relevance(case: Case) -> np.ndarray:
+    return _speaking_for(case, attnlrp(case))
+
+
+def _speaking_for(case: Case, found: Added) -> np.ndarray:
+    """The positive part; of a number, what makes it less counts like what makes it more."""
+    return normalized(np.abs(found.parts) if case.number else np.maximum(found.parts, 0.0))
 
 
 def without_each(case: Case) -> np.ndarray:

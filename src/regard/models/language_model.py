@@ -23,6 +23,7 @@ from regard.layers import packed
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.layers.one_row import product_of
 from regard.models.language_model_parts import LanguageModelParts
+from regard.models.log_probability import log_probability
 
 State = TransformerState | PlainState
 NO_TOKEN = -1  # the id of padding where a vocabulary has none
@@ -62,10 +63,11 @@ class LanguageModel(LanguageModelParts):
             return self.output(features)
         return product_of(self.output)(features) if len(features) == 1 else packed.linear(self.output, features)
 
-    def log_probabilities(self, features: Float[Tensor, "B T D"], tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-        """log p of each token, told from the features of all before it."""
-        table = self.logits(features).log_softmax(-1, dtype=torch.float32)
-        return table.gather(2, tokens.unsqueeze(2)).squeeze(2)
+    def log_probabilities(
+        self, features: Float[Tensor, "B T D"], tokens: Int[Tensor, "B T"], instead: int | None = None
+    ) -> Float[Tensor, "B T"]:
+        """log p of each token, told from the features of all before it; of `instead`, how far it is ahead of that."""
+        return log_probability(self.logits(features), tokens, instead)
 
     def start(self, rows: int = 1, *, places: int | None = None) -> State:
         """The state before the first token of `rows` texts; with `places`, with room for so many tokens in advance."""

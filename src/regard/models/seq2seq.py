@@ -17,6 +17,7 @@ from regard.errors import CallError
 from regard.layers import packed
 from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss, fused_cross_entropy
+from regard.models.log_probability import log_probability
 from regard.special_tokens import START
 
 Tie = Literal["none", "output", "all"]
@@ -97,21 +98,27 @@ class Seq2Seq(nn.Module):
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
         return packed.linear(self.output, features) if features.dim() == 2 else self.output(features)
 
-    def score(self, source: Any, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-        """log p(y_t | y_<t, x) of each token of the target, 0 for padding; a row's sum is log p(y | x)."""
+    def score(self, source: Any, target: Int[Tensor, "B T"], instead: int | None = None) -> Float[Tensor, "B T"]:
+        """log p(y_t | y_<t, x) of each token of the target, 0 for padding; a row's sum is log p(y | x). Of `instead`,
+        how far each is ahead of that token, in its own place."""
         features = self.features(self.encode(source), target)
         rows = [
-            self.logits(row).log_softmax(-1, dtype=torch.float32).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+            log_probability(self.logits(row), tokens, instead)
             for row, tokens in zip(features, target, strict=True)  # a row at a time: the table B T V would be large
         ]
         return torch.stack(rows).masked_fill(target == self.pad, 0.0)
 
     def score_steps(
-        self, source: Any, target: Int[Tensor, "B T"], rows: Int[Tensor, " N"], steps: Int[Tensor, " N"]
+        self,
+        source: Any,
+        target: Int[Tensor, "B T"],
+        rows: Int[Tensor, " N"],
+        steps: Int[Tensor, " N"],
+        instead: int | None = None,
     ) -> Float[Tensor, " N"]:
         """log p(y_t | y_<t, x) of some rows at some steps: nothing after the last of these steps is computed."""
         features = self.features(self.encode(source), target[:, : int(steps.max()) + 1])[rows, steps]
-        return self.logits(features).log_softmax(-1, dtype=torch.float32).gather(1, target[rows, steps, None])[:, 0]
+        return log_probability(self.logits(features), target[rows, steps], instead)
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
         return self.decoder.start(memory, copies, watch=watch)

@@ -51,18 +51,23 @@ class LookOptions:
     head: Head = "mean"
     name: str = ""  # of the model
     prefix: str = ""  # what the model's own output begins with
+    instead: str | None = None  # another word: what is asked is how far the output is ahead of it
     evidence: bool = False  # whether the record gets the evidence of its card, which takes asking the model many times
 
 
 @dataclass(frozen=True)
 class Told:
     """An output that is looked at: as the model has it (ids, classes, codes), as text, what it was ranked by, and what
-    else there is to show of it."""
+    else there is to show of it.
+
+    `instead`: what else could have been said in its place, as the model has it; a case then asks for the lead over it.
+    """
 
     target: Any
     text: str
     score: float | None = None
     said: Said | None = None
+    instead: int | None = None
 
 
 class Planned(NamedTuple):
@@ -248,6 +253,10 @@ class Output(ABC, Generic[R, I, M]):
     def next_tokens(self, model: M, one: Any, told: Told) -> tuple[tuple[NextToken, ...], ...]:
         """The most probable tokens at each step, where text is written step by step."""
         return ()
+
+    def choice(self, word: str) -> int:
+        """A word that could have been said instead, as the model has it; see `Told.instead`."""
+        raise CallError(f"instead={word!r}: what this model says is no choice among words: leave instead out")
 
     def gold(self, example: Example) -> Gold | None:
         """Gold links of a validation example, where its corpus knows them."""

@@ -106,6 +106,14 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         return Response(content, media_type="application/json")
 
     @app.post(
+        "/api/explain", response_model=schemas.TableOut, responses=ERRORS, response_class=JSONResponse,
+        summary="Why a model says what it says: a table of layers, heads or parts of the input",
+    )  # fmt: skip
+    async def explain(body: schemas.Explain) -> Response:
+        table = (await ask(questions.explain(body)))[0]
+        return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
+
+    @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip

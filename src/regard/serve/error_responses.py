@@ -14,6 +14,7 @@ from regard.serve import openai_schemas, schemas
 FIELDS = {
     "/api/predict": list(schemas.Predict.model_fields),
     "/api/look": list(schemas.Look.model_fields),
+    "/api/explain": list(schemas.Explain.model_fields),
     "/api/picture": list(schemas.Picture.model_fields),
     "/api/stream": list(schemas.Stream.model_fields),
     "/api/page": list(schemas.Part.model_fields),

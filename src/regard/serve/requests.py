@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from regard.api import Run
 from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
+from regard.look.value_table import ValueTable
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError
 from regard.serve.examples import PREFIX as EXAMPLE
@@ -117,19 +118,19 @@ class Questions:
         """The same for a page, which asks for one part after another; `answer` is made of the record."""
         about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
         name, ask = self._asking(body, about)
-        asked = (body.text, body.output, body.prefix, body.method, tuple(body.without), body.n_best, body.beam)
-        key = (*asked, *about.values())
+        asked = (body.text, body.output, body.prefix, body.method, body.instead, tuple(body.without))
+        key = (*asked, body.n_best, body.beam, *about.values())
         return Question(name, [body.text], lambda inputs: [answer(self._recent[name].get(key, ask)) for _ in inputs])
 
     def _asking(self, body: schemas.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
         name, run = self.find(body.model)
-        for field in ("text", "output", "prefix"):
+        for field in ("text", "output", "prefix", "instead"):
             self.require_short(getattr(body, field) or "", field)
 
         def ask() -> AttentionRecord:
             record = run.look(
                 self.given(name, body.text), output=body.output, prefix=body.prefix, method=body.method,
-                without=body.without, **about, **body.decoding(),
+                without=body.without, instead=body.instead, **about, **body.decoding(),
             )  # fmt: skip
             return _named(record, name, self._told(run, body.text))
 
@@ -140,6 +141,18 @@ class Questions:
         if not {"image", "sound"} & set(run.job.input.kinds):
             return None
         return ": ".join(_shown(part, kind) for part, kind in self._parts(run, text))
+
+    def explain(self, body: schemas.Explain) -> Question:
+        """Its answer is a table."""
+        name, run = self.find(body.model)
+        for field in ("text", "output", "prefix", "against_input", "instead"):
+            self.require_short(getattr(body, field) or "", field)
+
+        def ask() -> ValueTable:
+            other = None if body.against_input is None else self.given(name, body.against_input)
+            return run.explain(self.given(name, body.text), body.how, against_input=other, **body.options())
+
+        return Question(name, [body.text], lambda inputs: [ask() for _ in inputs])
 
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:

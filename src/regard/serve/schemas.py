@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from regard.look.explain import By
 from regard.look.methods import METHODS
 from regard.look.records import Head, Kind
 from regard.look.views import View
@@ -90,6 +91,7 @@ class Look(Body):
     output: Text | None = Field(None, description="look at this output instead of the model's own")
     prefix: Text = Field("", description="or at one that begins with this")
     without: list[HeadName] = WITHOUT
+    instead: Text | None = Field(None, description="why not this word; of methods that ask about the output")
     method: str = Field("raw", description=f"one of {', '.join(METHODS)}")
     kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
@@ -100,6 +102,38 @@ class Look(Body):
 
     def decoding(self) -> dict[str, Any]:
         return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
+
+
+class Explain(Body):
+    """Why a model says what it says: as by regard look RUN TEXT --explain HOW."""
+
+    text: Text
+    how: Literal["lens", "logits", "patching", "inputs", "scores"]
+    model: str | None = MODEL
+    output: Text | None = Field(None, description="explain this output instead of the model's own")
+    prefix: Text = Field("", description="or one that begins with this")
+    against_input: Text | None = Field(None, description="of patching: the second input")
+    instead: Text | None = Field(None, description="why not this word")
+    without: list[HeadName] = WITHOUT
+    row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="one step of the output, from 0")
+    kind: Kind | None = Field(None, description="of patching: which attention, or whose positions")
+    by: By | None = Field(None, description="what is patched or taken apart, or by which method inputs count")
+    layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
+    head: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
+
+    def options(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"text", "how", "model", "against_input"})
+
+
+class TableOut(BaseModel):
+    """A table of numbers with a sign; `words` is what to write into its cells, where that is no number."""
+
+    title: str
+    about: str
+    rows: list[str]
+    columns: list[str]
+    values: list[list[float]]
+    words: list[list[str]] | None = None
 
 
 class Picture(Look):

@@ -4,11 +4,18 @@ Weights say what was mixed, not what made the difference. The other methods ask 
 (rollout), how much a weight moves (norm), what the output feels of it (gradients), what happens without it (erasure).
 """
 
+#: These ask about an output, so they can also ask why it and not another one; the others ask where a model looks.
+ABOUT_OUTPUT = ("gradient", "input-gradient", "integrated-gradients", "attnlrp", "leave-one-out")
+
 METHODS: dict[str, str] = {
     "raw": "attention weights as the model computed them",
     "rollout": "attention followed back through all layers to the input tokens (Abnar and Zuidema 2020)",
     "norm": "weight times the length of the vector it brings, rows scaled to 1 (Kobayashi et al. 2020)",
     "gradient": "weight times its gradient, positive part, rows scaled to 1 (Chefer et al. 2021)",
     "input-gradient": "size of input times gradient, rows scaled to 1 (Denil et al. 2014)",
+    "integrated-gradients": "gradient along the way from zeros to the input, positive part, rows scaled to 1 "
+    "(Sundararajan et al. 2017)",
+    "attnlrp": "relevance by a rule for each operation of a Transformer, positive part, rows scaled to 1 "
+    "(Achtibat et al. 2024)",
     "leave-one-out": "loss of log-probability without the token, positive part, rows scaled to 1 (Li et al. 2016)",
 }

@@ -11,9 +11,12 @@ The size in the second loses the sign, and with it whether a token speaks for or
 """
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
+from regard.look.asking import Added, at_steps, by_row, leaves, numbers, require_vectors, some_steps
 from regard.look.card import normalized
+from regard.look.case import Case
 
 
 def gradient_times_attention(
@@ -24,6 +27,16 @@ def gradient_times_attention(
     return normalized(np.abs(felt) if both_ways else np.maximum(felt, 0.0))
 
 
-def input_times_gradient(products: Float[np.ndarray, "Q K"]) -> Float[np.ndarray, "Q K"]:
-    """`products[t, i]` is x_i · ∂ log p(y_t) / ∂x_i."""
-    return normalized(np.abs(products))
+def input_times_gradient(case: Case) -> Added:
+    """x_i · ∂ log p(y_t) / ∂x_i, with its sign."""
+    vectors = require_vectors(case, "input-gradient")
+    assert case.gather is not None
+    parts, whole = [], []
+    for steps in some_steps(case):
+        with leaves([vectors]) as calls:
+            felt = torch.autograd.grad(at_steps(case, steps), [leaf for _, leaf in calls])
+        products = [numbers(x * gradient) for (x, _), gradient in zip(calls, felt, strict=True)]
+        parts.append(case.gather(products))
+        whole.append(sum(by_row(product, case, len(steps)) for product in products))
+    added = np.concatenate(parts)
+    return Added(added, np.concatenate(whole) - added.sum(axis=1), "A gradient is true for small changes only.")

@@ -54,7 +54,7 @@ def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
     kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted, one))
     if not layers:
         raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' may have more to show")
-    answers = _Answers(clean, corrupted, row)
+    answers = Answers(clean, corrupted, row)
     most = max(layer.heads for layer in layers)
     found = np.zeros((len(layers), most))
     for number, layer in enumerate(layers):
@@ -75,7 +75,7 @@ def patched_positions(clean: Case, corrupted: Case, kind: Kind | None, row: int 
     kind, layers = _first(kind, ("encoder", "decoder"), lambda one: _layers(corrupted, one))
     if not layers:
         raise CallError(f"kind={kind!r}: this model has no layers whose states could be carried over, nor a memory")
-    answers = _Answers(clean, corrupted, row)
+    answers = Answers(clean, corrupted, row)
     rows = []
     for layer in layers:
         states = answers.states_of(layer)
@@ -147,7 +147,7 @@ def _memory_of(case: Case) -> nn.Module | None:
     return found[-1] if found else None
 
 
-class _Answers:
+class Answers:
     """What the model thinks of one answer by two inputs, and by the second with states of the first."""
 
     def __init__(self, clean: Case, corrupted: Case, row: int | None) -> None:
@@ -159,8 +159,8 @@ class _Answers:
                 "back; exchange a word that matters"
             )
 
-    def states_of(self, layer: Layer) -> list[Tensor]:
-        """In the clean run: one for each call of the module."""
+    def states_of(self, layer: Layer, *, of_clean: bool = True) -> list[Tensor]:
+        """In the clean run, or in the other: one for each call of the module."""
         states: list[Tensor] = []
 
         def keep(state: Tensor) -> Tensor:
@@ -168,8 +168,12 @@ class _Answers:
             return state
 
         with _changing(layer, keep):
-            self._score(self.clean)
+            self._score(self.clean if of_clean else self.corrupted)
         return states
+
+    def share(self) -> float:
+        """What comes back of the answer by the second input, as the model is now."""
+        return (self._score(self.corrupted) - self.bottom) / (self.top - self.bottom)
 
     def recovered(self, layer: Layer, states: Sequence[Tensor], carry: Callable[[Tensor, Tensor], Tensor]) -> float:
         calls = iter(states)
@@ -185,8 +189,7 @@ class _Answers:
             return carry(state, new)
 
         with _changing(layer, change):
-            patched = self._score(self.corrupted)
-        return (patched - self.bottom) / (self.top - self.bottom)
+            return self.share()
 
     def _score(self, case: Case) -> float:
         with torch.no_grad():

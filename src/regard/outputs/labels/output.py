@@ -82,6 +82,7 @@ class LabelsOutput(LabelsTraining):
         def steps(source: Any) -> Tensor:
             logits = model.logits(source).float()
             chance = F.logsigmoid(logits) if self.labels.several else logits.log_softmax(-1)
-            return chance[:, [told.target]]
+            other = 0.0 if told.instead is None else chance[:, [told.instead]]
+            return chance[:, [told.target]] - other
 
         return self.asked(model, item, steps, axes, place=pooled(first))

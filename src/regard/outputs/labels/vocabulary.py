@@ -65,6 +65,9 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
             raise RegardError(f"{where}: a classifier needs two classes at least; there is {found}")
         return labels
 
+    def choice(self, word: str) -> int:
+        return self.labels.require(word)
+
     def save(self, folder: Path) -> None:
         self.labels.save(folder / LABELS)
 

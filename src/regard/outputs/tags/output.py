@@ -148,7 +148,8 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
 
         def steps(source: Words) -> Tensor:
             chance = model.logits(source).float().log_softmax(-1)
-            return chance.gather(2, wanted.view(1, -1, 1).expand(len(chance), -1, 1)).squeeze(2)
+            other = 0.0 if told.instead is None else chance[:, :, told.instead]
+            return chance.gather(2, wanted.view(1, -1, 1).expand(len(chance), -1, 1)).squeeze(2) - other
 
         return self.asked(model, item, steps, axes, place=rows_at(places), places=places)
 

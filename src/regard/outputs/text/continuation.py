@@ -117,4 +117,4 @@ class Continuation(ContinuationTraining):
         return most_probable(model.logits, features, told.target[1:], self.tokenizer)
 
     def case(self, model: LanguageModel, one: str, told: Told) -> Case:
-        return continuation_case(model, self.input, one, told.target, self.context)
+        return continuation_case(model, self.input, one, told.target, self.context, told.instead)

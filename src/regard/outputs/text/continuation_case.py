@@ -16,8 +16,11 @@ from regard.outputs.batched import device_of
 from regard.outputs.text.stream import stream_of
 
 
-def continuation_case(model: LanguageModel, input: PromptInput, one: str, tokens: Sequence[int], context: int) -> Case:
-    """`tokens`: all of them, the prompt's and what follows it. Row t was told after columns 0 … t."""
+def continuation_case(
+    model: LanguageModel, input: PromptInput, one: str, tokens: Sequence[int], context: int, instead: int | None
+) -> Case:
+    """`tokens`: all of them, the prompt's and what follows it. Row t was told after columns 0 … t. `instead`: a token
+    of which the lead is asked for."""
     read, told = Prompt(one, list(tokens[:-1])), tokens[1:]
     if len(read.ids) > context:
         raise CallError(f"the text has {len(read.ids)} tokens, but this model looks back at {context}: give less of it")
@@ -27,18 +30,23 @@ def continuation_case(model: LanguageModel, input: PromptInput, one: str, tokens
         )
 
     def ask(without: Sequence[Parts]) -> Tensor:
-        return in_passes(without, len(read.ids), lambda some: _told_without(model, input, read, told, some))
+        return in_passes(without, len(read.ids), lambda some: _told_without(model, input, read, told, some, instead))
 
     return Case(
         model, ask, {"target": input.axis(Prompt("", list(told))), "read": input.axis(read)},
         input.parts(read), columns="read",
         vectors=input.vectors(model.decoder), gather=lambda products: input.gather(read, products),
-        stream=stream_of(model.decoder, model.output, input.tokenizer, told),
+        stream=stream_of(model.decoder, model.output, input.tokenizer, told, instead),
     )  # fmt: skip
 
 
 def _told_without(
-    model: LanguageModel, input: PromptInput, read: Prompt, told: Sequence[int], without: Sequence[Parts]
+    model: LanguageModel,
+    input: PromptInput,
+    read: Prompt,
+    told: Sequence[int],
+    without: Sequence[Parts],
+    instead: int | None,
 ) -> Float[Tensor, "N T"]:
     """log p of each token that was told, by what was read before it and not left out.
 
@@ -53,5 +61,5 @@ def _told_without(
     features = model.features(input.collate(shortened).to(device))
     features = features.take_along_dim(last.clamp(min=0).unsqueeze(2), dim=1)
     tokens = torch.tensor(told, device=device).expand(len(without), -1)
-    known = model.log_probabilities(features, tokens)
-    return torch.where(last < 0, -math.log(model.output.out_features), known)
+    known = model.log_probabilities(features, tokens, instead)
+    return torch.where(last < 0, -math.log(model.output.out_features) if instead is None else 0.0, known)

@@ -13,6 +13,7 @@ from regard.outputs.result import Scores
 from regard.outputs.text.build import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.perplexity import TextLoss, text_loss
+from regard.outputs.text.stream import token_of
 
 SHOWN = 40  # tokens of a piece of validation text that is shown
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
@@ -73,3 +74,6 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
     @property
     def vocabulary(self) -> Tokenizer:
         return self.tokenizer
+
+    def choice(self, word: str) -> int:
+        return token_of(self.tokenizer, word)

@@ -8,6 +8,7 @@ several references, windows of a long recording) is in a file of its own beside 
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple
 
@@ -33,7 +34,7 @@ from regard.outputs.text.build import build_writer
 from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, forced, log_probabilities
 from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.search import search
-from regard.outputs.text.stream import stream_of
+from regard.outputs.text.stream import stream_of, token_of
 from regard.special_tokens import END, PAD, START
 
 GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # one token after the other
@@ -228,9 +229,13 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         axes = {"target": self.axis([*tokens, END]), "source": self.input.axis(item)}
         axes["read"] = self.axis([START, *tokens])
         return self.asked(
-            model, item, model.score, axes, target=pad_sentences([tokens]), at_steps=model.score_steps,
-            stream=stream_of(model.decoder, model.output, self.tokenizer, [*tokens, END]),
+            model, item, partial(model.score, instead=told.instead), axes, target=pad_sentences([tokens]),
+            at_steps=partial(model.score_steps, instead=told.instead),
+            stream=stream_of(model.decoder, model.output, self.tokenizer, [*tokens, END], told.instead),
         )  # fmt: skip
+
+    def choice(self, word: str) -> int:
+        return token_of(self.tokenizer, word)
 
     def axis(self, ids: Ids) -> Axis:
         """Tokens with their places in the text that they make together."""

@@ -10,19 +10,22 @@ from regard.errors import CallError
 from regard.look.stream import Stream
 
 
-def stream_of(decoder: nn.Module, output: nn.Linear, tokenizer: Tokenizer, answers: Sequence[int]) -> Stream | None:
+def token_of(tokenizer: Tokenizer, word: str) -> int:
+    """The token that a word begins with."""
+    ids = tokenizer.encode(word)
+    if not ids or ids[0] == tokenizer.specials.unk:
+        raise CallError(f"instead={word!r} is not in the vocabulary of this model")
+    return ids[0]
+
+
+def stream_of(
+    decoder: nn.Module, output: nn.Linear, tokenizer: Tokenizer, answers: Sequence[int], instead: int | None
+) -> Stream | None:
     """None: a decoder that is no Transformer has no such stream."""
     if not isinstance(decoder, TransformerDecoder):
         return None
-
-    def token(word: str) -> int:
-        ids = tokenizer.encode(word)
-        if not ids or ids[0] == tokenizer.specials.unk:
-            raise CallError(f"instead={word!r} is not in the vocabulary of this model")
-        return ids[0]
-
     plain = isinstance(decoder.enter, nn.Identity)
     return Stream(
-        list(decoder.layers), decoder.norm, output, answers, tokenizer.labels, token,
+        list(decoder.layers), decoder.norm, output, answers, tokenizer.labels, instead,
         decoder.embedding.positions if plain else None,
     )  # fmt: skip
