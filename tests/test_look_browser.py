@@ -149,6 +149,32 @@ def test_the_pointer_reads_cells_and_the_colors_are_painted(visit):
     assert colors > 20
 
 
+def test_a_weight_says_of_its_row_what_a_file_without_a_model_knows(visit):
+    record, tables = golden()
+    page = visit(record)
+    choose(page, "layer", "1")
+    choose(page, "head", "2")
+    point_at(page, 1, 3, 4, 7)
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="how this weight came about")
+    row = tables[1, 2, 1]
+    assert dialog.locator("h2").inner_text() == f"casa ← مرحبا: {row[3]:.4f}"
+    scores = [float(cell) for cell in dialog.locator("tbody td:nth-child(2)").all_inner_texts()]
+    np.testing.assert_allclose(scores, np.log(row / row.max()), atol=6e-4)
+    assert dialog.locator("[aria-current] th").inner_text() == "مرحبا"
+    assert "regard serve" in dialog.inner_text()
+    page.keyboard.press("Escape")
+    assert dialog.count() == 0
+    assert page.evaluate("document.activeElement.className") == "over"
+    choose(page, "head", "mean")  # no softmax has made it, so that there are no scores
+    point_at(page, 2, 4, 4, 7)
+    page.keyboard.press("Enter")
+    assert dialog.locator("h2").inner_text() == f"{HOSTILE} ← 😀: {tables[1].mean(0)[2, 4]:.4f}"
+    assert "score" not in dialog.locator("thead").inner_text()
+    dialog.get_by_role("button", name="Close").click()
+    assert dialog.count() == 0
+
+
 def test_every_other_view_draws_the_record(visit):
     record, tables = golden()
     page = visit(record)

@@ -32,6 +32,7 @@ from regard.look.head_names import heads_called
 from regard.look.history import has_history, load_history
 from regard.look.records import Head, Kind
 from regard.look.value_table import ValueTable
+from regard.look.weight import Weight
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.result import Prediction, Scores
@@ -237,6 +238,32 @@ class Run:
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
             return job.explain(text, how, options, ExplainOptions(row, instead, kind, by, layer, head), against_input)
+
+    def weight(
+        self,
+        text: str,
+        row: int,
+        column: int,
+        overrides: Overrides = (),
+        *,
+        kind: Kind | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        output: str | None = None,
+        prefix: str = "",
+        without: Sequence[str] = (),
+    ) -> Weight:
+        """How one weight that `look` shows came about: its score by the model's formula, the softmax, what it adds.
+
+        `row` and `column`: the cell of the table, from 0, token by token. Without a layer or a head, those in which the
+        cell has the most weight.
+        """
+        job = self._with(overrides, {})
+        if prefix and output is not None:
+            raise CallError("give the whole output or a prefix of it, not both")
+        options = LookOptions(output, name=self.folder.name, prefix=prefix)
+        with self._head_mask(job, [text], without):
+            return job.weight(text, options, row, column, kind=kind, layer=layer, head=head)
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

@@ -63,15 +63,15 @@ def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
 
 def _by_method(case: Case, method: str) -> list[Attention]:
     ways: dict[str, Callable[[], list[Attention]]] = {
-        "raw": lambda: _placed(case, raw_tables(case)),
-        "rollout": lambda: _placed(case, _rolled_out(raw_tables(case))),
-        "norm": lambda: _placed(case, _norms(case)),
-        "gradient": lambda: _placed(case, _gradients(case)),
+        "raw": lambda: placed(case, raw_tables(case)),
+        "rollout": lambda: placed(case, _rolled_out(raw_tables(case))),
+        "norm": lambda: placed(case, _norms(case)),
+        "gradient": lambda: placed(case, _gradients(case)),
         "input-gradient": lambda: [_whole(case, method, _input_gradient(case))],
         "leave-one-out": lambda: [_whole(case, method, _without_each(case))],
     }
     with evaluating(case.model):
-        found = [_turned(case, one) for one in ways[method]()]
+        found = [turned(case, one) for one in ways[method]()]
     shown = [one for one in found if one.rows == case.rows] or found  # a reader's rows are words, not its one step
     if method == "gradient" and not any(one.weights.any() for one in shown):
         raise CallError(NOTHING_FOR)
@@ -103,7 +103,7 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
     if "cross" not in record.kinds or not case.parts:
         return record
     matrix = record.matrix("cross", layer, head)
-    one = _turned(case, replace(record.of_kind("cross")[0], weights=matrix.weights[None]))
+    one = turned(case, replace(record.of_kind("cross")[0], weights=matrix.weights[None]))
     if (one.rows, one.columns) != (case.rows, case.columns):
         return record
     with evaluating(case.model), torch.no_grad():
@@ -229,7 +229,7 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
     return felt
 
 
-def _placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
+def placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
     found = (case.place or by_role)(case, tables)
     if not found:
         raise CallError(NOTHING)
@@ -277,7 +277,7 @@ def _whole(case: Case, method: str, weights: np.ndarray) -> Attention:
     return Attention(method, kind, 0, table[None], case.rows, case.columns)
 
 
-def _turned(case: Case, one: Attention) -> Attention:
+def turned(case: Case, one: Attention) -> Attention:
     """The other way round, where the case wants it; twice is as it was."""
     if not case.turned or {one.rows, one.columns} != {case.rows, case.columns}:
         return one

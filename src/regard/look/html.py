@@ -27,8 +27,10 @@ from regard.look.records import KINDS, AttentionRecord, Head
 from regard.look.views import Shown, head_line
 
 MODULES = (
-    "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "positions.js", "app.js"
+    "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "positions.js",
+    "weight.js", "app.js",
 )  # fmt: skip
+STYLES = ("style.css", "weight.css")  # of the part; `page.css` is for whoever has the page for itself
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
 """
@@ -152,7 +154,7 @@ def script() -> str:
 
 def style(*, whole_page: bool = True) -> str:
     """A notebook takes the part's style and leaves its own page alone."""
-    return (_read("page.css") if whole_page else "") + _read("style.css")
+    return (_read("page.css") if whole_page else "") + "".join(map(_read, STYLES))
 
 
 def harmless(tree: dict[str, Any]) -> str:

@@ -105,6 +105,12 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         return Response(content, media_type="application/json")
 
     @app.post(
+        "/api/weight", response_model=schemas.WeightOut, responses=ERRORS, summary="How one of these weights came about"
+    )
+    async def weight(body: schemas.Weight) -> Response:
+        return JSONResponse((await ask(questions.weight(body)))[0])
+
+    @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip

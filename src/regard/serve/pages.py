@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from regard.look.html import MODULES
+from regard.look.html import MODULES, STYLES
 
 TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -14,7 +14,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
     """Path → content and media type. The modules that draw are those of exported pages."""
     own, views = files("regard.serve") / "page", files("regard.look") / "page"
     found = {"/": (own / "index.html").read_bytes()}
-    found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", "style.css")}
+    found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", *STYLES)}
     found |= {
         f"/page/{name}": (own / name).read_bytes() for name in ("serve.js", "asking.js", "microphone.js", "serve.css")
     }

@@ -5,6 +5,7 @@ import { drawMatrix, scaleBar } from "./matrix.js";
 import { drawOverlay } from "./overlay.js";
 import { element } from "./paint.js";
 import { drawTraining } from "./training.js";
+import { explainWeights } from "./weight.js";
 import { drawCard, drawGrid, drawText, drawTree, numbersTable } from "./views.js";
 
 /**
@@ -31,6 +32,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   let picture = element("div");
   const stage = element("div", { className: "stage" }, picture, card);
   root.append(title, caption, controls, stage);
+  let shown = null; // the table of the picture
+  const noWeights = explainWeights(root, () => state, tables.weight ?? null, () => shown);
   const kinds = kindsOf(record);
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
@@ -132,6 +135,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
             : state.view === "compare" && has(against, state) ? tables.table(1, 0, wanted) : null,
       ]);
       if (mine !== turn) return;
+      shown = table && { ...table, one: one && !["mean", "max"].includes(state.head) || heads * layers.length === 1 };
       // The new picture takes the place of the old one before it is drawn: it has to know how wide it may be.
       picture.replaceWith(next);
       picture = next;
@@ -220,6 +224,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     cancelAnimationFrame(waiting);
     scheme.removeEventListener("change", draw);
     sizes.disconnect();
+    noWeights();
     root.replaceChildren();
   };
   return { change, close, state, get ready() { return ready; } };

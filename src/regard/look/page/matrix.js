@@ -102,6 +102,11 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
     pen.lineWidth = 1;
   }
 
+  /** Whoever listens tells how the weight came about. A difference of two is none. */
+  function ask(cell) {
+    if (cell && !signed) over.dispatchEvent(new CustomEvent("weight", { bubbles: true, detail: { row: cell[0], column: cell[1] } }));
+  }
+
   function cellAt(event) {
     const box = over.getBoundingClientRect();
     const j = Math.floor((event.clientX - box.left - left) / cell);
@@ -113,11 +118,13 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
   over.addEventListener("pointerleave", () => show(null));
   over.addEventListener("focus", () => at || show([0, 0]));
   over.addEventListener("blur", () => show(null));
+  over.addEventListener("click", (event) => ask(cellAt(event)));
   over.addEventListener("keydown", (event) => {
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const [i, j] = at ?? [0, 0];
     const ends = { Home: [i, 0], End: [i, k - 1] };
     const move = moves[event.key];
+    if (event.key === "Enter") return ask(at);
     const next = ends[event.key] ?? (move && [i + move[0], j + move[1]]);
     if (!next) return;
     event.preventDefault();

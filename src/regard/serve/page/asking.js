@@ -13,8 +13,9 @@ export async function call(path, body, key) {
   return told;
 }
 
-/** What `mount` asks for tables. `questions`: one for each record of the page; `ask(path, body)` calls the service. */
-export function remoteSource(questions, ask) {
+/** What `mount` asks for tables. `questions`: one for each record of the page; `outputs`: those of the hypotheses;
+ *  `ask(path, body)` calls the service. */
+export function remoteSource(questions, ask, outputs = []) {
   const wish = (number, choice, part) => ({
     ...questions[number], part, kind: choice.kind, layer: choice.layer === "all" ? null : Number(choice.layer),
     head: ["mean", "max"].includes(choice.head) ? choice.head : Number(choice.head), words: choice.words, specials: choice.specials,
@@ -26,6 +27,15 @@ export function remoteSource(questions, ask) {
     },
     async evidence(number, choice) {
       return (await ask("/api/page", wish(number, choice, "evidence"))).figures;
+    },
+    /** How a weight came about: of the hypothesis that is shown, cells as they are counted there. */
+    async weight({ kind, layer, head, row, column, words, specials, view, hypothesis }) {
+      const { text, model, output, prefix, without } = questions[0];
+      const wish = { text, model, output, prefix, without, kind, row, column, words, specials };
+      if (view === "beams" && hypothesis) Object.assign(wish, { output: outputs[hypothesis], prefix: "" });
+      if (layer !== "all") wish.layer = Number(layer);
+      if (!["mean", "max"].includes(head)) wish.head = Number(head);
+      return ask("/api/weight", wish);
     },
     async heads(number, choice) {
       return (await ask("/api/page", wish(number, choice, "heads"))).tables.map(opened);

@@ -134,7 +134,7 @@ const submit = () => busy(async () => {
   await fillModels();
   if (!complete()) return;
   const { page, questions, told } = await run();
-  show(page, questions, told, remoteSource(questions, ask));
+  show(page, questions, told, remoteSource(questions, ask, [page.records[0], ...page.records[0].beams].map((one) => one.output)));
   remember();
 });
 
