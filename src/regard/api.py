@@ -11,6 +11,8 @@ run.evaluate(test="test.tsv").values["bleu"]
 """
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -55,11 +57,13 @@ def train(
     data: Any = None,
     output: str | Path,
     check: bool = True,
+    watch: bool = False,
     max_steps: int | None = None,
     time_limit: str | float | None = None,
     **sections: Any,
 ) -> "Run":
     """Train a recipe, or go on with the run in `output`. `check=False` does not look the data over first.
+    `watch=True` serves a page of the run on this machine while it trains, and says its address.
 
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
@@ -87,8 +91,15 @@ def train(
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
 
-    training_run.train(recipe, Path(output), check=check)
+    with _page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
+        training_run.train(recipe, Path(output), check=check)
     return load(output)
+
+
+def _page_of(folder: Path) -> AbstractContextManager[None]:
+    from regard.serve.watching import watched
+
+    return watched(folder, lambda line: print(f"regard: {line}", file=sys.stderr))
 
 
 def load(folder: str | Path) -> "Run":

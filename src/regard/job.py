@@ -246,5 +246,6 @@ class Job:
         record = AttentionRecord(
             found, case.axes, method=method_shown(case, options.method, found), model=options.name,
             input=self.input.name(one), output=told.text, score=told.score, scores=step_scores(case), gold=options.gold,
+            forced=options.output is not None,
         )  # fmt: skip
         return self.output.looked(record, told)

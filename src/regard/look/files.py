@@ -86,6 +86,7 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
         "model": record.model,
         "input": record.input,
         "output": record.output,
+        "forced": record.forced,
         "without": list(record.without),
         "score": record.score,
         "scores": list(record.scores),
@@ -140,6 +141,7 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
         gold=None if gold is None else Gold(_links(gold["sure"]), _links(gold["possible"])),
         evidence=tuple(Figure(**figure) for figure in tree["evidence"]),
         beams=tuple(_restore(beam, read) for beam in tree["beams"]),
+        forced=tree.get("forced", False),
         without=tuple(tree.get("without", ())),
     )
 

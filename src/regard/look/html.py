@@ -169,3 +169,26 @@ def _hash(text: str) -> str:
 
 def _read(name: str) -> str:
     return (files("regard.look") / "page" / name).read_text(encoding="utf-8")
+
+
+def report_page(body: str, title: str, history: dict[str, Any] | None = None) -> str:
+    """A page of markup, such as the report of a run; with `history`, attention as it trained, in the place #regard.
+
+    Whoever makes the markup escapes the words in it. Its pictures may have styles of their own.
+    """
+    act = "" if history is None else script() + START
+    allowed = _hash(act) if act else "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    data = "" if history is None else f'<script type="application/json" id="regard-data">{harmless(history)}</script>'
+    code = f'<script type="module">{act}</script>' if act else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)}</title><style>{style()}{_read('report.css')}</style></head>"
+        f'<body><main class="regard report">{body}</main>{data}{code}</body></html>\n'
+    )

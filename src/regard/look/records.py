@@ -76,6 +76,7 @@ class AttentionRecord:
     gold: Gold | None = None  # links (source word, target word)
     beams: "tuple[AttentionRecord, ...]" = ()  # the other hypotheses of the search, best first
     evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
+    forced: bool = False  # the output was given to the model, not written by it
     without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
 
     def __post_init__(self) -> None:

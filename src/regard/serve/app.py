@@ -20,7 +20,6 @@ from regard.api import Run
 from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
-from regard.look.html import history_document
 from regard.outputs.result import Prediction
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, add_handlers
@@ -33,6 +32,7 @@ from regard.serve.pages import description, page_files
 from regard.serve.record_selection import as_json, chosen
 from regard.serve.record_views import drawn, outline, part
 from regard.serve.requests import Question
+from regard.serve.run_pages import RunFolders, add_run_pages
 from regard.serve.service import DRAWING, Service, begun
 
 log = logging.getLogger("regard.serve")
@@ -47,8 +47,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
 
 
-def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  # noqa: B008  (frozen)
-    """The service of these runs, each under its name."""
+def create_app(
+    runs: Mapping[str, Run],
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    folders: RunFolders | None = None,
+) -> FastAPI:
+    """The service of these runs, each under its name. `folders`: those that the page of runs shows; these, if None."""
     service = Service(runs, limits)
     questions, ask = service.questions, service.ask
 
@@ -140,11 +144,6 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
         return (await ask(questions.remembered_look(body, answer)))[0]
 
-    @app.get("/api/history", include_in_schema=False)
-    async def history_for_page(model: str | None = None, number: int = 0) -> dict[str, Any]:
-        _, run = questions.find(model)
-        return await asyncio.to_thread(lambda: history_document(run.history_of_looks(number)))
-
     @app.post(
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
         summary="The output of one input, token by token, as server-sent events",
@@ -155,6 +154,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
     add_openai(app, service)
     add_libretranslate(app, service)
+    add_run_pages(app, folders or RunFolders(run.folder for run in runs.values()), is_first=not runs)
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:

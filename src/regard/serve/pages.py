@@ -13,10 +13,11 @@ TYPES = {"js": "text/javascript", "css": "text/css"}
 def page_files() -> dict[str, tuple[bytes, str]]:
     """Path → content and media type. The modules that draw are those of exported pages."""
     own, views = files("regard.serve") / "page", files("regard.look") / "page"
-    found = {"/": (own / "index.html").read_bytes()}
-    found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", *STYLES)}
+    found = {"/": (own / "index.html").read_bytes(), "/runs": (own / "runs.html").read_bytes()}
+    found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", "report.css", *STYLES)}
     found |= {
-        f"/page/{name}": (own / name).read_bytes() for name in ("serve.js", "asking.js", "microphone.js", "serve.css")
+        f"/page/{name}": (own / name).read_bytes()
+        for name in ("serve.js", "asking.js", "microphone.js", "runs.js", "serve.css")
     }
     return {path: (content, TYPES.get(path.rpartition(".")[2], "text/html")) for path, content in found.items()}
 

@@ -228,6 +228,27 @@ class Models(BaseModel):
     models: list[ModelOut]
 
 
+class RunOut(BaseModel):
+    name: str
+    state: Literal["training", "ended", "stopped"]
+    job: str
+    about: str
+    step: int
+    seconds: float
+    done: float | None = Field(description="the share of it that is behind, if something limits it")
+    best: dict[str, float | None] = Field(description="scores of the best validation")
+    looks: int = Field(description="validations at which attention was kept")
+
+
+class Runs(BaseModel):
+    runs: list[RunOut]
+
+
+class RunReport(BaseModel):
+    version: str
+    html: str | None = Field(description="sections of the report; null if nothing has changed")
+
+
 class Live(BaseModel):
     status: Literal["ok"]
 

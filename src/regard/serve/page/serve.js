@@ -193,11 +193,7 @@ part("mute").addEventListener("click", () => {
   form.requestSubmit();
 });
 
-part("history").addEventListener("click", () => busy(async () => {
-  const page = await ask(`/api/history?${new URLSearchParams({ model: fields.model.value })}`);
-  history.replaceState(null, "", `${location.search}#`);
-  show(page, [], "", null);
-}));
+part("history").addEventListener("click", () => location.assign(`/runs?${new URLSearchParams({ run: fields.model.value })}`));
 
 fields.format.addEventListener("change", async () => {
   const format = fields.format.value;
