@@ -4,6 +4,7 @@ Needs Chromium and Playwright: `pip install playwright`, and /usr/bin/chromium o
 """
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -241,21 +242,22 @@ def test_a_thousand_by_a_thousand_stays_fluent(visit):
     assert spent < drawing / 20  # a move draws next to nothing anew: some 5,000 times as fast, on any machine
 
 
-def test_the_widget_draws_in_a_page_that_is_not_its_own(visit):
-    pytest.importorskip("anywidget", reason='the widget needs the notebook extra: pip install "regard[notebook]"')
+def test_a_saved_notebook_shows_it_without_a_kernel_or_a_network(visit, tmp_path):
+    """nbconvert puts the HTML of an output into its page as it is."""
     record, tables = golden()
-    shown = look.widget(record)
-    page = visit(record)
-    page.goto("about:blank")
-    page.evaluate(
-        """async ([code, text]) => {
-          const module = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
-          globalThis.close_ = module.default.render({ model: { get: () => text }, el: document.body });
-        }""",
-        [shown._esm, shown.page],
-    )
-    np.testing.assert_allclose(numbers(page)[0], tables.mean((0, 1)), atol=5.1e-5)
-    page.evaluate("close_()")
+    html = record._repr_mimebundle_()["text/html"]
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
+    page = visit(tmp_path / "notebook.html")
+    frame = page.frame_locator("iframe")
+    np.testing.assert_allclose(numbers(frame)[0], tables.mean((0, 1)), atol=5.1e-5)
+    assert not page.locator("img").is_visible()
+    frame.locator("select[name=layer]").select_option("1")
+    frame.locator("select[name=head]").select_option("2")
+    np.testing.assert_allclose(numbers(frame)[0], tables[1, 2], atol=5.1e-5)
+    (tmp_path / "safe.html").write_text(re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL))
+    plain = visit(tmp_path / "safe.html")  # as GitHub leaves it
+    assert plain.locator("img").is_visible()
+    assert plain.evaluate("document.querySelector('img').naturalWidth") > 100
 
 
 # ------------------------------------------------------------------------------- images, sound, training, positions

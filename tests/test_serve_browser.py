@@ -109,7 +109,7 @@ def runs(tmp_path_factory, run):  # noqa: F811
 def test_the_page_of_runs_follows_them_and_goes_back_and_forth(visit, runs, scheme):
     page = visit(f"{runs.base_url}/", scheme=scheme)
     page.wait_for_url("**/runs")
-    assert page.locator("#runs tbody th").all_inner_texts() == ["<b>now", "ended"]
+    playwright.expect(page.locator("#runs tbody th")).to_have_text(["<b>now", "ended"])
     page.get_by_label("ended").check()
     page.locator("#report svg").first.wait_for()
     for heading in ("Results", "Curves", "Samples through training", "Data", "Machine", "Recipe"):

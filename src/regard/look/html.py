@@ -40,13 +40,13 @@ def write_page(shown: Shown, path: Path) -> Path:
     return atomic.write_text(path, page(shown))
 
 
-def page(shown: Shown) -> str:
-    """The whole file as text."""
-    return whole_page(document(shown), shown.title)
+def page(shown: Shown, *, keep: bool = True) -> str:
+    """The whole file as text. `keep`: its state is in the URL, which a frame inside another page has not."""
+    return whole_page(document(shown), shown.title, keep=keep)
 
 
-def whole_page(tree: dict[str, Any], title: str) -> str:
-    look, act = style(), script() + START
+def whole_page(tree: dict[str, Any], title: str, *, keep: bool = True) -> str:
+    look, act = style(), script() + (START if keep else START.replace("keep: true", "keep: false"))
     policy = (
         f"default-src 'none'; script-src {_hash(act)}; style-src {_hash(look)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -152,9 +152,8 @@ def script() -> str:
     return "\n".join(re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts)
 
 
-def style(*, whole_page: bool = True) -> str:
-    """A notebook takes the part's style and leaves its own page alone."""
-    return (_read("page.css") if whole_page else "") + "".join(map(_read, STYLES))
+def style() -> str:
+    return "".join(_read(name) for name in ("page.css", *STYLES))
 
 
 def harmless(tree: dict[str, Any]) -> str:

@@ -70,16 +70,14 @@ def run_sections(run: RunFiles, scores: Mapping[str, Number]) -> list[Section]:
 
 
 def side_by_side(runs: Sequence[RunFiles]) -> list[Section]:
-    """Of several runs: a row and a color each."""
+    """Of several runs: a color each."""
     found = {run.name: run.records() for run in runs}
-    rows = [[run.name, run.state, *_standing(found[run.name])] for run in runs]
     last = [
         [name, samples[-1]]
         for name, records in found.items()
         if (samples := [one["sample"] for one in records if one.get("sample")])
     ]
     return [
-        Section("Runs", table(["run", "state", "step", "time", "best validation"], rows)),
         Section("Curves", curves(found)),
         Section("What differs", _differences(runs)),
         Section("The last sample of each", table(["run", "sample"], last) if last else ""),
@@ -161,16 +159,6 @@ def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Numb
     return figures
 
 
-def _standing(records: Sequence[Record]) -> list[Any]:
-    """Step, time and best validation of a run."""
-    if not records:
-        return [0, "", ""]
-    best = [record for record in _validations(records) if record["best"]]
-    scores = best[-1]["scores"].items() if best else ()
-    told = ", ".join(f"{name} {value:.4g}" for name, value in scores if value is not None)
-    return [records[-1]["step"], duration(records[-1]["seconds"]), told]
-
-
 def _charts(records: Sequence[Record]) -> list[str]:
     train = [record for record in records if record["kind"] == "train"]
     validations = _validations(records)
@@ -234,7 +222,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]
 
 
 def _pairs(fields: Mapping[str, Any]) -> str:
-    return f'<div class="wide">{_table(fields)}</div>'
+    return f'<div class="wide pairs">{_table(fields)}</div>'
 
 
 def _table(fields: Mapping[str, Any]) -> str:

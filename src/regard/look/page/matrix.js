@@ -124,10 +124,10 @@ export function drawMatrix(place, table, { log = false, signed = false, top, lab
     const [i, j] = at ?? [0, 0];
     const ends = { Home: [i, 0], End: [i, k - 1] };
     const move = moves[event.key];
-    if (event.key === "Enter") return ask(at);
     const next = ends[event.key] ?? (move && [i + move[0], j + move[1]]);
-    if (!next) return;
+    if (!next && event.key !== "Enter") return;
     event.preventDefault();
+    if (!next) return ask(at);
     show([Math.min(q - 1, Math.max(0, next[0])), Math.min(k - 1, Math.max(0, next[1]))]);
   });
 }

@@ -11,7 +11,7 @@ const MOST_KEYS = 12; // of the row: those with the largest weights
  * and `table()` has the numbers that are shown. Gives back what takes it away.
  */
 export function explainWeights(root, choice, explain, table) {
-  const body = element("div");
+  const body = element("div", { tabIndex: -1 });
   const shut = element("button", { type: "button", className: "shut", textContent: "Close" });
   const dialog = element("dialog", { className: "weight", ariaLabel: "how this weight came about" }, shut, body);
   shut.addEventListener("click", () => dialog.close());
@@ -26,6 +26,7 @@ export function explainWeights(root, choice, explain, table) {
     from = document.activeElement;
     body.replaceChildren(element("p", { className: "caption", role: "status", textContent: "asking the model …" }));
     if (!dialog.open) dialog.showModal();
+    body.focus(); // the Enter that opens it shall not press its button
     try {
       const found = explain ? await explain(wanted) : fromTable(table(), wanted);
       if (mine === turn) drawWeight(body, found);
