@@ -98,6 +98,7 @@ async function showLooks(names) {
     const state = before?.view.state;
     before?.view.close();
     const view = mount(root, page);
+    for (const one of root.querySelectorAll("aside, [role=group]")) one.ariaLabel = `${one.ariaLabel}: ${name}`; // several may stand here
     if (state) view.change({ ...state, step: state.step === before.count - 1 ? count - 1 : state.step });
     views.set(name, { view, place, count });
   }
