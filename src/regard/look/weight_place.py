@@ -90,7 +90,7 @@ def _numbered(case: Case) -> list[_Numbered]:
 def _chosen(
     found: list[_Numbered], row: int, column: int, kind: Kind | None, layer: int | None, head: int | None
 ) -> tuple[_Numbered, tuple[int, int, int]]:
-    kinds = [one for one in ORDER if any(table.shown.kind == one for table in found)]
+    kinds: list[Kind] = [one for one in ORDER if any(table.shown.kind == one for table in found)]
     kind = kinds[0] if kind is None else kind
     if kind not in kinds:
         raise CallError(f"kind={kind!r} is not shown here; there are: {', '.join(kinds)}")
