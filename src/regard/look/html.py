@@ -24,7 +24,7 @@ from regard.look.files import for_page
 from regard.look.history import History
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, AttentionRecord, Head
-from regard.look.views import Shown, head_line
+from regard.look.views import GIVEN, Shown, head_line
 
 MODULES = (
     "data.js", "paint.js", "matrix.js", "lines.js", "views.js", "overlay.js", "training.js", "positions.js",
@@ -109,6 +109,7 @@ def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
         "cards": cards(record) if weights else {},
         "methods": METHODS,
         "kinds": KINDS,
+        "given": GIVEN,
         "tree": [asdict(node) for node in beam_tree(record)] if record.beams else [],
         "scores": [one.score for one in (record, *record.beams)],
     }

@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse
 from regard.errors import nearest
 from regard.look.history import load_history
 from regard.look.html import history_document
-from regard.report.page import fragment
+from regard.report.page import ATTENTION, REFERENCE, fragment
 from regard.report.run import run_sections, side_by_side
 from regard.report.run_files import CONFIG, RunFiles, runs_in, unused_name
 from regard.serve import schemas
@@ -67,7 +67,7 @@ class RunFolders:
 
     def looks(self, name: str, number: int) -> dict[str, Any]:
         (run,) = self.chosen([name])
-        return history_document(load_history(run.folder, number))
+        return history_document(load_history(run.folder, number)) | {"title": ATTENTION, "note": REFERENCE}
 
 
 def _listed(name: str, run: RunFiles) -> schemas.RunOut:

@@ -143,7 +143,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const method = page.methods[record.method];
       const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
       const silent = record.without?.length ? ` Without ${record.without.join(", ")}.` : "";
-      const given = record.forced ? " The output was given to the model, which may write another." : "";
+      const given = record.forced ? ` ${page.given}` : "";
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
       stage.classList.toggle("wide", state.view === "compare");
       card.replaceChildren();

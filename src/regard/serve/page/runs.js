@@ -91,8 +91,8 @@ async function showLooks(names) {
     if (!count || before?.count === count) continue;
     const page = await ask(`/api/runs/looks?${new URLSearchParams({ run: name })}`);
     const root = element("div");
-    const place = element("section", {}, element("h2", { textContent: names.length > 1 ? `Attention as it trained: ${name}` : "Attention as it trained" }),
-      element("p", { className: "note", textContent: "A validation input, and where the model looked at each validation while its reference was forced through it: so the rows are the same at every step. What the model itself wrote stands among the samples." }), root);
+    const heading = element("h2", { textContent: names.length > 1 ? `${page.title}: ${name}` : page.title });
+    const place = element("section", {}, heading, element("p", { className: "note", textContent: page.note }), root);
     if (before) before.place.replaceWith(place);
     else part("looks").append(place);
     const state = before?.view.state;
