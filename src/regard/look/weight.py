@@ -134,23 +134,23 @@ def weight(
 
 
 def _explained(found: PlacedWeight) -> Weight:
-    case, seen, name = found.case, found.seen, found.shown.name
+    case, seen, shown, name = found.case, found.seen, found.shown, found.shown.name
+    head, i, j = found.cell
     steps = [weights.shape[-2] for weights in seen.calls(name)]  # a decoder may take them one by one
     call = int(np.searchsorted(np.cumsum(steps), found.query, side="right"))
     query, scoring = found.query - sum(steps[:call]), seen.scorings(name)[call]
     weights = seen.calls(name)[call]
     weights = weights if weights.ndim == 4 else weights.unsqueeze(1)
-    row = scoring.row(weights, case.row, found.head, query)
+    row = scoring.row(weights, case.row, head, query)
     pair = row.with_key(found.key)
     terms = pair.terms().double().cpu().numpy()
     score = float(terms.sum())
     written = (scoring.score.equation, scoring.score.numbers(pair), f"{score:.4g}")
     added, values = scoring.added(weights, case.row, query)
-    own, whole = added[found.head, found.key].double(), added.double().sum((0, 1))
-    after = weights[case.row, found.head]
+    own, whole = added[head, found.key].double(), added.double().sum((0, 1))
+    after = weights[case.row, head]
     gates = [seen[other][case.row].flatten() for other in seen.names if seen.role(other).kind == "gate"]
     gated = bool(gates) and seen.role(name).kind == "cross"
-    (head, i, j), shown = found.cell, found.shown
     return Weight(
         kind=shown.kind, layer=shown.layer, head=head, row=i, column=j,
         row_label=case.axes[shown.rows].labels[i], column_label=case.axes[shown.columns].labels[j],
@@ -162,6 +162,6 @@ def _explained(found: PlacedWeight) -> Weight:
         keys=tuple(found.key_labels.get(place, f"({place})") for place in range(len(row.scores))),
         place=found.key, scores=row.scores.double().cpu().numpy(),
         weights=(after.sum(0) if scoring.together else after[query]).double().cpu().numpy(),
-        value_length=float(values[found.head, found.key].norm()), added_length=float(own.norm()),
+        value_length=float(values[head, found.key].norm()), added_length=float(own.norm()),
         share=float(own @ whole / (whole @ whole).clamp(min=1e-30)), shared_softmax=scoring.together,
     )  # fmt: skip

@@ -4,6 +4,7 @@ A job may leave out rows and columns, turn a table round or average it (`Case.pl
 number, and the table of numbers is placed in the same way: in the cell stands the number of its weight.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from regard.look.records import ORDER, Attention, Kind
 
 
 class PlacedWeight(NamedTuple):
-    """A cell of a record, the trace in which its weight was seen, and where: `head`, `query`, `key` of `shown.name`.
+    """A cell of a record, the trace in which its weight was seen, and where: `query` and `key` of `shown.name`.
 
     `key_labels`: what the record calls the keys of this query, by their places.
     """
@@ -26,7 +27,6 @@ class PlacedWeight(NamedTuple):
     seen: Trace
     shown: Attention
     cell: tuple[int, int, int]  # head, row, column of the table that is shown
-    head: int
     query: int
     key: int
     key_labels: dict[int, str]
@@ -36,8 +36,9 @@ class _Numbered(NamedTuple):
     case: Case
     seen: Trace
     shown: Attention
-    numbers: np.ndarray  # from 1, in the order of the model; 0: no weight
-    is_mean: bool
+    numbers: np.ndarray  # of a head, from 1, in the order of the model; 0: no weight
+    marks: np.ndarray  # at random, placed in the same way
+    marked: np.ndarray  # the same as they were, by their numbers
 
 
 def find_weight(
@@ -49,21 +50,20 @@ def find_weight(
         raise CallError(NOTHING)
     one, cell = _chosen(found, row, column, kind, layer, head)
     rows, columns = (one.case.axes[name].labels for name in (one.shown.rows, one.shown.columns))
-    if one.is_mean:
+    numbers, keys = one.numbers.astype(int) - 1, one.seen[one.shown.name].shape[-1]
+    number = int(numbers[cell[1:]])
+    if number >= 0 and one.marks[cell[1:]] != one.marked[number]:
         raise CallError(
             f"the row {rows[cell[1]]!r} is the mean over all vectors, as they are pooled alike, and a mean has no "
             "score of its own: kind='encoder' (--kind encoder) asks about one of them, where it is shown"
         )
-    numbers, table = one.numbers[cell[0]].astype(int) - 1, one.seen[one.shown.name][one.case.row]
-    number = int(numbers[cell[1:]])
     if number < 0:
         raise CallError(f"{rows[cell[1]]!r} cannot look at {columns[cell[2]]!r}: there is no such weight")
-    keys, queries = table.shape[-1], table.shape[-2]
-    head, query, key = number // (keys * queries), number // keys % queries, number % keys
-    same = list(zip(*np.nonzero((numbers >= 0) & (numbers // keys == number // keys)), strict=True))
+    query, key = divmod(number, keys)
+    same = list(zip(*np.nonzero((numbers >= 0) & (numbers // keys == query)), strict=True))
     along_rows = len({int(i) for i, _ in same}) > 1  # a table that was turned round has a query in each column
     labels = {int(numbers[i, j]) % keys: rows[i] if along_rows else columns[j] for i, j in same}
-    return PlacedWeight(one.case, one.seen, one.shown, cell, head, query, key, labels)
+    return PlacedWeight(one.case, one.seen, one.shown, cell, query, key, labels)
 
 
 def _numbered(case: Case) -> list[_Numbered]:
@@ -74,16 +74,19 @@ def _numbered(case: Case) -> list[_Numbered]:
     except RuntimeError:  # this side does not attend
         return []
     weights = {name: with_heads(seen[name][case.row].float().cpu().numpy()) for name in names}
-    numbers = {name: np.arange(1.0, one.size + 1).reshape(one.shape) for name, one in weights.items()}
+    sizes = {name: (1, *one.shape[1:]) for name, one in weights.items()}  # heads are placed alike
+    numbers = {name: np.arange(1.0, math.prod(size) + 1).reshape(size) for name, size in sizes.items()}
+    random = np.random.default_rng(0)
+    marks = {name: random.random(size, dtype=np.float32) for name, size in sizes.items()}
 
     def shown(tables: dict[str, np.ndarray]) -> list[Attention]:
         ready = [Table(name, seen.role(name), table) for name, table in tables.items()]
         return [turned(case, one) for one in placed(case, ready)]
 
-    squares = shown({name: one**2 for name, one in numbers.items()})  # of a mean, the square is not the mean of squares
+    found = zip(shown(weights), shown(numbers), shown(marks), strict=True)
     return [
-        _Numbered(case, seen, one, number.weights, not np.array_equal(number.weights**2, square.weights))
-        for one, number, square in zip(shown(weights), shown(numbers), squares, strict=True)
+        _Numbered(case, seen, one, number.weights[0], mark.weights[0], marks[one.name].ravel())
+        for one, number, mark in found
     ]
 
 
