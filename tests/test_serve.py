@@ -43,7 +43,7 @@ def run(tmp_path_factory):
 
 
 @contextmanager
-def serving(runs, limits, folders=None):
+def serving(runs, limits, folders=()):
     with listen("127.0.0.1", 0) as place:
         server = Server(create_app(runs, limits, folders), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})

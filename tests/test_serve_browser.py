@@ -8,7 +8,6 @@ import pytest
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 
 from regard.serve.limits import Limits  # isort: skip
-from regard.serve.run_pages import RunFolders  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
@@ -100,7 +99,7 @@ def runs(tmp_path_factory, run):  # noqa: F811
         shutil.copytree(run.folder, folder / name)
     (folder / "<b>now" / "summary.json").unlink()
     (folder / "<b>now" / "lock").write_text(f"process {os.getpid()} on {os.uname().nodename}, since now\n")
-    with serving({}, Limits(), RunFolders([folder])) as client:
+    with serving({}, Limits(), [folder]) as client:
         client.folder = folder
         yield client
 

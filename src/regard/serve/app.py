@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -50,9 +51,9 @@ PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"
 def create_app(
     runs: Mapping[str, Run],
     limits: Limits = Limits(),  # noqa: B008  (frozen)
-    folders: RunFolders | None = None,
+    folders: Iterable[Path] = (),
 ) -> FastAPI:
-    """The service of these runs, each under its name. `folders`: those that the page of runs shows; these, if None."""
+    """The service of these runs, each under its name. The page of runs shows them, and those of `folders`."""
     service = Service(runs, limits)
     questions, ask = service.questions, service.ask
 
@@ -154,7 +155,7 @@ def create_app(
 
     add_openai(app, service)
     add_libretranslate(app, service)
-    add_run_pages(app, folders or RunFolders(run.folder for run in runs.values()), is_first=not runs)
+    add_run_pages(app, RunFolders({name: run.folder for name, run in runs.items()}, folders), is_first=not runs)
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:

@@ -20,7 +20,6 @@ def serve(folders: Sequence[Path], host: str, port: int, limits: Limits, *, mode
     """
     try:
         from regard.serve.app import create_app
-        from regard.serve.run_pages import RunFolders
         from regard.serve.server import Server
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
@@ -28,7 +27,7 @@ def serve(folders: Sequence[Path], host: str, port: int, limits: Limits, *, mode
         raise CallError('the service needs the web extra: pip install "regard[web]"') from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
     limits = replace(limits, hosts=LOOPBACK if host in LOOPBACK else None)
-    app = create_app(load_all(folders) if models else {}, limits, RunFolders(folders))
+    app = create_app(load_all(folders) if models else {}, limits, folders)
     server = Server(app, limits)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host

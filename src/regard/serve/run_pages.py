@@ -5,7 +5,7 @@ client sends is never a path.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -26,19 +26,20 @@ MOST = 10  # runs side by side: as many as there are colors
 
 
 class RunFolders:
-    """`folders`: of runs, or of folders of runs, which are looked through anew each time."""
+    """`served`: those of models, by their names there. `folders`: runs, or folders of runs, looked through each time."""
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self._folders = list(folders)
+    def __init__(self, served: Mapping[str, Path], folders: Iterable[Path] = ()) -> None:
+        self._served, self._folders = dict(served), list(folders)
         self._known: dict[Path, RunFiles] = {}
         self._lock = Lock()
 
     def all(self) -> dict[str, RunFiles]:
         """By the names of their folders, in order; of two that have one name, the second has a number."""
-        found: dict[str, RunFiles] = {}
+        found = {name: self._known.setdefault(folder, RunFiles(folder)) for name, folder in self._served.items()}
+        taken = set(self._served.values())
         for given in self._folders:
             for folder in runs_in(given) or [given]:
-                if (folder / CONFIG).is_file():
+                if (folder / CONFIG).is_file() and folder not in taken:
                     found[unused_name(folder, found)] = self._known.setdefault(folder, RunFiles(folder))
         return found
 
