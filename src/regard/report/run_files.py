@@ -38,14 +38,11 @@ def unused_name(folder: Path, names: Container[str]) -> str:
 
 
 class RunFiles:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, name: str = "") -> None:
+        """`name`: by which it is shown; that of its folder, if it is not given."""
+        self.folder, self.name = folder, name or folder.resolve().name
         self._records: list[Record] = []
         self._read, self._inode = 0, -1  # bytes of which file
-
-    @property
-    def name(self) -> str:
-        return self.folder.resolve().name
 
     def records(self) -> list[Record]:
         """All of `metrics.jsonl` so far. A line that is being written is left for the next time."""

@@ -26,7 +26,7 @@ MOST = 10  # runs side by side: as many as there are colors
 
 
 class RunFolders:
-    """`served`: those of models, by their names there. `folders`: runs, or folders of runs, looked through each time."""
+    """`served`: those of models, by their names. `folders`: runs, or folders of runs, looked through each time."""
 
     def __init__(self, served: Mapping[str, Path], folders: Iterable[Path] = ()) -> None:
         self._served, self._folders = dict(served), list(folders)
@@ -35,12 +35,13 @@ class RunFolders:
 
     def all(self) -> dict[str, RunFiles]:
         """By the names of their folders, in order; of two that have one name, the second has a number."""
-        found = {name: self._known.setdefault(folder, RunFiles(folder)) for name, folder in self._served.items()}
+        found = {name: self._known.setdefault(folder, RunFiles(folder, name)) for name, folder in self._served.items()}
         taken = set(self._served.values())
         for given in self._folders:
             for folder in runs_in(given) or [given]:
                 if (folder / CONFIG).is_file() and folder not in taken:
-                    found[unused_name(folder, found)] = self._known.setdefault(folder, RunFiles(folder))
+                    name = unused_name(folder, found)
+                    found[name] = self._known.setdefault(folder, RunFiles(folder, name))
         return found
 
     def chosen(self, names: list[str]) -> list[RunFiles]:
