@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "data": {"corpora", "settings"},
     "training": {"settings"},
     "look": {"metrics", "attention"},
+    "report": {"look", "settings", "training"},
     "parts": MODELS | {"catalog", "settings"},
     "cost": MODELS | {"settings", "outputs"},
     "pretrained": {"config", "data", "settings"},
