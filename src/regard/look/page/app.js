@@ -42,7 +42,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const [aboveFocus, pictureFocus] = [focus.part(), focus.part()];
   root.classList.add("regard");
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? " , forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
