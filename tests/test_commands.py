@@ -282,7 +282,7 @@ def test_compare_trains_every_variant_and_writes_one_page(tmp_path):
     assert "The same data, budget and seed for all." in page
     assert "BLEU by words of the source" in page
     assert "<script" not in page
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_compare_finds_a_mistake_in_the_last_variant_before_the_first_is_trained(tmp_path):

@@ -243,11 +243,13 @@ def test_similarity_of_sinusoids_depends_on_the_distance_alone():
     np.testing.assert_allclose(alike, [np.cos(k * rates).mean() for k in range(50)], atol=1e-6)
 
 
-def test_a_widget_carries_the_page_and_a_picture_for_saved_notebooks():
-    pytest.importorskip("anywidget", reason='the widget needs the notebook extra: pip install "regard[notebook]"')
+def test_a_record_is_a_line_and_in_a_notebook_a_picture_and_the_page():
     record = seen()
-    shown = look.widget(record)
-    assert len(json.loads(shown.page)["records"][0]["attentions"]) == 2
-    assert "export default" in shown._esm
-    data, _ = shown._repr_mimebundle_()
-    assert data["image/png"].startswith("iVBOR")
+    assert len(repr(record)) < 200
+    assert "\n" not in repr(record)
+    assert "method='raw'" in repr(record)
+    for one in (record, look.widget(record, view="grid")):
+        data = one._repr_mimebundle_(include=None, exclude=None)
+        assert data["text/plain"] == repr(record)
+        assert data["image/png"].startswith("iVBOR")
+        assert "widget" not in " ".join(data)  # nothing that only a kernel, or another host, could draw

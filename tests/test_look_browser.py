@@ -5,6 +5,7 @@ Needs Chromium and Playwright: `pip install playwright`, and /usr/bin/chromium o
 
 import math
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,32 @@ def test_the_pointer_reads_cells_and_the_colors_are_painted(visit):
         ".getImageData(0, 0, c.width, c.height).data; return new Set(new Uint32Array(d.buffer)).size; }"
     )
     assert colors > 20
+
+
+def test_a_weight_says_of_its_row_what_a_file_without_a_model_knows(visit):
+    record, tables = golden()
+    page = visit(record)
+    choose(page, "layer", "1")
+    choose(page, "head", "2")
+    point_at(page, 1, 3, 4, 7)
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="how this weight came about")
+    row = tables[1, 2, 1]
+    assert dialog.locator("h2").inner_text() == f"casa ← مرحبا: {row[3]:.4f}"
+    scores = [float(cell) for cell in dialog.locator("tbody td:nth-child(2)").all_inner_texts()]
+    np.testing.assert_allclose(scores, np.log(row / row.max()), atol=6e-4)
+    assert dialog.locator("[aria-current] th").inner_text() == "مرحبا"
+    assert "regard serve" in dialog.inner_text()
+    page.keyboard.press("Escape")
+    assert dialog.count() == 0
+    assert page.evaluate("document.activeElement.className") == "over"
+    choose(page, "head", "mean")  # no softmax has made it, so that there are no scores
+    point_at(page, 2, 4, 4, 7)
+    page.keyboard.press("Enter")
+    assert dialog.locator("h2").inner_text() == f"{HOSTILE} ← 😀: {tables[1].mean(0)[2, 4]:.4f}"
+    assert "score" not in dialog.locator("thead").inner_text()
+    dialog.get_by_role("button", name="Close").click()
+    assert dialog.count() == 0
 
 
 def test_every_other_view_draws_the_record(visit):
@@ -312,21 +339,22 @@ def test_a_thousand_by_a_thousand_stays_fluent(visit):
     assert spent < drawing / 20  # a move draws next to nothing anew: some 5,000 times as fast, on any machine
 
 
-def test_the_widget_draws_in_a_page_that_is_not_its_own(visit):
-    pytest.importorskip("anywidget", reason='the widget needs the notebook extra: pip install "regard[notebook]"')
+def test_a_saved_notebook_shows_it_without_a_kernel_or_a_network(visit, tmp_path):
+    """nbconvert puts the HTML of an output into its page as it is."""
     record, tables = golden()
-    shown = look.widget(record)
-    page = visit(record)
-    page.goto("about:blank")
-    page.evaluate(
-        """async ([code, text]) => {
-          const module = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
-          globalThis.close_ = module.default.render({ model: { get: () => text }, el: document.body });
-        }""",
-        [shown._esm, shown.page],
-    )
-    np.testing.assert_allclose(numbers(page)[0], tables.mean((0, 1)), atol=5.1e-5)
-    page.evaluate("close_()")
+    html = record._repr_mimebundle_()["text/html"]
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8><body>{html}", encoding="utf-8")
+    page = visit(tmp_path / "notebook.html")
+    frame = page.frame_locator("iframe")
+    np.testing.assert_allclose(numbers(frame)[0], tables.mean((0, 1)), atol=5.1e-5)
+    assert not page.locator("img").is_visible()
+    frame.locator("select[name=layer]").select_option("1")
+    frame.locator("select[name=head]").select_option("2")
+    np.testing.assert_allclose(numbers(frame)[0], tables[1, 2], atol=5.1e-5)
+    (tmp_path / "safe.html").write_text(re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL))
+    plain = visit(tmp_path / "safe.html")  # as GitHub leaves it
+    assert plain.locator("img").is_visible()
+    assert plain.evaluate("document.querySelector('img').naturalWidth") > 100
 
 
 # ------------------------------------------------------------------------------- images, sound, training, positions

@@ -173,3 +173,16 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
     assert "--against-input and --instead belong to" in call(run.folder, TEXT, "--instead", "x", code=2)
     assert "or a prefix of it" in call(*wish, "--target", "la", "--prefix", "la", code=2)
+
+
+def test_how_a_weight_came_about_from_the_command_line_is_what_python_says(run):
+    found = run.weight(TEXT, 0, 1, kind="encoder", layer=1, head=0)
+    wish = (run.folder, TEXT, "--kind", "encoder", "--weight")
+    assert call(*wish, "1,0,0,1").strip() == str(found)
+    told = json.loads(call(*wish, "1,0,0,1", "--json"))
+    assert told["equation"] == found.equation
+    assert told["steps"] == [list(step) for step in found.steps()]
+    assert json.loads(call(*wish, "0,1", "--json"))["weight"] == run.weight(TEXT, 0, 1, kind="encoder").weight
+    assert "--weight knows no --view" in call(*wish, "1,0", "--view", "grid", code=2)
+    assert "LAYER,HEAD,ROW,COLUMN" in call(*wish, "1;0", code=2)
+    assert "column=99" in call(*wish, "0,0,0,99", code=2)

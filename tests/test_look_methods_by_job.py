@@ -94,3 +94,30 @@ def test_a_record_that_fits_or_a_sentence(name, method):
 @pytest.mark.parametrize("method", [method for (method, _), word in TABLE.items() if word == "second text"])
 def test_with_a_second_text_it_works(method):
     looked_at(trained("encode-transformer"), method, output="Luis sells a chair.")
+
+
+def _mean_of_rows(record, table):
+    """Of self-attention, which is shown beside it."""
+    own = [one.weights for one in record.attentions if one.kind == "encoder" and one.name == table.name]
+    return bool(own) and np.allclose(own[0].mean(1, keepdims=True), table.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_every_weight_has_a_score_whose_softmax_it_is(name):
+    run, one = trained(name).run, trained(name).input
+    record = run.look(one)
+    for table in record.attentions:
+        head, row, column = (int(place) for place in np.unravel_index(table.weights.argmax(), table.weights.shape))
+        which = {"kind": table.kind, "layer": table.layer, "head": head}
+        if table.kind == "cross" and _mean_of_rows(record, table):
+            with pytest.raises(CallError, match="the mean over all vectors"):
+                run.weight(one, row, column, **which)
+            continue
+        found = run.weight(one, row, column, **which)
+        assert found.weight * (found.gate or 1) == pytest.approx(table.weights[head, row, column], abs=1e-6)
+        after = np.exp(found.scores - found.scores.max())
+        np.testing.assert_allclose(after / after.sum(), found.weights, atol=1e-5)
+        own = found.score + (found.bias or 0)
+        assert own == pytest.approx(found.scores[found.place], rel=1e-4, abs=1e-5)
+        labels = record.axes[table.columns].labels, record.axes[table.rows].labels
+        assert found.keys[found.place] in (labels[0][column], labels[1][row])

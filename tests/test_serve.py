@@ -42,9 +42,9 @@ def run(tmp_path_factory):
 
 
 @contextmanager
-def serving(runs, limits):
+def serving(runs, limits, folders=()):
     with listen("127.0.0.1", 0) as place:
-        server = Server(create_app(runs, limits), limits)
+        server = Server(create_app(runs, limits, folders), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         try:
@@ -213,6 +213,9 @@ def test_health_models_and_description(client, run):
         "/api/predict",
         "/api/look",
         "/api/explain",
+        "/api/weight",
+        "/api/runs",
+        "/api/runs/report",
         "/api/picture",
         "/api/stream",
         "/api/upload",

@@ -35,7 +35,7 @@ def client(run):  # noqa: F811
 class Spots:
     """A job that takes pictures: it looks at each of 2 × 3 regions as much as the region is bright."""
 
-    kinds, takes_prefix, writes_text, gives = ("image",), False, False, "a place"
+    kinds, takes_prefix, writes_text, by_chance, gives = ("image",), False, False, False, "a place"
 
     def __init__(self, recipe, model):
         self.recipe, self.model = recipe, model
@@ -137,6 +137,33 @@ def test_the_model_is_asked_once_for_all_parts_of_a_page(client, run, monkeypatc
     assert asked == ["two dog"]
     part(client, text="two dog", part="table", output="dos")
     assert len(asked) == 2
+
+
+def test_how_a_weight_came_about(client, run):  # noqa: F811
+    body = {"model": "pairs", "text": TEXT, "row": 1, "column": 2}
+    expected = run.weight(TEXT, 1, 2, kind="cross", layer=1, head=0)
+    told = client.post("/api/weight", json={**body, "kind": "cross", "layer": 1, "head": 0}).json()
+    assert told["title"] == expected.title
+    np.testing.assert_allclose(told["scores"], expected.scores, atol=1e-5)
+    strongest = client.post("/api/weight", json={**body, "head": "mean"}).json()
+    assert strongest["weight"] == pytest.approx(run.weight(TEXT, 1, 2).weight, abs=1e-6)
+    record = run.look(TEXT)
+    source = record.axes["source"]
+    first = source.real()[0]  # without special tokens it is column 0
+    told = client.post("/api/weight", json={**body, "column": 0, "specials": False, "kind": "encoder"}).json()
+    assert told["column_label"] == source.labels[first]
+    told = client.post("/api/weight", json={**body, "row": 0, "column": 0, "words": True, "layer": 0, "head": 1}).json()
+    (start, stop), cells = source.words()[0], record.matrix("cross", 0, 1).weights
+    assert told["weight"] == pytest.approx(cells[slice(*record.axes["target"].words()[0]), start:stop].max(), abs=1e-6)
+    for wrong in ({"row": 99}, {"column": "x"}, {"kind": "gate"}, {"row": 99, "words": True}, {"output": "x" * 300}):
+        assert client.post("/api/weight", json={**body, **wrong}).status_code == 422
+
+
+def test_looking_at_a_weight_is_work_that_is_counted(run):  # noqa: F811
+    with serving({"pairs": run}, Limits(max_work=5)) as client:
+        answer = client.post("/api/weight", json={"text": TEXT, "row": 0, "column": 0})
+    assert answer.status_code == 422
+    assert "vectors" in answer.json()["error"]
 
 
 # ------------------------------------------------------------------------------------------------ heads that are silent

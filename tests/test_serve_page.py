@@ -160,12 +160,12 @@ def test_nothing_old_stays_under_a_new_name(visit):
     assert page.locator("#seen *").count() == 0
     page.unroute("**/api/page")
     page.fill("[name=text]", "x" * 201)
-    page.click("text=Run")
+    page.click("button.go")
     expect(page.locator("#status")).to_contain_text("201 characters: 200 at most")
     assert page.locator("#seen *").count() == 0
     page.route("**/api/**", lambda route: route.abort())
     page.fill("[name=text]", "one")
-    page.click("text=Run")
+    page.click("button.go")
     expect(page.locator("#status")).to_contain_text("The service does not answer")
 
 
@@ -217,13 +217,35 @@ def test_as_it_trained_shows_the_reference_as_such_and_leads_back(visit):
     page = visit("?model=pairs&text=one+red+cat")
     page.locator("#more summary").click()
     page.click("text=As it trained")
-    page.locator("main input[name=step]").wait_for()
-    assert "forced to write" in page.locator("#seen .headline").inner_text()
-    assert page.locator("main .rows h2").inner_text() == "Reference"
+    page.wait_for_url("**/runs?run=pairs")
+    page.locator("#looks input[name=step]").wait_for()
+    assert "forced to write" in page.locator("#looks .headline").inner_text()
+    assert page.locator("#looks .rows h2").inner_text() == "Reference"
     page.reload()
-    page.locator("main input[name=step]").wait_for()
-    page.click("text=Back to its own output")
+    page.locator("#looks input[name=step]").wait_for()
+    page.go_back()
     expect(page.locator("#seen .headline")).to_contain_text("one red cat →")
+
+
+def test_a_cell_that_is_clicked_is_explained_as_it_is_counted_there(visit, run):  # noqa: F811
+    """Words merged, special tokens hidden: the model is asked about the strongest of the tokens behind the cell."""
+    page = visit("?model=pairs&text=one+red+cat#kind=cross&layer=1&head=0&words=true&specials=false")
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if one.url.endswith("/api/weight") else None)
+    page.evaluate("document.addEventListener('weight', ({ detail }) => { window.told = detail; })")
+    canvas = page.locator("main canvas.over").first
+    canvas.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog.locator("dl").wait_for()
+    last = len(run.look("one red cat").words().without_specials().axes["source"]) - 1
+    assert page.evaluate("window.told") == {"kind": "cross", "layer": 1, "head": 0, "row": 0, "column": last}
+    assert (bodies[0]["column"], bodies[0]["words"], bodies[0]["specials"]) == (last, True, False)
+    words = run.look("one red cat").words().without_specials().matrix("cross", 1, 0)
+    assert dialog.locator("h2").inner_text().startswith(words.rows.labels[0])
+    page.keyboard.press("Escape")
+    expect(canvas).to_be_focused()
 
 
 def test_a_picture_is_shown_as_one_and_survives_a_reload(visit, site):

@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "datasets": {"catalog"},
     "training": {"settings"},
     "look": {"metrics", "attention"},
+    "report": {"look", "settings", "training"},
     "parts": MODELS | {"catalog", "settings"},
     "cost": MODELS | {"settings", "outputs"},
     "pretrained": {"config", "data", "settings"},

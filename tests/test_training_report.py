@@ -7,12 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
-from regard.training.charts import Line, line_chart, number, thin, tick_labels, ticks
+from regard.report.charts import Line, line_chart, number, thin, tick_labels, ticks
+from regard.report.page import Section, table, text
+from regard.report.run import write_report
 from regard.training.loop import fit
 from regard.training.progress import Display, Lines, duration
-from regard.training.report import Section, table, text, write_report
 from training_example import Words, new_model, settings, validate
 
 HOSTILE = "</td><script>alert('x')</script>&"
@@ -52,7 +54,8 @@ def report(tmp_path: Path) -> str:
         Section("By length", table(["words", "BLEU"], [("1–5", 44.25), (HOSTILE, 1)]), note="Longer is harder.")
     ]
     config = {"job": HOSTILE, "training": {"betas": [0.9, 0.98]}, "model": {"inner": {"width": 17}}}
-    file = write_report(tmp_path, title=HOSTILE, config=config, scores={"bleu": 97.125}, sections=sections)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    file = write_report(tmp_path, title=HOSTILE, scores={"bleu": 97.125}, pictures=sections)
     return file.read_text(encoding="utf-8")
 
 
@@ -75,7 +78,7 @@ def test_report_needs_no_network_and_runs_nothing(report: str) -> None:
 
 def test_report_of_a_run_without_validation(tmp_path: Path) -> None:
     fit(new_model(), Words(), settings(max_steps=3), tmp_path)
-    page = Page(write_report(tmp_path, title="x", config={}).read_text())
+    page = Page(write_report(tmp_path, title="x").read_text())
     assert not page.open
     assert "Samples through training" not in page.texts
 

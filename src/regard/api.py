@@ -11,6 +11,8 @@ run.evaluate(test="test.tsv").values["bleu"]
 """
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -37,6 +39,7 @@ from regard.look.history import has_history, load_histories, load_history
 from regard.look.profile import role_history
 from regard.look.records import Head, Kind
 from regard.look.value_table import ValueTable
+from regard.look.weight import Weight
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
 from regard.outputs.batched import device_of
@@ -61,11 +64,13 @@ def train(
     data: Any = None,
     output: str | Path,
     check: bool = True,
+    watch: bool = False,
     max_steps: int | None = None,
     time_limit: str | float | None = None,
     **sections: Any,
 ) -> "Run":
     """Train a recipe, or go on with the run in `output`. `check=False` does not look the data over first.
+    `watch=True` serves a page of the run on this machine while it trains, and says its address.
 
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
@@ -93,8 +98,15 @@ def train(
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
 
-    training_run.train(recipe, Path(output), check=check)
+    with _page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
+        training_run.train(recipe, Path(output), check=check)
     return load(output)
+
+
+def _page_of(folder: Path) -> AbstractContextManager[None]:
+    from regard.serve.watching import watched
+
+    return watched(folder, lambda line: print(f"regard: {line}", file=sys.stderr))
 
 
 def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
@@ -259,6 +271,32 @@ class Run:
         options = LookOptions(output, name=self.folder.name, prefix=prefix, instead=instead)
         with self._head_mask(job, [text], without):
             return job.explain(text, how, options, ExplainOptions(row, kind, by, layer, head), against_input)
+
+    def weight(
+        self,
+        text: str,
+        row: int,
+        column: int,
+        overrides: Overrides = (),
+        *,
+        kind: Kind | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        output: str | None = None,
+        prefix: str = "",
+        without: Sequence[str] = (),
+    ) -> Weight:
+        """How one weight that `look` shows came about: its score by the model's formula, the softmax, what it adds.
+
+        `row` and `column`: the cell of the table, from 0, token by token. Without a layer or a head, those in which the
+        cell has the most weight.
+        """
+        job = self._with(overrides, {})
+        if prefix and output is not None:
+            raise CallError("give the whole output or a prefix of it, not both")
+        options = LookOptions(output, name=self.folder.name, prefix=prefix)
+        with self._head_mask(job, [text], without):
+            return job.weight(text, options, row, column, kind=kind, layer=layer, head=head)
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

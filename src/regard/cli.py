@@ -86,6 +86,7 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/RECIPE); the same folder goes on.")
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
 @click.option("--check/--no-check", default=True, help="Look the data over before the first step.")
+@click.option("--watch", is_flag=True, help="Serve a page of the run while it trains (http://127.0.0.1, a free port).")
 @data_options
 @limit_options
 @json_option
@@ -95,6 +96,7 @@ def train(
     output: Path | None,
     show_config: bool,
     check: bool,
+    watch: bool,
     job: str | None,
     yes: bool,
     dry_run: bool,
@@ -124,7 +126,7 @@ def train(
     from regard import api
     from regard.commands.run_folder import run_folder
 
-    run = api.train(settings, output=output or run_folder(recipe, settings, say), check=check)
+    run = api.train(settings, output=output or run_folder(recipe, settings, say), check=check, watch=watch)
     if os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
         emit(run.summary()) if as_json else say(run.closing_words())
 
@@ -260,6 +262,7 @@ def look(
 
 @cli.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN [RUN]...")
+@click.option("--models/--no-models", default=True, help="Without models: the page of runs only; nothing is loaded.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 is any free one.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="Ask clients for the key that is in this file.")
@@ -274,14 +277,23 @@ def look(
 )
 @quantize_option
 def serve(
-    runs: tuple[Path, ...], host: str, port: int, api_key_file: Path | None, quantize: Any, **limits: Any
+    runs: tuple[Path, ...],
+    models: bool,
+    host: str,
+    port: int,
+    api_key_file: Path | None,
+    quantize: Any,
+    **limits: Any,
 ) -> None:
-    """Answer over HTTP, with a page to look at."""
+    """Answer over HTTP, with a page to look at.
+
+    RUN may be a folder of runs: the page /runs shows all of them, while they train, too.
+    """
     from regard.serve.command import read_key
     from regard.serve.command import serve as run_service
     from regard.serve.limits import Limits
 
-    run_service(runs, host, port, Limits(api_key=read_key(api_key_file), **limits), quantize)
+    run_service(runs, host, port, Limits(api_key=read_key(api_key_file), **limits), quantize, models=models)
 
 
 @cli.command()

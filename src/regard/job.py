@@ -30,6 +30,7 @@ from regard.look.profile import head_profile
 from regard.look.report import picture_of
 from regard.look.supported import require_contrast
 from regard.look.value_table import ValueTable
+from regard.look.weight import Weight, weight
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.contradictions import contradictions
@@ -226,6 +227,13 @@ class Job:
                 other = self._case(against, self._told(against, same)[0], options)
             return explain(how, case, other, choice)
 
+    def weight(self, one: Any, options: LookOptions, row: int, column: int, **which: Any) -> Weight:
+        """How one weight of what `look` shows came about; `which`: kind, layer and head."""
+        self._refuse(prefix=options.prefix)
+        with evaluating(self.model):
+            told = self.output.tell(self.model, one, options)[0]
+            return weight(self.output.case(self.model, one, told), row, column, **which)
+
     def head_profile(self, examples: Sequence[Example]) -> ValueTable:
         """What each head looks for when the model is forced to write what is right."""
         with evaluating(self.model):
@@ -258,5 +266,6 @@ class Job:
             found, case.axes, method=method, model=options.name, input=self.input.name(one), output=told.text,
             score=told.score, scores=step_scores(alone), gold=options.gold,
             next_tokens=self.output.next_tokens(self.model, one, told), said=told.said,
+            forced=options.output is not None,
         )  # fmt: skip
         return self.output.looked(record, told)

@@ -18,13 +18,16 @@ from regard.files import atomic
 from regard.job import Job
 from regard.look.history import keep
 from regard.model_card import model_card
+from regard.report.page import Section
+from regard.report.run import write_report
+from regard.report.run_files import CHECK, MACHINE
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import read_weights
 from regard.training.lock import locked
 from regard.training.loop import fit
+from regard.training.machine import machine
 from regard.training.memory import within_memory
 from regard.training.parallel import processes
-from regard.training.report import Section, write_report
 from regard.training.run_state import Result
 
 DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
@@ -44,6 +47,9 @@ def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:
         model = within_memory(job.build)
         if parallel.main and not (folder / CONFIG).exists():
             _keep(job, folder)
+        if parallel.main:
+            about = machine(parallel.device, parallel.world)
+            atomic.write_text(folder / MACHINE, json.dumps(about, ensure_ascii=False))
         fine_tuning.initialize(model, recipe, folder, tell=parallel.main)
         identity = config.as_tree(recipe) | {DATA: job.fingerprint()}
         result = fit(
@@ -86,6 +92,7 @@ def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
 def _check(job: Job, folder: Path) -> None:
     """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
     report = job.check(folder / "cache", estimates=False)
+    atomic.write_text(folder / CHECK, json.dumps(report.as_dict(), ensure_ascii=False, default=str))
     if report.findings:
         Console(stderr=True).print(check_table(report))
     report.refuse_if_errors()
@@ -103,8 +110,7 @@ def _report(job: Job, folder: Path) -> None:
     model = job.build()
     read_weights(model, folder / WEIGHTS)
     pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
-    about, tree = job.recipe.about, config.as_tree(job.recipe)
-    write_report(folder, title=about or folder.name, config=tree, sections=pictures)
+    write_report(folder, title=job.recipe.about or folder.name, pictures=pictures)
 
 
 def _summary(job: Job, model: nn.Module, result: Result) -> dict[str, Any]:

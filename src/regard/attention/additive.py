@@ -15,6 +15,8 @@ from regard.attention.score import Score, TanhForm, require_width
 
 
 class Additive(Score):
+    equation = "e = w₂ᵀ tanh(W_q q + W_k k)"
+
     def __init__(self, query_width: int, key_width: int, hidden: int):
         super().__init__()
         self.query = nn.Linear(query_width, hidden, bias=False)

@@ -24,7 +24,9 @@ from regard.attention import masks
 from regard.attention.fused_dot import fused_dot_attention
 from regard.attention.input_checks import clear_hidden, looks_wrong, require_finite, require_matching
 from regard.attention.score import SMALL, DotForm, Score, TanhForm, at_least_float32, no_autocast
+from regard.attention.scoring import Scoring
 from regard.attention.streaming import streaming_attention
+from regard.attention.trace import tracing
 
 
 def attend(
@@ -60,9 +62,9 @@ def attend(
     def run() -> tuple[Tensor, Tensor | None]:
         form = score.normal_form(query, key, prepared=prepared)
         if need_weights:
-            return _in_the_open(form, value, mask, bias, causal, dropout)
-        if isinstance(form, TanhForm) and form.numbers() <= SMALL:
-            return _in_the_open(form, value, mask, bias, causal, dropout)[0], None
+            return _in_the_open(score, form, value, mask, bias, causal, dropout)
+        if isinstance(form, TanhForm) and form.held() <= SMALL:
+            return _in_the_open(score, form, value, mask, bias, causal, dropout)[0], None
         if isinstance(form, DotForm):
             return fused_dot_attention(form, value, mask, bias=bias, causal=causal, dropout=dropout), None
         return streaming_attention(form, value, mask, bias=bias, causal=causal, dropout=dropout), None
@@ -86,7 +88,13 @@ def attend(
 
 
 def _in_the_open(
-    form: DotForm | TanhForm, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool, dropout: float
+    score: Score,
+    form: DotForm | TanhForm,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    causal: bool,
+    dropout: float,
 ) -> tuple[Tensor, Tensor]:
     with no_autocast(value.device):
         scores = form.table()
@@ -95,6 +103,8 @@ def _in_the_open(
         if causal:
             past = masks.causal(*scores.shape[-2:], device=scores.device)
             mask = past if mask is None else mask & past
+        if (trace := tracing()) is not None:
+            trace.scored(Scoring(score, form, mask, bias))
         if mask is None:
             weights = scores.softmax(-1)
         else:

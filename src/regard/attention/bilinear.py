@@ -15,6 +15,8 @@ from regard.attention.score import DotForm, Score, require_width
 
 
 class Bilinear(Score):
+    equation = "e = q W kᵀ"
+
     def __init__(self, query_width: int, key_width: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(query_width, key_width))

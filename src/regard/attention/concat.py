@@ -17,6 +17,8 @@ from regard.attention.score import Score, TanhForm, require_width
 
 
 class Concat(Score):
+    equation = "e = w₂ᵀ tanh(W₁ [q; k])"
+
     def __init__(self, query_width: int, key_width: int, hidden: int):
         super().__init__()
         self.widths = (query_width, key_width)

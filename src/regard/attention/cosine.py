@@ -13,10 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.score import DotForm, Score, at_least_float32, require_same_width
+from regard.attention.score import DotForm, Score, TanhForm, at_least_float32, require_same_width
 
 
 class Cosine(Score):
+    equation = "e = cos(q, k) / τ"
+
     def __init__(self, temperature: float = 0.1):
         super().__init__()
         if not temperature > 0:
@@ -32,6 +34,10 @@ class Cosine(Score):
     def pair(self, query: Float[Tensor, "*#b Q Dq"], prepared: Float[Tensor, "*#b K Dk"]) -> DotForm:
         require_same_width(query, prepared, self)
         return DotForm(self._direction(query) / self.log_temperature.exp(), prepared, scale=1.0)
+
+    def numbers(self, form: DotForm | TanhForm) -> str:
+        temperature = self.log_temperature.exp().item()
+        return f"{form.terms().sum().item() * temperature:.4g} / {temperature:.4g}"
 
     @staticmethod
     def _direction(x: Float[Tensor, "*b N D"]) -> Float[Tensor, "*b N D"]:

@@ -14,6 +14,8 @@ from regard.attention.score import DotForm, Score, require_same_width
 
 
 class Dot(Score):
+    equation = "e = q kᵀ"
+
     def forward(self, query: Float[Tensor, "*#b Q D"], key: Float[Tensor, "*#b K D"]) -> Float[Tensor, "*b Q K"]:
         return query @ key.mT
 

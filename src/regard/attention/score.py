@@ -18,7 +18,7 @@ score sits inside `MultiHead`.
 import math
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -57,6 +57,14 @@ class DotForm(NamedTuple):
         """All Q×K scores. Scaled before the product, which keeps large vectors away from overflow."""
         return (at_least_float32(self.query) * self.scale) @ at_least_float32(self.key).mT
 
+    def terms(self) -> Float[Tensor, " D"]:
+        """What the score is the sum of, in a form of one query and one key."""
+        return at_least_float32(self.query[0]) * self.scale * at_least_float32(self.key[0])
+
+    def numbers(self) -> str:
+        """The same with its numbers, as text."""
+        return "" if self.scale == 1 else f"{self.scale:.4g} · {self.terms().sum().item() / self.scale:.4g}"
+
 
 class TanhForm(NamedTuple):
     """e = wᵀ tanh(q + k)"""
@@ -68,11 +76,25 @@ class TanhForm(NamedTuple):
     def table(self) -> Float[Tensor, "*b Q K"]:
         """All Q×K scores. The tensor of Q×K×D that the equation makes on the way is kept only where it is small."""
         query, key, weight = (at_least_float32(x) for x in self)
-        if self.numbers() > SMALL:
+        if self.held() > SMALL:
             return tanh_table(query, key, weight)
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ weight
 
-    def numbers(self) -> int:
+    def terms(self) -> Float[Tensor, " D"]:
+        """What the score is the sum of, in a form of one query and one key."""
+        query, key, weight = (at_least_float32(x) for x in self)
+        return weight * torch.tanh(query[0] + key[0])
+
+    def numbers(self, most: int = 3) -> str:
+        """The terms that contribute most, with their numbers, and the sum of the others, as text."""
+        terms = self.terms()
+        largest = terms.abs().topk(min(most, len(terms))).indices.tolist()
+        shown = [f"{self.weight[n]:.3g}·tanh({self.query[0, n]:.3g} + {self.key[0, n]:.3g})" for n in largest]
+        rest = (terms.sum() - terms[largest].sum()).item()
+        others = len(terms) - len(largest)
+        return " + ".join([*shown, *([f"{rest:.3g} of {others} other terms"] if others else [])])
+
+    def held(self) -> int:
         """How many numbers the equation, written down directly, would hold at once: rows × Q × K × D."""
         lead = leading_shape(self.query, self.key)
         return math.prod(lead) * self.query.shape[-2] * self.key.shape[-2] * len(self.weight)
@@ -85,6 +107,7 @@ class Score(nn.Module, ABC):
     """
 
     role: Role | None = None  # of a score that a decoder asks itself, without a layer around it
+    equation: ClassVar[str] = "e = score(q, k)"  # as it is shown to whoever asks where a weight comes from
 
     @classmethod
     def for_widths(cls, query_width: int, key_width: int, hidden: int) -> "Score":
@@ -112,6 +135,10 @@ class Score(nn.Module, ABC):
     ) -> DotForm | TanhForm:
         """The score in the form that `attend` computes; `prepared` says that `key` went through `prepare` already."""
         return self.pair(query, key if prepared else self.prepare(key))
+
+    def numbers(self, form: DotForm | TanhForm) -> str:
+        """The equation's right side with the numbers of one query and one key; empty if that is the score itself."""
+        return form.numbers()
 
 
 def require_equal_widths(score: type[Score], query_width: int, key_width: int) -> None:

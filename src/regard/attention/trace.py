@@ -11,6 +11,7 @@ active trace is a context variable, so a trace sees what runs in its own thread 
 nested traces the innermost sees.
 
 `Trace(model, values=True)` also keeps what was averaged: `seen.values(name)`.
+`Trace(model, scores=True)` also keeps what weights are the softmax of: `seen.scorings(name)`.
 `Trace(model, gradients=True)` also keeps the weights as part of the graph: `seen.gradients(total)` is then the gradient
 of a number by the weights of every attention.
 
@@ -29,7 +30,8 @@ from torch.utils.hooks import RemovableHandle
 
 from regard.attention.head_mask import shown_weights
 from regard.attention.module_names import ModuleNames
-from regard.attention.traced_weights import TracedWeights, Values
+from regard.attention.scoring import Scoring, Values
+from regard.attention.traced_weights import TracedWeights
 
 _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
 
@@ -40,8 +42,12 @@ def tracing() -> "Trace | None":
 
 
 class Trace(TracedWeights):
-    def __init__(self, model: nn.Module | None = None, *, gradients: bool = False, values: bool = False):
+    def __init__(
+        self, model: nn.Module | None = None, *, gradients: bool = False, values: bool = False, scores: bool = False
+    ):
         super().__init__(values)
+        self.scores = scores
+        self._scoring: Scoring | None = None
         self._in_graph: dict[str, list[Tensor]] | None = {} if gradients else None
         self._names = ModuleNames()
         self._token: Token | None = None
@@ -78,10 +84,18 @@ class Trace(TracedWeights):
         name = self._names.of(module)
         self._modules[name] = module
         self._kept.setdefault(name, []).append(shown_weights(module, weights.detach()))
+        if self._scoring is not None and value is not None:
+            kept = self._scoring._replace(values=Values(value.detach(), None if out is None else out.detach()))
+            self._scorings.setdefault(name, []).append(kept)
+        self._scoring = None
         if self._values is not None and value is not None:
             self._values[name] = Values(value.detach(), None if out is None else out.detach())
         if self._in_graph is not None:  # what is shown may be a view of what was used
             self._in_graph.setdefault(name, []).append(weights if weights._base is None else weights._base)
+
+    def scored(self, scoring: Scoring) -> None:
+        """Called by whoever computes weights in the open, before they are kept."""
+        self._scoring = scoring if self.scores else None
 
     def gradients(self, total: Float[Tensor, ""]) -> dict[str, Float[Tensor, "*b Q K"]]:
         """∂ total / ∂ weights of every attention, shaped as `self[name]`; of a trace with gradients=True."""

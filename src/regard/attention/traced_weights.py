@@ -1,24 +1,17 @@
 """What a trace has seen: the weights of every attention that ran, by its name."""
 
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.role import Role
-
-
-class Values(NamedTuple):
-    """`value` B H K Dv (or B K Dv for one head), and `out` H Dv D, None where values go on as they are."""
-
-    value: Tensor
-    out: Tensor | None
+from regard.attention.scoring import Scoring, Values
 
 
 class TracedWeights:
     def __init__(self, values: bool = False) -> None:
+        self._scorings: dict[str, list[Scoring]] = {}
         self._values: dict[str, Values] | None = {} if values else None
         self._kept: dict[str, list[Tensor]] = {}
         self._modules: dict[str, nn.Module] = {}
@@ -43,6 +36,12 @@ class TracedWeights:
         if self._values is None:
             raise RuntimeError("this trace keeps no values: say Trace(model, values=True)")
         return self._values[name]
+
+    def scorings(self, name: str) -> list[Scoring]:
+        """How the weights of this attention came about, one for each of `calls`; of a trace with scores=True."""
+        if name not in self._scorings:
+            raise RuntimeError(f"this trace keeps no scores of {name!r}: say Trace(model, scores=True)")
+        return list(self._scorings[name])
 
     def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
         """The weights of one attention, one tensor a call."""

@@ -11,10 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.score import DotForm, Score, require_equal_widths, require_width
+from regard.attention.score import DotForm, Score, TanhForm, require_equal_widths, require_width
 
 
 class Trilinear(Score):
+    equation = "e = w_qᵀ q + w_kᵀ k + wᵀ (q ∘ k)"
+
     def __init__(self, width: int):
         super().__init__()
         self.query = nn.Parameter(torch.empty(width))
@@ -42,3 +44,7 @@ class Trilinear(Score):
         require_width("prepared key", prepared, len(self.key) + 2, self)
         alone = (query @ self.query).unsqueeze(-1)
         return DotForm(torch.cat([query * self.both, alone, torch.ones_like(alone)], dim=-1), prepared, scale=1.0)
+
+    def numbers(self, form: DotForm | TanhForm) -> str:
+        *both, query, key = form.terms().tolist()
+        return f"{query:.4g} + {key:.4g} + {sum(both):.4g}"

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,12 @@ from rich.table import Table
 from regard import api, config, jobs
 from regard.errors import CallError, RegardError
 from regard.files import atomic
+from regard.report.charts import Line, line_chart
+from regard.report.page import Section, page, table
+from regard.report.run import COLORS, curves
+from regard.report.run_files import RunFiles
 from regard.settings.recipe import Recipe, Variant
-from regard.training.charts import Line, line_chart
-from regard.training.report import Section, page, table
 
-COLORS = 10  # that the page's style sheet has for lines
 COSTS = ("parameters", "steps", "seconds", "memory MB")
 WITH_IT = ("exact_match", "aer")  # what a terminal shows beside the first score
 
@@ -188,18 +188,15 @@ def _page(comparison: Comparison) -> str:
     names = comparison.columns()
     heads = ["variant", *names, *COSTS]
     rows = [[row.name, *comparison.cells(row, names)] for row in comparison.rows]
-    named = list(enumerate(comparison.rows))
-    key = "".join(f'<li><span class="swatch s{n % COLORS}"></span>{escape(row.name)}</li>' for n, row in named)
     charts = []
     if any(row.by_length for row in comparison.rows):
         lines = _by_length(comparison.rows)
         charts.append(line_chart("BLEU by words of the source", lines, x_label="words", legend=False))
-    validated = dict.fromkeys(score for row in comparison.rows for one in row.history for score in one["scores"])
-    charts += [line_chart(f"Validation {score}", _curves(comparison.rows, score), legend=False) for score in validated]
+    records = {row.name: RunFiles(Path(row.folder)).records() for row in comparison.rows}
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
     sections = [
         Section("Scores on the test data", table(heads, rows), _sentence(comparison.about())),
-        Section("Curves", f'<ul class="key">{key}</ul><div class="charts">{"".join(charts)}</div>'),
+        Section("Curves", curves(records, charts)),
         Section("One sentence", table(["variant", "source, output, reference"], samples)),
     ]
     return page(f"{comparison.recipe}: {len(comparison.rows)} variants", "", sections)
@@ -218,15 +215,6 @@ def _by_length(rows: list[Row]) -> list[Line]:
             [part["bleu"] for part in row.by_length],
             f"s{n % COLORS}",
             dots=True,
-        )
-        for n, row in enumerate(rows)
-    ]
-
-
-def _curves(rows: list[Row], score: str) -> list[Line]:
-    return [
-        Line(
-            row.name, [r["step"] for r in row.history], [r["scores"].get(score) for r in row.history], f"s{n % COLORS}"
         )
         for n, row in enumerate(rows)
     ]

@@ -49,8 +49,8 @@ def demo(output: Path, *, fresh: bool = False) -> None:
     page = output / "page"
     size = export(run, to="html", out=page, check=browser() is not None).bytes
     console.print(
-        f"{page / 'index.html'} ({size / 1e6:.1f} MB) has the model in it, and a page to ask it and see where it looks. "
-        "It opens in any browser, also on another machine, and sends nothing anywhere."
+        f"{page / 'index.html'} ({size / 1e6:.1f} MB) has the model and a page to ask it and see where it looks: "
+        "it opens in any browser, also on another machine, and sends nothing anywhere."
     )
     console.print(f"The report is {output / 'report.html'}: open it in a browser; it needs no network. Next:", end="")
     where, sentence = shlex.quote(str(output)), '"The boy is reading a book."'

@@ -5,7 +5,7 @@ from pathlib import Path
 from regard.errors import CallError
 from regard.files import atomic
 from regard.outputs.result import Scores, readable
-from regard.training.report import Section, page, table, tiles
+from regard.report.page import Section, page, table, tiles
 
 
 def require_page(file: Path) -> None:

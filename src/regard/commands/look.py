@@ -23,7 +23,8 @@ from regard.metrics.alignment import PHARAOH, Gold
 POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoids
 
 
-EXPLAINED = {"explain", "against_input", "by", "instead", "row", "kind", "target", "prefix", "without", "about"}
+ASKED = {"kind", "target", "prefix", "without", "about"}  # what all questions about one input know
+EXPLAINED = ASKED | {"explain", "against_input", "by", "instead", "row"}
 
 
 class Wish(NamedTuple):
@@ -51,6 +52,7 @@ class Wish(NamedTuple):
     by: str | None = None
     instead: str | None = None
     profile: bool = False
+    weight: str | None = None
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -61,6 +63,8 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
         raise CallError("--profile and --explain look into models of regard; `regard import` makes one of many folders")
     if wish.profile:
         return profile(run, inputs, output, as_json)
+    if wish.weight is not None:
+        return weight(run, inputs, output, wish, as_json)
     if wish.explain is not None:
         return explain(run, inputs, output, wish, as_json)
     if wish.against_input is not None:
@@ -102,9 +106,7 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
-    for name, usual in Wish._field_defaults.items():
-        if name not in known and getattr(wish, name) != usual:
-            raise CallError(f"--explain {wish.explain} knows no --{name.replace('_', '-')}: leave it out")
+    _refuse_others(wish, known, f"--explain {wish.explain}")
     overrides, texts = _texts(inputs)
     loaded = api.load(run)
     subject = subject_of(loaded, wish.about)
@@ -128,6 +130,35 @@ def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None,
     if output is not None:
         require_suffix(output)
     _put(api.load(run).role_history(), output, as_json)
+
+
+def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+    """How one weight came about, step by step, as text."""
+    from regard import api
+    from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
+
+    _refuse_others(wish, ASKED | {"weight"}, "--weight")
+    if output is not None:
+        raise CallError("--weight is printed: leave -o out (--json has all numbers)")
+    overrides, texts = _texts(inputs)
+    places = [part.strip() for part in cast(str, wish.weight).split(",")]
+    if len(places) not in (2, 4) or not all(part.removeprefix("-").isdecimal() for part in places):
+        raise CallError(f"--weight {wish.weight}: write LAYER,HEAD,ROW,COLUMN or ROW,COLUMN, numbers from 0")
+    *which, row, column = map(int, places)
+    layer, head = which or (None, None)
+    loaded = api.load(run)
+    found = loaded.weight(
+        inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], row, column, overrides,
+        kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
+        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0],
+    )  # fmt: skip
+    print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2, allow_nan=False) if as_json else found)
+
+
+def _refuse_others(wish: Wish, known: set[str], asked: str) -> None:
+    for name, usual in Wish._field_defaults.items():
+        if name not in known and getattr(wish, name) != usual:
+            raise CallError(f"{asked} knows no --{name.replace('_', '-')}: leave it out")
 
 
 def profile(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:

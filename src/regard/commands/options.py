@@ -114,6 +114,11 @@ def explain_options(command: Any) -> Any:
             "method inputs count, integrated-gradients, attnlrp or input-gradient.",
         ),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
+        click.option(
+            "--weight",
+            metavar="LAYER,HEAD,ROW,COLUMN",
+            help="How one weight came about (of --kind), from 0; ROW,COLUMN takes the head with the most weight.",
+        ),
         click.option("--explain", help="Why it says so: lens, logits, scores, patching or inputs; see docs/look.md."),
     ):
         command = option(command)

@@ -54,17 +54,17 @@ def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
 
 def _by_method(case: Case, method: str) -> list[Attention]:
     ways: dict[str, Callable[[], list[Attention]]] = {
-        "raw": lambda: _placed(case, raw_tables(case)),
-        "rollout": lambda: _placed(case, rolled_out_tables(raw_tables(case))),
-        "norm": lambda: _placed(case, norm_tables(case)),
-        "gradient": lambda: _placed(case, gradient_tables(case)),
+        "raw": lambda: placed(case, raw_tables(case)),
+        "rollout": lambda: placed(case, rolled_out_tables(raw_tables(case))),
+        "norm": lambda: placed(case, norm_tables(case)),
+        "gradient": lambda: placed(case, gradient_tables(case)),
         "input-gradient": lambda: [whole_table(case, method, input_gradient(case))],
         "integrated-gradients": lambda: [whole_table(case, method, by_integrated_gradients(case))],
         "attnlrp": lambda: [whole_table(case, method, by_relevance(case))],
         "leave-one-out": lambda: [whole_table(case, method, without_each(case))],
     }
     with evaluating(case.model):
-        found = [_turned(case, one) for one in ways[method]()]
+        found = [turned(case, one) for one in ways[method]()]
     shown = [one for one in found if one.rows == case.rows] or found  # a reader's rows are words, not its one step
     if method == "gradient" and not any(one.weights.any() for one in shown):
         raise CallError(NOTHING_FOR)
@@ -90,7 +90,7 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
     if "cross" not in record.kinds or not case.parts:
         return record
     matrix = record.matrix("cross", layer, head)
-    one = _turned(case, replace(record.of_kind("cross")[0], weights=matrix.weights[None]))
+    one = turned(case, replace(record.of_kind("cross")[0], weights=matrix.weights[None]))
     if (one.rows, one.columns) != (case.rows, case.columns):
         return record
     with evaluating(case.model), torch.no_grad():
@@ -103,14 +103,14 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
     return replace(record, evidence=tuple(figures))
 
 
-def _placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
+def placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
     found = (case.place or by_role)(case, tables)
     if not found:
         raise CallError(NOTHING)
     return found
 
 
-def _turned(case: Case, one: Attention) -> Attention:
+def turned(case: Case, one: Attention) -> Attention:
     """The other way round, where the case wants it; twice is as it was."""
     if not case.turned or {one.rows, one.columns} != {case.rows, case.columns}:
         return one

@@ -56,13 +56,13 @@ def keep(record: AttentionRecord, folder: Path, number: int, step: int) -> Path:
     return save(slim(record), place / f"{step:08}.npz")
 
 
-def slim(record: AttentionRecord) -> AttentionRecord:
+def slim(record: AttentionRecord, most: int | None = None) -> AttentionRecord:
     """A record that is small enough to keep many of: of its first kind only, and then one table a layer."""
-    record = replace(record, beams=(), evidence=())
-    if _numbers(record.attentions) <= MOST_NUMBERS:
+    record, most = replace(record, beams=(), evidence=()), MOST_NUMBERS if most is None else most
+    if _numbers(record.attentions) <= most:
         return record
     first = record.of_kind()
-    if _numbers(first) > MOST_NUMBERS:
+    if _numbers(first) > most:
         first = [replace(one, weights=one.weights.mean(axis=0, keepdims=True)) for one in first]
     used = {"target", *(side for one in first for side in (one.rows, one.columns))}
     axes = {name: axis for name, axis in record.axes.items() if name in used}

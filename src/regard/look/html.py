@@ -24,12 +24,14 @@ from regard.look.files import for_page
 from regard.look.history import History
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, AttentionRecord, Head, Matrix
-from regard.look.views import Shown, head_figures, head_line
+from regard.look.views import GIVEN, Shown, head_figures, head_line
 
 MODULES = (
     "data.js", "paint.js", "focus.js", "matrix.js", "lines.js", "words.js", "views.js", "overlay.js", "signal.js",
-    "said.js", "film.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js", "controls.js", "app.js",
+    "said.js", "film.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js", "weight.js",
+    "controls.js", "app.js",
 )  # fmt: skip
+STYLES = ("style.css", "weight.css")  # of the part; `page.css` is for whoever has the page for itself
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
 """
@@ -39,13 +41,14 @@ def write_page(shown: Shown, path: Path) -> Path:
     return atomic.write_text(path, page(shown))
 
 
-def page(shown: Shown) -> str:
-    """The whole file as text."""
-    return whole_page(document(shown), shown.title)
+def page(shown: Shown, *, keep: bool = True) -> str:
+    """The whole file as text. `keep`: its state is in the URL, which a frame inside another page has not."""
+    return whole_page(document(shown), shown.title, keep=keep)
 
 
-def whole_page(tree: dict[str, Any], title: str) -> str:
-    return document_page(tree, title, style=style(), script=script() + START)
+def whole_page(tree: dict[str, Any], title: str, *, keep: bool = True) -> str:
+    start = START if keep else START.replace("keep: true", "keep: false")
+    return document_page(tree, title, style=style(), script=script() + start)
 
 
 def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) -> str:
@@ -112,6 +115,7 @@ def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
         "cards": cards(record) if weights else {},
         "methods": METHODS,
         "kinds": KINDS,
+        "given": GIVEN,
         "tree": [asdict(node) for node in beam_tree(record)] if record.beams else [],
         "scores": [one.score for one in (record, *record.beams)],
     }
@@ -161,9 +165,8 @@ def script() -> str:
     return "\n".join(re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts)
 
 
-def style(*, whole_page: bool = True) -> str:
-    """A notebook takes the part's style and leaves its own page alone."""
-    return (_read("page.css") if whole_page else "") + _read("style.css")
+def style() -> str:
+    return "".join(_read(name) for name in ("page.css", *STYLES))
 
 
 def harmless(tree: dict[str, Any]) -> str:
@@ -178,3 +181,26 @@ def _hash(text: str) -> str:
 
 def _read(name: str) -> str:
     return (files("regard.look") / "page" / name).read_text(encoding="utf-8")
+
+
+def report_page(body: str, title: str, history: dict[str, Any] | None = None) -> str:
+    """A page of markup, such as the report of a run; with `history`, attention as it trained, in the place #regard.
+
+    Whoever makes the markup escapes the words in it. Its pictures may have styles of their own.
+    """
+    act = "" if history is None else script() + START.replace("keep: true", 'keep: true, level: "h3"')
+    allowed = _hash(act) if act else "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    data = "" if history is None else f'<script type="application/json" id="regard-data">{harmless(history)}</script>'
+    code = f'<script type="module">{act}</script>' if act else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)}</title><style>{style()}{_read('report.css')}</style></head>"
+        f'<body><main class="regard report">{body}</main>{data}{code}</body></html>\n'
+    )

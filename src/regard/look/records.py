@@ -9,7 +9,7 @@ JSON inside, no pickle) and loaded anywhere, and `record` makes one from the arr
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Matrix:
     kind: Kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AttentionRecord:
     attentions: tuple[Attention, ...]
     axes: Mapping[str, Axis]
@@ -82,6 +82,7 @@ class AttentionRecord:
     gold: Gold | None = None  # links (source word, target word)
     beams: "tuple[AttentionRecord, ...]" = ()  # the other hypotheses of the search, best first
     evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
+    forced: bool = False  # the output was given to the model, not written by it
     without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
     next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # the most probable at each step of what a decoder wrote
     said: Said | None = None  # what was said, where that is more than `output`
@@ -91,6 +92,22 @@ class AttentionRecord:
             raise CallError("a record without any attention: there is nothing to look at")
         for attention in self.attentions:
             _require_fit(attention, self.axes)
+
+    def __repr__(self) -> str:
+        """A line: the weights are thousands of numbers."""
+        sizes = [
+            f"{kind}: {_count(layers)} of {' × '.join(map(str, layers[0].weights.shape[1:]))}"
+            for kind in self.kinds
+            if (layers := self.of_kind(kind))
+        ]
+        said = f"{self.input!r} → {self.output!r}" if self.output else repr(self.input)
+        return f"AttentionRecord({said}, {', '.join(sizes)}, method={self.method!r})"
+
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, str]:
+        """In a notebook, the picture itself."""
+        from regard.look.render import widget
+
+        return widget(self)._repr_mimebundle_(**options)
 
     # --------------------------------------------------------------------------------------------------- what is there
     @property

@@ -73,7 +73,7 @@ def _hint(path: Path) -> str:
 
 
 def widget(record: AttentionRecord, *, view: View = "matrix") -> Any:
-    """The same page as an HTML file, in a notebook. Needs anywidget: pip install 'regard[notebook]'."""
-    from regard.look.notebook import LookWidget
+    """The same page as an HTML file, in a notebook. A record that a cell ends with shows itself like this."""
+    from regard.look.notebook import NotebookView
 
-    return LookWidget(Shown(record, view))
+    return NotebookView(Shown(record, view))

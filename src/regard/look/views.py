@@ -16,6 +16,7 @@ View = Literal["matrix", "lines", "grid", "text", "overlay", "beams"]
 VIEWS: tuple[View, ...] = get_args(View)
 DECADES = 4  # of a logarithmic scale, below the largest weight
 PANELS = 24  # of a filmstrip, at most
+GIVEN = "The output was given to the model, which may write another."
 EVEN = 5  # full color is at least so many times the weight that each has where all are looked at alike
 
 
@@ -112,7 +113,8 @@ class Shown:
             subject = f"{subject_of(self.layers[0].kind, self.record.method)}, every head"
             subject += "" if self.layer is None else f" of layer {self.layer}"
         silent = f" Without {', '.join(self.record.without)}." if self.record.without else ""
-        return f"{subject}. {method_line(self.record.method)}{silent}"
+        given = f" {GIVEN}" if self.record.forced else ""
+        return f"{subject}. {method_line(self.record.method)}{silent}{given}"
 
     @property
     def figures(self) -> list[Figure]:

@@ -23,6 +23,7 @@ from regard.attention.attend import attend
 from regard.attention.head_mask import masked_heads
 from regard.attention.role import Role
 from regard.attention.score import Score
+from regard.attention.scoring import Scoring
 from regard.attention.trace import tracing
 
 
@@ -70,12 +71,15 @@ class MostAlike(nn.Module):
         real: Bool[Tensor, "B K"],
         asked: Bool[Tensor, "B Q"],
     ) -> Float[Tensor, "B 1 D"]:
-        table = self.score.normal_form(document, question).table()  # B K Q
+        form = self.score.normal_form(document, question)
+        table = form.table()  # B K Q
         table = table.masked_fill(~asked.unsqueeze(1), torch.finfo(table.dtype).min)
         most, who = table.max(2)
         weights = most.masked_fill(~real, torch.finfo(most.dtype).min).softmax(1).masked_fill(~real, 0)
         if (trace := tracing()) is not None:
             by_word = torch.zeros_like(table.mT).scatter(1, who.unsqueeze(1), weights.unsqueeze(1))  # B Q K
+            turned = form._replace(query=form.key, key=form.query)
+            trace.scored(Scoring(self.score, turned, by_word > 0, together=True))
             trace.keep(self, by_word.unsqueeze(1), document)
             weights = by_word.sum(1)
         context = (weights.unsqueeze(1) @ document.to(weights.dtype)).to(document.dtype)

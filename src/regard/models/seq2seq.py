@@ -61,9 +61,7 @@ class Seq2Seq(nn.Module):
             nn.init.zeros_(self.output.bias)
         if tie != "none":
             if embedding.width != width:
-                raise CallError(
-                    f"tie={tie!r} needs features of the embedding's width: {width} is not {embedding.width}"
-                )
+                raise CallError(f"tie={tie!r} needs features as wide as embeddings: {width} is not {embedding.width}")
             self.output.weight = embedding.table.weight
         if tie == "all":
             source = encoder.embedding

@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -20,7 +21,6 @@ from regard.api import Run
 from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
-from regard.look.html import history_document
 from regard.look.supported import supported_methods
 from regard.outputs.result import Prediction
 from regard.serve import schemas
@@ -34,6 +34,7 @@ from regard.serve.pages import description, page_files
 from regard.serve.record_selection import as_json, chosen
 from regard.serve.record_views import drawn, outline, part
 from regard.serve.requests import Question
+from regard.serve.run_pages import RunFolders, add_run_pages
 from regard.serve.service import DRAWING, Service, begun
 
 log = logging.getLogger("regard.serve")
@@ -48,8 +49,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html"}
 
 
-def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  # noqa: B008  (frozen)
-    """The service of these runs, each under its name."""
+def create_app(
+    runs: Mapping[str, Run],
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    folders: Iterable[Path] = (),
+) -> FastAPI:
+    """The service of these runs, each under its name. The page of runs shows them, and those of `folders`."""
     service = Service(runs, limits)
     questions, ask = service.questions, service.ask
 
@@ -114,6 +119,12 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
 
     @app.post(
+        "/api/weight", response_model=schemas.WeightOut, responses=ERRORS, summary="How one of these weights came about"
+    )
+    async def weight(body: schemas.Weight) -> Response:
+        return JSONResponse((await ask(questions.weight(body)))[0])
+
+    @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
@@ -155,11 +166,6 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
         content = await asyncio.to_thread(questions.sound, run, name)
         return Response(content, media_type="audio/wav")
 
-    @app.get("/api/history", include_in_schema=False)
-    async def history_for_page(model: str | None = None, number: int = 0) -> dict[str, Any]:
-        _, run = questions.find(model)
-        return await asyncio.to_thread(lambda: history_document(run.history_of_looks(number)))
-
     @app.post(
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
         summary="The output of one input, token by token, as server-sent events",
@@ -170,6 +176,7 @@ def create_app(runs: Mapping[str, Run], limits: Limits = Limits()) -> FastAPI:  
 
     add_openai(app, service)
     add_libretranslate(app, service)
+    add_run_pages(app, RunFolders({name: run.folder for name, run in runs.items()}, folders), is_first=not runs)
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:

@@ -8,13 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard import api
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.layers.quantized import Precision
+from regard.report.run_files import runs_in, unused_name
 from regard.serve.limits import LOOPBACK, Limits
 
 
-def serve(folders: Sequence[Path], host: str, port: int, limits: Limits, quantize: Precision | None = None) -> None:
-    """Until stopped. Bound to an address that others can reach, the service may be called by any name."""
+def serve(
+    folders: Sequence[Path],
+    host: str,
+    port: int,
+    limits: Limits,
+    quantize: Precision | None = None,
+    *,
+    models: bool = True,
+) -> None:
+    """Until stopped. Bound to an address that others can reach, the service may be called by any name.
+
+    `models=False`: the page of runs only; nothing is loaded.
+    """
     try:
         from regard.serve.app import create_app
         from regard.serve.server import Server
@@ -24,7 +36,8 @@ def serve(folders: Sequence[Path], host: str, port: int, limits: Limits, quantiz
         raise CallError("the service needs packages: pip install 'regard[web]'") from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
     limits = replace(limits, hosts=LOOPBACK if host in LOOPBACK else None)
-    server = Server(create_app(load_all(folders, quantize), limits), limits)
+    app = create_app(load_all(folders, quantize) if models else {}, limits, folders)
+    server = Server(app, limits)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
         print(f"regard: http://{name}:{listening.getsockname()[1]}/  (docs: /docs; Ctrl-C ends)", file=sys.stderr)
@@ -42,15 +55,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def load_all(folders: Sequence[Path], quantize: Precision | None = None) -> dict[str, api.Run]:
-    """Each run under the name of its folder; folders of one name are told apart by a number."""
+    """Each run under the name of its folder; folders of one name are told apart by a number.
+
+    Of a folder of runs, all that can be loaded; the page of runs shows the others, too.
+    """
     runs: dict[str, api.Run] = {}
-    for folder in folders:
-        name = base = folder.resolve().name
-        number = 1
-        while name in runs:
-            number += 1
-            name = f"{base}-{number}"
-        runs[name] = api.load(folder, quantize=quantize)
+    for given in folders:
+        inside = runs_in(given)
+        for folder in inside or [given]:
+            try:
+                runs[unused_name(folder, runs)] = api.load(folder, quantize=quantize)
+            except RegardError as problem:  # one that has only begun, or that another version has trained
+                if not inside:
+                    raise
+                print(f"regard: {problem}", file=sys.stderr)
     return runs
 
 

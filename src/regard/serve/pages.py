@@ -5,10 +5,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from regard.look.html import MODULES
+from regard.look.html import MODULES, STYLES
 
 OWN = (
-    "serve.js", "form.js", "asking.js", "asked.js", "examples.js", "files.js", "microphone.js", "serve.css",
+    "serve.js", "form.js", "asking.js", "asked.js", "examples.js", "files.js", "microphone.js", "runs.js", "serve.css",
 )  # fmt: skip
 TYPES = {"js": "text/javascript", "css": "text/css"}
 
@@ -16,8 +16,8 @@ TYPES = {"js": "text/javascript", "css": "text/css"}
 def page_files() -> dict[str, tuple[bytes, str]]:
     """Path → content and media type. The modules that draw are those of exported pages."""
     own, views = files("regard.serve") / "page", files("regard.look") / "page"
-    found = {"/": (own / "index.html").read_bytes()}
-    found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", "style.css")}
+    found = {"/": (own / "index.html").read_bytes(), "/runs": (own / "runs.html").read_bytes()}
+    found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", "report.css", *STYLES)}
     found |= {f"/page/{name}": (own / name).read_bytes() for name in OWN}
     return {path: (content, TYPES.get(path.rpartition(".")[2], "text/html")) for path, content in found.items()}
 

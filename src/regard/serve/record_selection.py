@@ -8,6 +8,7 @@ from typing import Any
 from regard.errors import CallError
 from regard.look import Attention, AttentionRecord
 from regard.look.records import Head, Kind
+from regard.serve import schemas
 
 MOST_NUMBERS = 4_000_000  # in one answer: as JSON, some 80 MB
 
@@ -44,6 +45,23 @@ def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: 
     )
     require_sendable(_tables(part), "choose kind, layer and head, or a smaller n_best")
     return part
+
+
+def token_cell(record: AttentionRecord, wish: schemas.Weight) -> tuple[int, int]:
+    """The cell of tokens behind one of words, or of a table without special tokens; of several, the strongest."""
+    one = record.of_kind(wish.kind)[0]
+    sides = []
+    for name, place in ((one.rows, wish.row), (one.columns, wish.column)):
+        axis = record.axes[name]
+        groups = axis.words() if wish.words else [(number, number + 1) for number in range(len(axis))]
+        shown = [group for group in groups if wish.specials or not axis.tokens[group[0]].special]
+        if not -len(shown) <= place < len(shown):
+            raise CallError(f"{place} is not one of 0 to {len(shown) - 1}, the {name} that is shown")
+        sides.append(slice(*shown[place]))
+    rows, columns = sides
+    weights = record.matrix(wish.kind, wish.layer, "max" if wish.head is None else wish.head).weights[rows, columns]
+    row, column = divmod(int(weights.argmax()), weights.shape[1])
+    return rows.start + row, columns.start + column
 
 
 def as_json(tree: Any) -> bytes:

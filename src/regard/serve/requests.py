@@ -15,7 +15,7 @@ from regard.serve.examples import PREFIX as EXAMPLE
 from regard.serve.examples import ModelExamples
 from regard.serve.limits import Limits
 from regard.serve.record_cache import Recent
-from regard.serve.record_selection import require_sendable
+from regard.serve.record_selection import require_sendable, token_cell
 from regard.serve.uploads import WHAT, Uploads, table_text
 from regard.serve.worker import Work
 
@@ -118,8 +118,7 @@ class Questions:
         """The same for a page, which asks for one part after another; `answer` is made of the record."""
         about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
         name, ask = self._asking(body, about)
-        asked = (body.text, body.output, body.prefix, body.method, body.instead, tuple(body.without))
-        key = (*asked, body.n_best, body.beam, *about.values())
+        key = (*_key(body), *about.values())
         return Question(name, [body.text], lambda inputs: [answer(self._recent[name].get(key, ask)) for _ in inputs])
 
     def _asking(self, body: schemas.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
@@ -154,6 +153,24 @@ class Questions:
 
         return Question(name, [body.text], lambda inputs: [ask() for _ in inputs])
 
+    def weight(self, body: schemas.Weight) -> Question:
+        """Its answer is a dictionary."""
+        look = schemas.Part(**body.model_dump(include={"text", "model", "output", "prefix", "without"}))
+        name, seen = self._asking(look, {})
+        run, key = self._runs[name], _key(look)
+
+        def work(inputs: list[str]) -> list[dict[str, Any]]:
+            row, column = body.row, body.column
+            if body.words or not body.specials:  # the page counts what it shows
+                row, column = token_cell(self._recent[name].get(key, seen), body)
+            found = run.weight(
+                self.given(name, body.text), row, column, kind=body.kind, layer=body.layer, prefix=body.prefix,
+                head=body.head if isinstance(body.head, int) else None, output=body.output, without=body.without,
+            )  # fmt: skip
+            return [found.as_dict() for _ in inputs]
+
+        return Question(name, [body.text], work)
+
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:
         _, run = self.find(model)
@@ -162,6 +179,11 @@ class Questions:
         if kind is None:
             raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
         return schemas.Uploaded(name=self._uploads.add(content, kind), takes=kind)
+
+
+def _key(body: schemas.Look) -> tuple[Any, ...]:
+    """Looks that are asked alike are one."""
+    return (body.text, body.output, body.prefix, body.method, body.instead, tuple(body.without), body.n_best, body.beam)
 
 
 def _about(body: schemas.Look) -> dict[str, Any]:

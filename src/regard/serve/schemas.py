@@ -160,6 +160,51 @@ class Part(Look):
     specials: bool = True
 
 
+class Weight(Body):
+    """How one weight of what /api/look shows came about. Without a layer or a head, those with the most weight."""
+
+    text: Text
+    row: int = Field(ge=-9999, le=9999, description="of the cell, from 0: who looks")
+    column: int = Field(ge=-9999, le=9999, description="of the cell, from 0: what is looked at")
+    model: str | None = MODEL
+    output: Text | None = Field(None, description="look at this output instead of the model's own")
+    prefix: Text = Field("", description="or at one that begins with this")
+    without: list[HeadName] = WITHOUT
+    kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
+    layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
+    head: Head | None = Field(None, description="a head, from 0; mean and max are as if none was given")
+    words: bool = Field(False, description="rows and columns are words; of their pieces, the one with the most weight")
+    specials: bool = Field(True, description="rows and columns count special tokens, too")
+
+
+class WeightOut(BaseModel):
+    kind: Kind
+    layer: int
+    head: int
+    row: int
+    column: int
+    row_label: str
+    column_label: str
+    title: str
+    weight: float = Field(description="after the softmax")
+    gate: float | None = Field(description="how much of what is seen is let through, where a model can look away")
+    equation: str = Field(description="of the score, with its numbers")
+    score: float
+    bias: float | None = Field(description="what the position adds to the score")
+    query: list[float] = Field(description="as the score compares it")
+    key: list[float]
+    terms: list[tuple[int, float]] = Field(description="dimensions that add most to the score, and how much")
+    keys: list[str] = Field(description="of the query's row")
+    place: int = Field(description="of this key among them")
+    scores: list[float | None] = Field(description="before the softmax; null where the query may not look")
+    weights: list[float] = Field(description="after the softmax")
+    value_length: float
+    added_length: float = Field(description="of what this weight adds to the output")
+    share: float = Field(description="of the way to the whole output; over all keys and heads they sum to one")
+    shared_softmax: bool = Field(description="one softmax is over all rows")
+    steps: list[tuple[str, str]] = Field(description="from the score to the output, in words and numbers")
+
+
 class Uploaded(BaseModel):
     name: str = Field(description="stands for the file wherever a text would stand for itself, for ten minutes")
     takes: str
@@ -221,6 +266,27 @@ class ModelOut(BaseModel):
 
 class Models(BaseModel):
     models: list[ModelOut]
+
+
+class RunOut(BaseModel):
+    name: str
+    state: Literal["training", "ended", "stopped"]
+    job: str
+    about: str
+    step: int
+    seconds: float
+    done: float | None = Field(description="the share of it that is behind, if something limits it")
+    best: dict[str, float | None] = Field(description="scores of the best validation")
+    looks: int = Field(description="validations at which attention was kept")
+
+
+class Runs(BaseModel):
+    runs: list[RunOut]
+
+
+class RunReport(BaseModel):
+    version: str
+    html: str | None = Field(description="sections of the report; null if nothing has changed")
 
 
 class Live(BaseModel):

@@ -15,6 +15,7 @@ import { drawSaid } from "./said.js";
 import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
 import { drawText, drawTree, numbersTable } from "./views.js";
+import { explainWeights } from "./weight.js";
 import { drawWords, unknownWords } from "./words.js";
 
 const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
@@ -41,7 +42,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const [aboveFocus, pictureFocus] = [focus.part(), focus.part()];
   root.classList.add("regard");
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? " , forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
@@ -49,6 +50,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   let picture = element("div");
   const stage = element("div", { className: "stage" }, picture, card);
   root.append(title, element("div", { className: "above" }, words, film, said), controls, caption, stage);
+  let current = null; // the table of the picture, and the choice that it was asked for with
+  const noWeights = explainWeights(root, () => current?.choice, tables.weight ?? null, () => current);
   const kinds = kindsOf(record);
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
@@ -109,6 +112,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
             : state.view === "compare" && has(against, state) ? tables.table(1, 0, choice) : null,
       ]);
       if (mine !== turn) return;
+      current = { ...table, choice, one: (one && !["mean", "max"].includes(state.head)) || heads * layers.length === 1 };
       // The new picture takes the place of the old one before it is drawn: it has to know how wide it may be.
       picture.replaceWith(next);
       picture = next;
@@ -117,7 +121,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const method = page.methods[record.method];
       const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
       const silent = record.without?.length ? ` Without ${record.without.join(", ")}.` : "";
-      caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}`;
+      const given = record.forced ? ` ${page.given}` : "";
+      caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
       stage.classList.toggle("wide", ["compare", "grid"].includes(state.view));
       card.replaceChildren();
       card.hidden = !told;
@@ -231,6 +236,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     cancelAnimationFrame(waiting);
     scheme.removeEventListener("change", draw);
     sizes.disconnect();
+    noWeights();
     root.replaceChildren();
   };
   return { change, close, state, focus, get ready() { return ready; } };

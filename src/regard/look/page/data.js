@@ -19,8 +19,8 @@ export function decode(text) {
 /**
  * Tables of records that are here as a whole. A source has three methods, which may take their time:
  * `table(number, hypothesis, choice)` → {values, rows, columns, card}, `heads(number, choice)` → one table a head of a
- * layer, `maps(kind)` → [{layer, heads: [{values, q, k, line, entropy, alignment_error?}]}]; a source that has a model behind it, a fourth:
- * `evidence(number, choice)` → figures.
+ * layer, `maps(kind)` → [{layer, heads: [{values, q, k, line, entropy, alignment_error?}]}]; a source that has a model behind it, two
+ * more: `evidence(number, choice)` → figures, `weight(choice)` → how a weight came about.
  */
 export function localSource(records, cards) {
   const hypothesis = (number, beam) => [records[number], ...records[number].beams][beam];

@@ -114,13 +114,16 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   if (focus) focus.listen(({ row, column }) => show([within(row, q), within(column, k)]));
   else show([null, null]);
   const [down, across] = shift ?? [1, 1];
-  over.addEventListener("pointermove", (event) => {
+
+  function cellAt(event) {
     const box = over.getBoundingClientRect();
     const j = Math.floor((event.clientX - box.left - left) / cell);
     const i = Math.floor((event.clientY - box.top - head) / tall);
     const inside = i >= 0 && i < q && j >= 0 && j < k;
-    point(inside ? Math.floor(i * down) : null, inside ? Math.floor(j * across) : null);
-  });
+    return inside ? [Math.floor(i * down), Math.floor(j * across)] : [null, null];
+  }
+
+  over.addEventListener("pointermove", (event) => point(...cellAt(event)));
   over.addEventListener("pointerleave", () => point(null, null));
   if (small) return;
   over.tabIndex = 0;
@@ -128,17 +131,17 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   over.setAttribute("aria-label", `${label}: ${q} rows, ${k} columns. Arrow keys read the cells.`);
   over.addEventListener("focus", () => at[0] === null && over.matches(":focus-visible") && point(0, 0));
   over.addEventListener("blur", () => point(null, null));
-  const enter = () => at[0] !== null && at[1] !== null && onCell?.(at[0], at[1]);
-  over.addEventListener("click", enter);
+  const enter = ([row, column]) => row !== null && column !== null && onCell?.(row, column);
+  over.addEventListener("click", (event) => enter(cellAt(event)));
   over.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") return enter();
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const [i, j] = [at[0] ?? 0, at[1] ?? 0];
     const ends = { Home: [i, 0], End: [i, k - 1] };
     const move = moves[event.key];
     const next = ends[event.key] ?? (move && [i + move[0], j + move[1]]);
-    if (!next) return;
+    if (!next && event.key !== "Enter") return;
     event.preventDefault();
+    if (!next) return enter(at);
     point(Math.min(q - 1, Math.max(0, next[0])), Math.min(k - 1, Math.max(0, next[1])));
   });
 }

@@ -9,15 +9,16 @@ export async function call(path, body, key) {
   const headers = { "content-type": file ? "application/octet-stream" : "application/json" };
   if (key) headers.authorization = `Bearer ${key}`;
   const answer = await fetch(path, body ? { method: "POST", headers, body: file ? body : JSON.stringify(body) } : { headers })
-    .catch(() => { throw new Error(NOBODY); });
+    .catch(() => { throw Object.assign(new Error(NOBODY), { status: 0 }); });
   if (answer.ok && !answer.headers.get("content-type").startsWith("application/json")) return answer.blob();
   const told = await answer.json().catch(() => { throw new Error(`The service answered ${answer.status}, which this page does not understand: reload it.`); });
   if (!answer.ok) throw Object.assign(new Error(told.field ? `${told.field}: ${told.error}` : told.error), { status: answer.status });
   return told;
 }
 
-/** What `mount` asks for tables. `questions`: one for each record of the page; `ask(path, body)` calls the service. */
-export function remoteSource(questions, ask) {
+/** What `mount` asks for tables. `questions`: one for each record of the page; `outputs`: those of the hypotheses;
+ *  `ask(path, body)` calls the service. */
+export function remoteSource(questions, ask, outputs = []) {
   const wish = (number, choice, part) => ({
     ...questions[number], part, kind: choice.kind, layer: choice.layer === "all" ? null : Number(choice.layer),
     head: ["mean", "max"].includes(choice.head) ? choice.head : Number(choice.head), words: choice.words, specials: choice.specials,
@@ -29,6 +30,15 @@ export function remoteSource(questions, ask) {
     },
     evidence(number, choice) {
       return ask("/api/page", wish(number, choice, "evidence"));
+    },
+    /** How a weight came about: of the hypothesis that is shown, cells as they are counted there. */
+    async weight({ kind, layer, head, row, column, words, specials, view, hypothesis }) {
+      const { text, model, output, prefix, without } = questions[0];
+      const wish = { text, model, output, prefix, without, kind, row, column, words, specials };
+      if (view === "beams" && hypothesis) Object.assign(wish, { output: outputs[hypothesis], prefix: "" });
+      if (layer !== "all") wish.layer = Number(layer);
+      if (!["mean", "max"].includes(head)) wish.head = Number(head);
+      return ask("/api/weight", wish);
     },
     async heads(number, choice) {
       return (await ask("/api/page", wish(number, choice, "heads"))).tables.map(opened);

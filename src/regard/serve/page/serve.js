@@ -27,7 +27,7 @@ async function ask(path, body) {
 }
 
 const modelNow = () => models.find(({ name }) => name === fields.model.value);
-const askedNow = () => ({ ...Object.fromEntries(ASKED.map((key) => [key, fields[key]?.value ?? ""])), file: sentName, same: fields.same.checked ? "1" : "", training: "" });
+const askedNow = () => ({ ...Object.fromEntries(ASKED.map((key) => [key, fields[key]?.value ?? ""])), file: sentName, same: fields.same.checked ? "1" : "" });
 
 function say(text, wrong = false) {
   part("status").textContent = text;
@@ -97,7 +97,6 @@ async function fromUrl() {
   for (const key of ASKED) if (!["model", "file", "same"].includes(key) && fields[key]) fields[key].value = wished.get(key) ?? (key === "n_best" ? "1" : key === "method" ? "raw" : "");
   sentName = wished.get("file") ?? "";
   fields.same.checked = wished.has("same");
-  if (wished.has("training")) return work(() => showTraining(false));
   const examples = await found;
   const model = modelNow();
   if (!wished.has("text") && !wished.has("file") && examples?.length) {
@@ -149,7 +148,7 @@ const submit = ({ push = true } = {}) => work(async (current) => {
   if (search !== location.search) history[push ? "pushState" : "replaceState"](null, "", `${search}${location.hash}`);
   remember(search, asked.model, asked.text || record.input, record.output);
   press(first.text);
-  show(page, questions, told, remoteSource(questions, ask));
+  show(page, questions, told, remoteSource(questions, ask, [record, ...record.beams].map((one) => one.output)));
 });
 
 function changes(after, before, without) {
@@ -165,10 +164,9 @@ function show(page, questions, told, source) {
   part("seen").replaceChildren(seen);
   part("change").replaceChildren(...told);
   part("same").hidden = questions.length < 2;
-  part("back").hidden = questions.length > 0;
-  part("save").hidden = !questions.length;
+  part("save").hidden = false;
   part("bar").hidden = !told.length && questions.length === 1;
-  const acts = questions.length ? { goOn, mute, ...(fileKind(modelNow()) === "sound" ? { sound } : {}) } : {};
+  const acts = { goOn, mute, ...(fileKind(modelNow()) === "sound" ? { sound } : {}) };
   viewer = mount(seen, page, { keep: true, source, acts, level: "h2" });
 }
 
@@ -186,12 +184,6 @@ function mute(name) {
 async function sound() {
   const content = await ask(`/api/sound?${new URLSearchParams({ model: fields.model.value, name: sentName })}`);
   return URL.createObjectURL(content);
-}
-
-async function showTraining(push = true) {
-  const page = await ask(`/api/history?${new URLSearchParams({ model: fields.model.value })}`);
-  if (push) history.pushState(null, "", searchOf({ model: fields.model.value, training: "1" }));
-  show(page, [], ["Attention as it trained: the model is forced to write the reference at every validation."], null);
 }
 
 const send = (file) => work(async () => {
@@ -259,8 +251,7 @@ part("record").addEventListener("click", async () => {
   }
 });
 
-part("history").addEventListener("click", () => work(() => showTraining()));
-part("back").addEventListener("click", () => history.back());
+part("history").addEventListener("click", () => location.assign(`/runs?${new URLSearchParams({ run: fields.model.value })}`));
 part("link").addEventListener("click", async () => {
   await navigator.clipboard.writeText(location.href).then(() => say("The link is copied."), () => say(`Copy it from here: ${location.href}`));
 });

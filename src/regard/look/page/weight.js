@@ -1,0 +1,113 @@
+// Click a weight: how did it come about? A dialog with the score's equation, the row before and after the softmax, and
+// what the weight adds to the output. Anything inside `root` opens it by a bubbling event:
+//   dispatchEvent(new CustomEvent("weight", { bubbles: true, detail: { kind, layer, head, row, column } }))
+import { element } from "./paint.js";
+
+const MOST_KEYS = 12; // of the row: those with the largest weights
+
+/**
+ * `choice()`: the table that is shown, {kind, layer, head, …}; what an event does not say is as it is there.
+ * `explain(choice)` → what the service says of the weight, as /api/weight has it; null where there is no model to ask,
+ * and `table()` has the numbers that are shown. Gives back what takes it away.
+ */
+export function explainWeights(root, choice, explain, table) {
+  const body = element("div", { tabIndex: -1 });
+  const shut = element("button", { type: "button", className: "shut", textContent: "Close" });
+  const dialog = element("dialog", { className: "weight", ariaLabel: "how this weight came about" }, shut, body);
+  shut.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // beside it
+  root.append(dialog);
+  let turn = 0;
+  let from = null;
+
+  async function open(event) {
+    const mine = ++turn;
+    const wanted = { ...choice(), ...event.detail };
+    from = document.activeElement;
+    body.replaceChildren(element("p", { className: "caption", role: "status", textContent: "asking the model …" }));
+    if (!dialog.open) dialog.showModal();
+    body.focus(); // the Enter that opens it shall not press its button
+    try {
+      const found = explain ? await explain(wanted) : fromTable(table(), wanted);
+      if (mine === turn) drawWeight(body, found);
+    } catch (error) {
+      if (mine === turn) body.replaceChildren(element("p", { className: "wrong", role: "alert", textContent: error.message }));
+    }
+  }
+  const back = () => from?.isConnected && from.focus();
+  root.addEventListener("weight", open);
+  dialog.addEventListener("close", back);
+  return () => {
+    turn = -1;
+    root.removeEventListener("weight", open);
+    dialog.remove();
+  };
+}
+
+/** Without a model: the row as it is shown, and scores up to what a softmax does not see, e_j − max e = ln(a_j / max a). */
+export function fromTable({ values, rows, columns, one }, { row, column }) {
+  const weights = Array.from(values.subarray(row * columns.length, (row + 1) * columns.length));
+  const top = Math.max(...weights);
+  const steps = [["softmax", `a = ${weights[column].toFixed(4)}, one of ${columns.length} weights of its row`]];
+  if (one) steps.unshift(["score", "e − max e = ln(a / max a), as far as the weights tell it"]);
+  return {
+    title: `${rows[row].text} ← ${columns[column].text}: ${weights[column].toFixed(4)}`, steps, terms: [], weights,
+    place: column, keys: columns.map((token) => token.text),
+    scores: one ? weights.map((weight) => (weight > 0 ? Math.log(weight / top) : null)) : null,
+    note: "Query, key and value are in the model, and this file has the weights only: regard serve shows them.",
+  };
+}
+
+function drawWeight(place, found) {
+  const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", { textContent: text })]);
+  place.replaceChildren(
+    element("h2", {}, element("bdi", { textContent: found.title })), element("dl", {}, ...steps),
+    ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), termsTable(found.terms)] : []),
+    element("h3", { textContent: "Its row, before and after the softmax" }), rowTable(found),
+    ...(found.note ? [element("p", { className: "caption", textContent: found.note })] : []),
+  );
+}
+
+/** Bars to both sides of zero. */
+function termsTable(numbers) {
+  const top = Math.max(...numbers.map(([, number]) => Math.abs(number))) || 1;
+  return element("table", { className: "terms" }, element("tbody", {}, ...numbers.map(([dimension, number]) => {
+    const meter = element("td", { className: "bar" }, weightBar(Math.abs(number) / top, number < 0));
+    return element("tr", {}, headCell(`dimension ${dimension}`, "row"), meter, element("td", { textContent: withSign(number) }));
+  })));
+}
+
+function rowTable({ keys, scores, weights, place }) {
+  const order = weights.map((_, key) => key).sort((a, b) => weights[b] - weights[a]).slice(0, MOST_KEYS);
+  const shown = [...new Set([...order, place])].sort((a, b) => a - b);
+  const lines = shown.map((key) => {
+    const name = headCell(keys[key], "row");
+    name.dir = "auto";
+    const score = scores && element("td", { textContent: scores[key] === null ? "masked" : scores[key].toFixed(3) });
+    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: weights[key].toFixed(4) }));
+    line.classList.toggle("own", key === place);
+    if (key === place) line.setAttribute("aria-current", "true");
+    return line;
+  });
+  const head = element("tr", {}, headCell("key", "col"), ...(scores ? [headCell("score", "col")] : []), element("td"), headCell("weight", "col"));
+  const made = element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines));
+  const left = keys.length - shown.length;
+  return element("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "row of the query" }, made,
+    ...(left ? [element("p", { className: "caption", textContent: `and ${left} keys with less weight` })] : []));
+}
+
+function headCell(text, scope) {
+  const made = element("th", { textContent: text });
+  made.scope = scope;
+  return made;
+}
+
+function weightBar(share, below = false) {
+  const made = element("span", { className: below ? "below" : "" });
+  made.style.width = `${Math.max(1, 100 * share)}%`;
+  return made;
+}
+
+function withSign(number) {
+  return `${number < 0 ? "−" : "+"}${Math.abs(number).toPrecision(3)}`;
+}

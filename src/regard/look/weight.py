@@ -1,0 +1,167 @@
+"""How one weight came about, with its numbers.
+
+    e_ij = score(q_i, k_j) + b_ij       a_ij = exp(e_ij) / Σ_j exp(e_ij)       y_i = Σ_heads Σ_j a_ij v_j W_o
+
+The parts are those that the model computed, kept by a trace (`attention/scoring.py`), and the score's own code writes
+its equation. `share` is a_ij v_j W_o · y_i / ‖y_i‖²: how far this one term brings the output. Over all keys and heads,
+shares sum to one.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.look.case import Case
+from regard.look.records import KINDS, Kind
+from regard.look.weight_place import PlacedWeight, find_weight
+
+MOST_TERMS = 8
+MOST_KEYS = 10
+
+
+@dataclass(frozen=True)
+class Weight:
+    """
+    kind, layer, head   which attention; `row` and `column`: which cell of its table, with their labels
+    weight              after the softmax; `gate`: how much of what is seen a model lets through, if it can look away
+    equation            of the score, with its numbers; `score` is its result, `bias` what the position adds to it
+    query, key          as the score compares them; `terms`: the (dimension, number)s that add most to the score
+    keys                of the query's row, and their `scores` and `weights` before and after the softmax; a score is −∞
+                        where the query may not look; `place`: that of this key
+    value_length        ‖v‖, and `added_length`: ‖a v W_o‖, what this weight adds to the output; `share` of the whole
+    shared_softmax      each key belongs to the query whose score is highest, and one softmax is over all keys
+    """
+
+    kind: Kind
+    layer: int
+    head: int
+    row: int
+    column: int
+    row_label: str
+    column_label: str
+    weight: float
+    gate: float | None
+    equation: str
+    score: float
+    bias: float | None
+    query: np.ndarray
+    key: np.ndarray
+    terms: tuple[tuple[int, float], ...]
+    keys: tuple[str, ...]
+    place: int
+    scores: np.ndarray
+    weights: np.ndarray
+    value_length: float
+    added_length: float
+    share: float
+    shared_softmax: bool
+
+    @property
+    def title(self) -> str:
+        where = f"attention {KINDS[self.kind]}, layer {self.layer}, head {self.head}"
+        return f"{self.row_label} ← {self.column_label}: {self.weight:.4f} ({where})"
+
+    def steps(self) -> list[tuple[str, str]]:
+        """From the score to the output: the name of each step, and what happens there."""
+        found = [("score", self.equation)]
+        if self.bias is not None:
+            total = self.score + self.bias
+            found.append(("position", f"e = {self.score:.4g} {self.bias:+.4g} = {total:.4g}"))
+        found.append(("softmax", self._softmax()))
+        if self.gate is not None:
+            found.append(("gate", f"lets {self.gate:.4f} of it through: {self.gate * self.weight:.4f} is shown"))
+        found.append(("value", f"‖v‖ = {self.value_length:.4g}"))
+        found.append(
+            ("output", f"‖a v W_o‖ = {self.added_length:.4g} is added to it, {self.share:.1%} of the way to the whole")
+        )
+        return found
+
+    def _softmax(self) -> str:
+        total = self.score + (self.bias or 0.0)
+        if self.shared_softmax and total < self.scores[self.place]:
+            return f"another row scores this key higher ({self.scores[self.place]:.4g}), so that a = 0 here"
+        if not np.isfinite(self.scores[self.place]):
+            return "the mask hides this key from the query, so that a = 0"
+        if not self.weights.any():
+            return "the head is left out, so that a = 0"
+        top = float(self.scores.max())
+        own, every = math.exp(total - top), float(np.exp(self.scores - top).sum())
+        most = f"{top:.4g}" if top >= 0 else f"({top:.4g})"
+        return f"a = exp(e − {most}) / Σ_j exp(e_j − {most}) = {own:.4g} / {every:.4g} = {own / every:.4f}"
+
+    def largest(self) -> list[int]:
+        """The keys with the largest weights, this one among them, in their order."""
+        found = np.argsort(-self.weights, kind="stable")[:MOST_KEYS].tolist()
+        return sorted({*found, self.place})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and texts; a score where the query may not look is None."""
+        arrays = {name: value.tolist() for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        arrays["scores"] = [score if math.isfinite(score) else None for score in arrays["scores"]]
+        return vars(self) | arrays | {"title": self.title, "steps": self.steps()}
+
+    def __str__(self) -> str:
+        """For a terminal: the steps, and the row before and after the softmax."""
+        shown = self.largest()
+        width = max(len(self.keys[key]) for key in shown)
+        terms = ", ".join(f"{number:+.3g} [{place}]" for place, number in self.terms)
+        steps = [f"  {name:<9}{text}" for name, text in self.steps()]
+        steps.insert(1, f"  {'':<9}the terms that add most, with their dimension: {terms}")
+        row = [
+            f"{'→' if key == self.place else ' ':>11} {self.keys[key]:<{width}} {_score(self.scores[key]):>9}"
+            f"   {self.weights[key]:.4f}"
+            for key in shown
+        ]
+        left = len(self.keys) - len(shown)
+        more = [f"{'':>12}and {left} keys with less weight"] if left else []
+        head = f"{'':>12}{'key':<{width}} {'score':>9}   weight"
+        return "\n".join([self.title, "", *steps, "", head, *row, *more])
+
+
+def _score(score: float) -> str:
+    return f"{score:.3f}" if math.isfinite(score) else "masked"
+
+
+def weight(
+    case: Case, row: int, column: int, *, kind: Kind | None = None, layer: int | None = None, head: int | None = None
+) -> Weight:
+    """Of a cell of the tables that `look` shows. Without a layer or a head, those in which it has the most weight."""
+    with torch.no_grad():
+        return _explained(find_weight(case, row, column, kind, layer, head))
+
+
+def _explained(found: PlacedWeight) -> Weight:
+    case, seen, shown, name = found.case, found.seen, found.shown, found.shown.name
+    head, i, j = found.cell
+    steps = [weights.shape[-2] for weights in seen.calls(name)]  # a decoder may take them one by one
+    call = int(np.searchsorted(np.cumsum(steps), found.query, side="right"))
+    query, scoring = found.query - sum(steps[:call]), seen.scorings(name)[call]
+    weights = seen.calls(name)[call]
+    weights = weights if weights.ndim == 4 else weights.unsqueeze(1)
+    row = scoring.row(weights, case.row, head, query)
+    pair = row.with_key(found.key)
+    terms = pair.terms().double().cpu().numpy()
+    score = float(terms.sum())
+    written = (scoring.score.equation, scoring.score.numbers(pair), f"{score:.4g}")
+    added, values = scoring.added(weights, case.row, query)
+    own, whole = added[head, found.key].double(), added.double().sum((0, 1))
+    after = weights[case.row, head]
+    gates = [seen[other][case.row].flatten() for other in seen.names if seen.role(other).kind == "gate"]
+    gated = bool(gates) and seen.role(name).kind == "cross"
+    return Weight(
+        kind=shown.kind, layer=shown.layer, head=head, row=i, column=j,
+        row_label=case.axes[shown.rows].labels[i], column_label=case.axes[shown.columns].labels[j],
+        weight=float(after[query, found.key]), gate=gates[0][found.query].item() if gated else None,
+        equation=" = ".join(part for part in written if part), score=score,
+        bias=None if row.bias is None else row.bias[found.key].item(),
+        query=pair.query[0].float().cpu().numpy(), key=pair.key[0].float().cpu().numpy(),
+        terms=tuple((int(n), float(terms[n])) for n in np.argsort(-np.abs(terms), kind="stable")[:MOST_TERMS]),
+        keys=tuple(found.key_labels.get(place, f"({place})") for place in range(len(row.scores))),
+        place=found.key, scores=row.scores.double().cpu().numpy(),
+        weights=(after.sum(0) if scoring.together else after[query]).double().cpu().numpy(),
+        value_length=float(values[head, found.key].norm()), added_length=float(own.norm()),
+        share=float(own @ whole / (whole @ whole).clamp(min=1e-30)), shared_softmax=scoring.together,
+    )  # fmt: skip

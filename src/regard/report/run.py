@@ -1,0 +1,230 @@
+"""What a run shows of itself: figures, curves, samples, data, machine, recipe. Of several, side by side.
+
+The same sections are `report.html`, when a run has ended, and the page that shows it while it trains.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RegardError
+from regard.files import atomic
+from regard.look.history import History, load_history, slim
+from regard.look.html import history_document
+from regard.report.charts import Line, Number, line_chart, number
+from regard.report.page import Section, page, table, text, tiles
+from regard.report.run_files import RunFiles
+from regard.training.metrics import Record
+from regard.training.progress import duration
+
+MOST_SAMPLES = 6
+MOST_KEPT = 8  # validations whose attention is in the report
+MOST_NUMBERS = 30_000  # of each of them
+COLORS = 10  # that the style sheet has for lines
+REPORT = "report.html"
+Points = Callable[[Sequence[Record]], tuple[list[Number], list[Number | None]]]  # steps and values of a run
+
+
+def write_report(
+    folder: str | Path,
+    *,
+    title: str,
+    about: str = "",
+    scores: Mapping[str, Number] | None = None,
+    pictures: Sequence[Section] = (),
+) -> Path:
+    """Write `folder/report.html`. `scores` are final results, such as those on test data; `pictures` the job's own."""
+    run = RunFiles(Path(folder))
+    figures, *rest = run_sections(run, scores or {})
+    whole = page(title, about, [figures, *rest[:1], *pictures, *rest[1:]], attention_kept(run))
+    return atomic.write_text(run.folder / REPORT, whole)
+
+
+def attention_kept(run: RunFiles, number: int = 0) -> dict[str, Any] | None:
+    """Attention on a validation input at a few validations, for the slider; None if none was kept."""
+    try:
+        found = load_history(run.folder, number)
+    except RegardError:
+        return None
+    some = found.some(MOST_KEPT)
+    return history_document(
+        History(
+            tuple(found.steps[place] for place in some),
+            tuple(slim(found.records[place], MOST_NUMBERS) for place in some),
+        )
+    )
+
+
+def run_sections(run: RunFiles, scores: Mapping[str, Number]) -> list[Section]:
+    """Of one run: its figures first, then its curves."""
+    records = run.records()
+    return [
+        Section("Results", tiles(_figures(run, records, scores))),
+        Section("Curves", f'<div class="charts">{"".join(_charts(records))}</div>', "The best validation is ringed."),
+        Section("Samples through training", _samples(records)),
+        *data_sections(run.check),
+        Section("Machine", _pairs(run.machine) if run.machine else ""),
+        Section("Recipe", _recipe(run.config)),
+    ]
+
+
+def side_by_side(runs: Sequence[RunFiles]) -> list[Section]:
+    """Of several runs: a color each."""
+    found = {run.name: run.records() for run in runs}
+    last = [
+        [name, samples[-1]]
+        for name, records in found.items()
+        if (samples := [one["sample"] for one in records if one.get("sample")])
+    ]
+    return [
+        Section("Curves", curves(found)),
+        Section("What differs", _differences(runs)),
+        Section("The last sample of each", table(["run", "sample"], last) if last else ""),
+    ]
+
+
+def curves(found: Mapping[str, Sequence[Record]], first: Sequence[str] = ()) -> str:
+    """Loss and scores of several runs, a color each; `first`: charts that stand before them."""
+    key = "".join(
+        f'<li><span class="swatch s{place % COLORS}"></span>{escape(name)}</li>' for place, name in enumerate(found)
+    )
+    every = [one for records in found.values() for one in _validations(records)]
+    validated = dict.fromkeys(score for one in every for score in one["scores"])
+
+    def lines(points: Points) -> list[Line]:
+        named = enumerate((name, points(records)) for name, records in found.items())
+        return [Line(name, xs, ys, f"s{place % COLORS}") for place, (name, (xs, ys)) in named]
+
+    def training(records: Sequence[Record]) -> tuple[list[Number], list[Number | None]]:
+        seen = [one for one in records if one["kind"] == "train"]
+        return [one["step"] for one in seen], [one["loss"] for one in seen]
+
+    def validation(score: str) -> Points:
+        return lambda records: (
+            [one["step"] for one in _validations(records)],
+            [one["scores"].get(score) for one in _validations(records)],
+        )
+
+    charts = [*first, line_chart("Training loss", lines(training), legend=False)]
+    charts += [line_chart(f"Validation {score}", lines(validation(score)), legend=False) for score in validated]
+    return f'<ul class="key">{key}</ul><div class="charts">{"".join(charts)}</div>'
+
+
+def data_sections(check: Mapping[str, Any]) -> list[Section]:
+    """What the look over the data found before the first step."""
+    if not check:
+        return []
+    findings = [[one["severity"], one["split"], one["what"], one["advice"]] for one in check["findings"]]
+    html = (
+        table(["severity", "split", "what", "advice"], findings) if findings else text("Nothing suspicious was found.")
+    )
+    splits = [
+        [role, split["pairs"], split["skipped"], name, split[side]["tokens"], f"{split[side]['unknown_rate']:.2%}"]
+        for role, split in check["splits"].items()
+        for side, name in zip(("source", "target"), split["sides"], strict=True)
+    ]
+    sizes = table(["split", "examples", "skipped", "side", "tokens", "unknown"], splits) if splits else ""
+    return [Section("Data", sizes + html)]
+
+
+# ----------------------------------------------------------------------------------------------------------- contents
+def _validations(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record["kind"] == "validation"]
+
+
+def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Number]) -> list[tuple[str, str]]:
+    figures = [(name, f"{value:.4g}") for name, value in scores.items()]
+    best = [record for record in _validations(records) if record["best"]]
+    if best:
+        figures += [
+            (f"validation {name}", f"{value:.4g}") for name, value in best[-1]["scores"].items() if value is not None
+        ]
+        figures.append(("best at step", f"{best[-1]['step']:,}"))
+    train = [record for record in records if record["kind"] == "train"]
+    if train:
+        last = train[-1]
+        figures += [
+            ("steps", f"{last['step']:,}"),
+            ("epochs", f"{last['epoch']:.3g}"),
+            (f"{last['unit']} seen", number(last["items"])),
+            (f"{last['unit']} a second", number(last["items_per_second"])),
+            ("of it waiting for data", f"{last['waiting']:.0%}"),
+            ("time", duration(records[-1]["seconds"])),
+        ]
+        if last["skipped"]:
+            figures.append(("steps skipped", f"{last['skipped']:,}"))
+    if run.state == "training" and (done := run.share_done()):
+        figures.append(("left", f"{duration(records[-1]['seconds'] * (1 - done) / done)} ({done:.0%} done)"))
+    return figures
+
+
+def _charts(records: Sequence[Record]) -> list[str]:
+    train = [record for record in records if record["kind"] == "train"]
+    validations = _validations(records)
+    best = next((record["step"] for record in reversed(validations) if record["best"]), None)
+
+    def trained(name: str) -> Line:
+        return Line(f"training {name}", [r["step"] for r in train], [r[name] for r in train])
+
+    def validated(name: str) -> Line:
+        seen = [r for r in validations if r["scores"].get(name) is not None]
+        steps, values = [r["step"] for r in seen], [r["scores"][name] for r in seen]
+        return Line(f"validation {name}", steps, values, "validation", dots=True, mark=best)
+
+    unit = train[-1]["unit"] if train else "tokens"
+    names = list(dict.fromkeys(name for record in validations for name in record["scores"]))
+    return [
+        line_chart("Loss", [trained("loss"), *([validated("loss")] if "loss" in names else [])]),
+        *(line_chart(f"Validation {name}", [validated(name)]) for name in names if name != "loss"),
+        line_chart("Learning rate", [trained("learning_rate")], zero=True),
+        line_chart("Length of the gradient", [trained("gradient")], zero=True),
+        line_chart(f"{unit.capitalize()} per second", [trained("items_per_second")], zero=True),
+    ]
+
+
+def _samples(records: Sequence[Record]) -> str:
+    samples = [(record["step"], record["sample"]) for record in records if record.get("sample")]
+    if len(samples) > MOST_SAMPLES:  # the first, the last, and some between
+        stride = (len(samples) - 1) / (MOST_SAMPLES - 1)
+        samples = [samples[round(index * stride)] for index in range(MOST_SAMPLES)]
+    rows = "".join(f'<tr><td class="number">{step:,}</td><td>{text(sample)}</td></tr>' for step, sample in samples)
+    head = "<table><thead><tr><th>step</th><th>sample</th></tr></thead>"
+    return f'<div class="wide">{head}<tbody>{rows}</tbody></table></div>' if rows else ""
+
+
+def _differences(runs: Sequence[RunFiles]) -> str:
+    """The fields of the recipes that are not the same for all."""
+    fields = [dict(_flat(run.config)) for run in runs]
+    names = dict.fromkeys(name for one in fields for name in one)
+    apart = [name for name in names if len({str(one.get(name, "–")) for one in fields}) > 1]
+    rows = [[name, *(str(one.get(name, "–")) for one in fields)] for name in apart]
+    return table(["setting", *(run.name for run in runs)], rows) if rows else text("Nothing: the recipes are the same.")
+
+
+def _recipe(config: Mapping[str, Any]) -> str:
+    sections: dict[str, dict[str, Any]] = {"general": {}}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            sections[name] = dict(_flat(value))
+        else:
+            sections["general"][name] = value
+    shown = {name: fields for name, fields in sections.items() if fields}
+    return "".join(f"<details><summary>{escape(name)}</summary>{_table(shown[name])}</details>" for name in shown)
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _pairs(fields: Mapping[str, Any]) -> str:
+    return f'<div class="wide pairs">{_table(fields)}</div>'
+
+
+def _table(fields: Mapping[str, Any]) -> str:
+    rows = "".join(f"<tr><td>{escape(str(k))}</td><td>{escape(str(v))}</td></tr>" for k, v in fields.items())
+    return f"<table>{rows}</table>"

@@ -1,0 +1,107 @@
+"""The page of runs: how they train, from their own files, one by one or side by side. No model is asked.
+
+A run is looked up by its name among those that were given, or that lie in a folder of runs at this moment: what a
+client sends is never a path.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from fastapi import FastAPI, Query
+from fastapi.responses import RedirectResponse
+
+from regard.errors import nearest
+from regard.look.history import load_history
+from regard.look.html import history_document
+from regard.report.page import ATTENTION, REFERENCE, fragment
+from regard.report.run import run_sections, side_by_side
+from regard.report.run_files import CONFIG, RunFiles, runs_in, unused_name
+from regard.serve import schemas
+from regard.serve.error_responses import RefusedError
+
+MOST = 10  # runs side by side: as many as there are colors
+
+
+class RunFolders:
+    """`served`: those of models, by their names. `folders`: runs, or folders of runs, looked through each time."""
+
+    def __init__(self, served: Mapping[str, Path], folders: Iterable[Path] = ()) -> None:
+        self._served, self._folders = dict(served), list(folders)
+        self._known: dict[Path, RunFiles] = {}
+        self._lock = Lock()
+
+    def all(self) -> dict[str, RunFiles]:
+        """By the names of their folders, in order; of two that have one name, the second has a number."""
+        found = {name: self._known.setdefault(folder, RunFiles(folder, name)) for name, folder in self._served.items()}
+        taken = set(self._served.values())
+        for given in self._folders:
+            for folder in runs_in(given) or [given]:
+                if (folder / CONFIG).is_file() and folder not in taken:
+                    name = unused_name(folder, found)
+                    found[name] = self._known.setdefault(folder, RunFiles(folder, name))
+        return found
+
+    def chosen(self, names: list[str]) -> list[RunFiles]:
+        runs = self.all()
+        if not names or len(names) > MOST:
+            raise RefusedError(422, f"{len(names)} runs: say one to {MOST} of them, as run=NAME", "run")
+        for name in names:
+            if name not in runs:
+                raise RefusedError(404, f"no run {name[:100]!r}{nearest(name[:100], runs)}", "run")
+        return [runs[name] for name in names]
+
+    def report(self, names: list[str], since: str) -> schemas.RunReport:
+        """One request at a time: a run's records are read where they were left."""
+        with self._lock:
+            runs = self.chosen(names)
+            version = " ".join(run.version for run in runs)
+            if version == since:
+                return schemas.RunReport(version=version, html=None)
+            sections = run_sections(runs[0], {}) if len(runs) == 1 else side_by_side(runs)
+            return schemas.RunReport(version=version, html=fragment(sections))
+
+    def listed(self) -> schemas.Runs:
+        with self._lock:
+            return schemas.Runs(runs=[_listed(name, run) for name, run in self.all().items()])
+
+    def looks(self, name: str, number: int) -> dict[str, Any]:
+        (run,) = self.chosen([name])
+        return history_document(load_history(run.folder, number)) | {"title": ATTENTION, "note": REFERENCE}
+
+
+def _listed(name: str, run: RunFiles) -> schemas.RunOut:
+    records, config = run.records(), run.config
+    best = next((one["scores"] for one in reversed(records) if one["kind"] == "validation" and one["best"]), {})
+    return schemas.RunOut(
+        name=name, state=run.state, job=str(config.get("job", "")), about=str(config.get("about", "")),
+        step=records[-1]["step"] if records else 0, seconds=records[-1]["seconds"] if records else 0.0,
+        done=run.share_done(), best=best, looks=run.validations,
+    )  # fmt: skip
+
+
+def add_run_pages(app: FastAPI, folders: RunFolders, *, is_first: bool) -> None:
+    """`is_first`: there is no model to ask, so that this is the first page."""
+
+    @app.get("/api/runs", summary="The runs, and how far each is")
+    async def runs() -> schemas.Runs:
+        return await asyncio.to_thread(folders.listed)
+
+    @app.get("/api/runs/report", summary="What the report of one run shows, or of several side by side, as HTML")
+    async def report(
+        run: list[str] = Query([], max_length=100),  # noqa: B008
+        since: str = Query("", max_length=10_000, description="the version that is known: html is then null"),
+    ) -> schemas.RunReport:
+        return await asyncio.to_thread(folders.report, run, since)
+
+    @app.get("/api/runs/looks", include_in_schema=False)
+    async def looks(run: str, number: int = Query(0, ge=0, le=9999)) -> dict[str, Any]:
+        return await asyncio.to_thread(folders.looks, run, number)
+
+    if is_first:
+
+        @app.get("/", include_in_schema=False)
+        async def first() -> RedirectResponse:
+            return RedirectResponse("/runs")

@@ -1,0 +1,63 @@
+"""`regard train --watch`: the page of a run while it trains, served by a process of its own.
+
+The process loads no model, runs at low priority, and ends with the training, however that ends: it reads from a pipe
+that nobody writes to, and whose end it sees when the trainer is no more.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from regard.errors import CallError
+from regard.serve.limits import Limits
+
+LATER = 10  # niceness
+
+
+@contextmanager
+def watched(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """`say` is told the address, once the page is there. The runs beside this one are on it, too."""
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
+        raise CallError('--watch serves a page, which needs the web extra: pip install "regard[web]"')
+    process = subprocess.Popen(
+        [sys.executable, "-m", "regard.serve.watching", str(folder.resolve().parent)],
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    threading.Thread(target=_tell, args=(process, folder.resolve().name, say), daemon=True).start()
+    try:
+        yield
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+
+
+def _tell(process: subprocess.Popen, name: str, say: Callable[[str], None]) -> None:
+    for line in process.stderr or ():
+        address = line.split()[1] if line.startswith("regard: http") else ""
+        say(f"watch it train: {address}runs?run={quote(name)}" if address else line.rstrip())
+
+
+def _until_the_end_of_input() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(folder: Path) -> None:
+    from regard.serve.command import serve
+
+    os.nice(LATER)
+    folder.mkdir(parents=True, exist_ok=True)
+    threading.Thread(target=_until_the_end_of_input, daemon=True).start()
+    serve([folder], "127.0.0.1", 0, Limits(), models=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,110 @@
+"""How a weight came about: parts that add up to it, for every score, position and way through a model."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from regard import catalog
+from regard.errors import CallError
+from regard.outputs.base import LookOptions
+from regard.settings.model import RecurrentSettings
+from test_explain import SAID, TEXT, made
+from translate_example import translator
+
+RECURRENT = {"kind": "recurrent", "width": 24, "embedding": 12, "dropout": 0.0}
+
+
+def weight(job, row, column, **which):
+    return job.weight(TEXT, LookOptions(output=SAID), row, column, **which)
+
+
+def recurrent(**settings):
+    torch.manual_seed(5)
+    return translator(RecurrentSettings(**(RECURRENT | settings)), "word")
+
+
+def computed(text):
+    """What an equation with its numbers comes to."""
+    text = (
+        re.sub(r" of \d+ other terms", "", text)
+        .replace("·", "*")
+        .replace("√", "math.sqrt(")
+        .replace("tanh", "math.tanh")
+    )
+    return eval(re.sub(r"(math\.sqrt\(\d+)", r"\1)", text), {"math": math})  # the numbers are ours
+
+
+JOBS = {
+    **{f"recurrent {name}": (recurrent, {"score": name}) for name in catalog.SCORES},
+    **{f"transformer {name}": (made, {"score": name}) for name in catalog.SCORES},
+    "gate": (recurrent, {"gate": True}),
+    "step by step": (recurrent, {"query": "current", "input_feeding": True}),
+    **{name: (made, {"positions": name}) for name in ("rotary", "alibi", "relative")},
+    "shared keys": (made, {"kv_heads": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_parts_add_up_to_the_weight_that_is_shown(name):
+    make, settings = JOBS[name]
+    job = make(**settings)
+    record = job.look(TEXT, LookOptions(output=SAID))
+    for one in record.attentions:
+        heads, rows, columns = one.weights.shape
+        row, column = rows - 1, columns // 2
+        shares = 0.0
+        for head in range(heads):
+            found = weight(job, row, column, kind=one.kind, layer=one.layer, head=head)
+            assert one.weights[head, row, column] == pytest.approx(found.weight * (found.gate or 1.0), abs=1e-6)
+            own = found.score + (found.bias or 0.0)
+            assert own == pytest.approx(found.scores[found.place], rel=1e-4, abs=1e-4)
+            after = np.exp(found.scores - found.scores.max())
+            np.testing.assert_allclose(after / after.sum(), found.weights, atol=1e-5)
+            *numbers, result = found.equation.split(" = ")[2:]
+            assert float(result) == pytest.approx(found.score, rel=1e-3)
+            for part in numbers:
+                assert computed(part) == pytest.approx(found.score, rel=0.02, abs=0.02)
+            assert f"= {found.weight:.4f}" in dict(found.steps())["softmax"]
+            shares += sum(weight(job, row, j, kind=one.kind, layer=one.layer, head=head).share for j in range(columns))
+        assert shares == pytest.approx(1, abs=1e-4)
+    assert ("position" in dict(found.steps())) == (name in ("alibi", "relative"))
+    assert (found.gate is not None) == (name == "gate")
+
+
+def test_what_a_weight_adds_is_part_of_what_the_attention_gives():
+    job = made()
+    attention, calls = job.model.decoder.layers[1].cross, []
+    hook = attention.register_forward_hook(lambda *call: calls.append(call[1:]), with_kwargs=True)
+    found = weight(job, 1, 2, kind="cross", layer=1, head=3)
+    hook.remove()
+    inputs, named, output = calls[-1]
+    memory = named["memory"] if "memory" in named else inputs[1]
+    with torch.no_grad():
+        value = attention.project_memory(memory).value[0, 3, 2]
+        added = found.weight * value @ attention.out.weight.T.unflatten(0, (4, -1))[3]
+        whole = output[0, 1] - attention.out.bias
+    assert found.value_length == pytest.approx(value.norm().item(), rel=1e-4)
+    assert found.added_length == pytest.approx(added.norm().item(), rel=1e-4)
+    assert found.share == pytest.approx((added @ whole / (whole @ whole)).item(), rel=1e-3)
+
+
+def test_masks_heads_left_out_and_cells_that_are_not_there():
+    job = made()
+    hidden = weight(job, 0, 2, kind="decoder", layer=0, head=0)
+    assert hidden.weight == 0
+    assert hidden.as_dict()["scores"][2] is None
+    assert "mask hides" in str(hidden)
+    strongest = weight(job, 1, 1)
+    tables = np.stack([one.weights for one in job.look(TEXT, LookOptions(output=SAID)).of_kind("cross")])
+    layer, head = np.unravel_index(tables[:, :, 1, 1].argmax(), tables.shape[:2])
+    assert (strongest.layer, strongest.head, strongest.kind) == (layer, head, "cross")
+    for which, said in (
+        ({"row": 99}, "row=99 is not one of 0 to"), ({"column": -50}, "column=-50"),
+        ({"layer": 7}, "layer=7 is not one"), ({"head": 1}, "of which layer"),
+        ({"layer": 0, "head": 4}, "head=4"), ({"kind": "gate"}, "kind='gate'"),
+    ):  # fmt: skip
+        with pytest.raises(CallError, match=said):
+            weight(job, **({"row": 0, "column": 0} | which))

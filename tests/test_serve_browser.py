@@ -1,0 +1,155 @@
+"""What the served page adds to an exported one, in a real browser that may ask this service and nobody else."""
+
+import os
+import shutil
+
+import pytest
+
+from test_serve import run, serving  # noqa: F401  (run is a fixture)
+
+from regard.serve.limits import Limits  # isort: skip
+
+playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium, or CHROMIUM=path"),
+]
+TEXT = "one red cat"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens an address; what goes wrong there, or asks for another host, fails the test."""
+    wrong, contexts = [], []
+
+    def opened(address, *, scheme="light", size=(1280, 900)):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+
+        here = "/".join(address.split("/", 3)[:3])
+
+        def only_here(route):
+            if route.request.url.startswith((here, "data:", "blob:")):
+                return route.continue_()
+            wrong.append(route.request.url)
+            return route.abort()
+
+        page.route("**/*", only_here)
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not wrong, wrong
+
+
+@pytest.fixture(scope="module")
+def client(run):  # noqa: F811
+    with serving({"pairs": run}, Limits()) as client:
+        yield client
+
+
+def no_violations(page):
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_click_on_a_weight_says_how_it_came_about(visit, client, run, scheme):  # noqa: F811
+    page = visit(f"{client.base_url}/?text=one+red+cat#kind=cross&layer=1&head=0", scheme=scheme)
+    canvas = page.locator("canvas.over").first
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="how this weight came about")
+    found = run.weight(TEXT, 1, 0, kind="cross", layer=1, head=0)
+    dialog.locator("dl").wait_for()
+    assert dialog.locator("h2").inner_text() == found.title
+    assert dialog.locator("dt").all_inner_texts() == [name for name, _ in found.steps()]
+    assert found.equation in dialog.inner_text()
+    assert dialog.locator("[aria-current] th").inner_text() == found.column_label
+    assert dialog.locator(".terms tr").count() == 8
+    no_violations(page)
+    page.keyboard.press("Escape")
+    assert dialog.count() == 0
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.8)
+    dialog.locator("dl").wait_for()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, run):  # noqa: F811
+    """A folder of two runs, one of which trains at the moment."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("ended", "<b>now"):
+        shutil.copytree(run.folder, folder / name)
+    (folder / "<b>now" / "summary.json").unlink()
+    (folder / "<b>now" / "lock").write_text(f"process {os.getpid()} on {os.uname().nodename}, since now\n")
+    with serving({}, Limits(), [folder]) as client:
+        client.folder = folder
+        yield client
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_runs_follows_them_and_goes_back_and_forth(visit, runs, scheme):
+    page = visit(f"{runs.base_url}/", scheme=scheme)
+    page.wait_for_url("**/runs")
+    playwright.expect(page.locator("#runs tbody th")).to_have_text(["<b>now", "ended"])
+    page.get_by_label("ended").check()
+    page.locator("#report svg").first.wait_for()
+    for heading in ("Results", "Curves", "Samples through training", "Data", "Machine", "Recipe"):
+        assert page.get_by_role("heading", name=heading, exact=True).count() == 1
+    page.locator("#looks canvas").first.wait_for()
+    assert "given to the model" in page.locator("#looks").inner_text()
+    no_violations(page)
+    page.get_by_text("general").click()
+    page.get_by_label("<b>now").check()
+    playwright.expect(page.locator("#report")).to_contain_text("What differs")
+    assert page.locator(".state.training").count() == 1
+    no_violations(page)
+    page.go_back()
+    playwright.expect(page.locator("#report")).to_contain_text("Machine")
+    page.reload()
+    playwright.expect(page.locator("#report")).to_contain_text("Machine")
+    assert page.get_by_label("ended").is_checked()
+
+
+def test_the_page_of_a_run_that_trains_grows(visit, runs):
+    page = visit(f"{runs.base_url}/runs?run=%3Cb%3Enow", size=(390, 800))
+    tile = page.locator(".tiles div", has=page.get_by_text("steps", exact=True))
+    playwright.expect(tile).to_contain_text("60")
+    page.get_by_text("general").click()
+    metrics = runs.folder / "<b>now" / "metrics.jsonl"
+    last = [line for line in metrics.read_text().splitlines() if '"train"' in line][-1]
+    with metrics.open("a") as more:
+        more.write(last.replace('"step": 60', '"step": 61') + "\n")
+    playwright.expect(tile).to_contain_text("61")
+    assert page.locator("details[open]").count() == 1  # what was unfolded stays so
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_shows_attention_as_it_trained(browser, run, scheme):  # noqa: F811
+    context = browser.new_context(color_scheme=scheme)
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.goto((run.folder / "report.html").as_uri())
+    page.locator("#regard canvas").first.wait_for()
+    assert "given to the model" in page.locator("#regard .caption").first.inner_text()
+    no_violations(page)
+    context.close()
+    assert not wrong
