@@ -109,8 +109,8 @@ def our_explanations(folder: Path) -> dict[str, np.ndarray]:
 @torch.no_grad()
 def lens_explanations(theirs: Theirs) -> dict[str, np.ndarray]:
     """TransformerLens: of GPT-2, whose norms it can fold into what follows them."""
-    from transformer_lens import patching
-    from transformer_lens.model_bridge import TransformerBridge
+    from transformer_lens import patching  # pyright: ignore[reportMissingImports]
+    from transformer_lens.model_bridge import TransformerBridge  # pyright: ignore[reportMissingImports]
 
     if theirs.model.config.model_type != "gpt2":
         return {}
@@ -162,7 +162,7 @@ def lxt_relevance(theirs: Theirs) -> dict[str, np.ndarray]:
     """LXT changes the classes of transformers for good, so it comes last."""
     for name in ("torchvision", "torchvision.models"):  # LXT loads its rules for their models, too, which are not asked
         sys.modules.setdefault(name, MagicMock())
-    from lxt.efficient import monkey_patch
+    from lxt.efficient import monkey_patch  # pyright: ignore[reportMissingImports]
 
     family = theirs.model.config.model_type
     module = import_module(f"transformers.models.{family}.modeling_{family}")
