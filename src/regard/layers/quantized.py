@@ -60,7 +60,9 @@ class QuantizedLinear(nn.Module):
 
 
 def few_rows(x: Float[Tensor, "N D"], kept: Float[Tensor, "E D"] | Int[Tensor, "E D"], scale: Tensor) -> Tensor:
-    return F.linear(x, kept) if kept.is_floating_point() else torch._weight_int8pack_mm(x, kept, scale)  # pyright: ignore[reportPrivateImportUsage]
+    if kept.is_floating_point():
+        return F.linear(x, kept)
+    return torch._weight_int8pack_mm(x, kept, scale)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def quantize(model: nn.Module, precision: Precision) -> None:

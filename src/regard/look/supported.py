@@ -1,4 +1,4 @@
-"""Which methods have something to say of a model, by the roles of its attention alone: nothing is run to tell."""
+"""Which methods have something to say of a model, by its parts and their roles alone: nothing is run to tell."""
 
 from torch import nn
 
@@ -6,19 +6,20 @@ from regard.attention.role import Role
 from regard.errors import CallError
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 
-WITHOUT_ATTENTION = ("input-gradient", "leave-one-out")
+ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show its weights, the others ask the whole model
 
 
 def supported_methods(model: nn.Module) -> list[str]:
-    """Rollout follows attention from layer to layer: through layers that look at themselves, and no convolution."""
+    """Rollout follows attention from layer to layer: through layers that look at themselves, and no convolution.
+    AttnLRP has no rule for recurrent cells."""
     found = (getattr(module, "role", None) for module in model.modules())
     roles = [role for role in found if isinstance(role, Role) and role.kind != "gate"]
-    if not roles:
-        return list(WITHOUT_ATTENTION)
     kinds = {role.kind for role in roles}
     layered = "decoder" in kinds or ("encoder" in kinds and "cross" not in kinds)
     followed = layered and all(role.followed for role in roles)
-    return [name for name in METHODS if name != "rollout" or followed]
+    recurrent = any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in model.modules())
+    fails = {"rollout": not followed, "attnlrp": recurrent} | ({} if roles else dict.fromkeys(ATTENTION, True))
+    return [name for name in METHODS if not fails.get(name, False)]
 
 
 def require_contrast(method: str) -> None:

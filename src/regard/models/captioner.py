@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.attention.memory import Memory
 from regard.decoders.decoder import Decoder
 from regard.layers.loss import Loss, fused_cross_entropy
-from regard.models.seq2seq import Seq2Seq, SourceTarget, Tie
+from regard.models.seq2seq import Seq2Seq, SourceTarget
+from regard.models.tie import Tie
 from regard.special_tokens import START
 
 

@@ -20,7 +20,8 @@ from regard.attention.memory import Memory
 from regard.decoders.decoder import Decoder
 from regard.encoders.audio import memory_lengths
 from regard.layers.loss import Loss, fused_cross_entropy
-from regard.models.seq2seq import Seq2Seq, SourceTarget, Tie
+from regard.models.seq2seq import Seq2Seq, SourceTarget
+from regard.models.tie import Tie
 
 BLANK = 0
 

@@ -5,7 +5,7 @@
 Sutskever et al. 2014 (arXiv:1409.3215). Whatever encodes into a `Memory` and decodes by the step protocol fits.
 """
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -13,14 +13,11 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.decoders.decoder import Decoder
-from regard.errors import CallError
 from regard.layers import packed
-from regard.layers.embedding import Embedding
 from regard.layers.loss import Loss, fused_cross_entropy
 from regard.models.log_probability import log_probability
+from regard.models.tie import Tie, tie_tables
 from regard.special_tokens import START
-
-Tie = Literal["none", "output", "all"]
 
 
 @runtime_checkable
@@ -48,8 +45,7 @@ class Seq2Seq(nn.Module):
         pad: int = 0,
     ) -> None:
         """
-        tie   "output": the output layer's matrix is the decoder's embedding table (Press and Wolf 2016,
-              arXiv:1608.05859); "all": and the encoder's table, too, which takes one vocabulary for both sides
+        tie   which tables are one, see `models/tie.py`
         bias  whether the output layer has one: how frequent a token is, whatever the context
         """
         super().__init__()
@@ -59,20 +55,7 @@ class Seq2Seq(nn.Module):
         nn.init.normal_(self.output.weight, std=width**-0.5)
         if bias:
             nn.init.zeros_(self.output.bias)
-        if tie != "none":
-            if embedding.width != width:
-                raise CallError(f"tie={tie!r} needs features as wide as embeddings: {width} is not {embedding.width}")
-            self.output.weight = embedding.table.weight
-        if tie == "all":
-            source = encoder.embedding
-            if not isinstance(source, Embedding):
-                raise CallError("tie='all' needs an encoder that embeds tokens")
-            if source.table.weight.shape != embedding.table.weight.shape:
-                raise CallError(
-                    f"tie='all' needs one table for both sides: the encoder's is {tuple(source.table.weight.shape)}, "
-                    f"the decoder's {tuple(embedding.table.weight.shape)}"
-                )
-            source.table.weight = embedding.table.weight
+        tie_tables(self.output, encoder, embedding, tie)
 
     def forward(self, batch: SourceTarget) -> Loss:
         features = self.features(self.encode(batch.source), batch.target)

@@ -16,6 +16,7 @@ from regard.errors import CallError
 from regard.inputs.text.input import TextItem
 from regard.look.axis import whole
 from regard.look.case import Case
+from regard.look.methods import ABOUT_OUTPUT
 from regard.metrics.retrieval import retrieval
 from regard.models.embedder import Embedder
 from regard.outputs.base import LookOptions, Told
@@ -24,7 +25,7 @@ from regard.outputs.vector.encode_training import VectorTraining
 from regard.outputs.vector.texts_looking import Other, texts_case
 
 QUICK = 1000  # validation pairs that are told apart while training goes on
-COMPARING = ("gradient", "input-gradient", "leave-one-out")  # methods that ask what the cosine of two texts feels
+COMPARING = ABOUT_OUTPUT  # methods that ask what the cosine of two texts feels
 
 
 @dataclass(frozen=True, kw_only=True)
