@@ -125,7 +125,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
       stage.classList.toggle("wide", ["compare", "grid"].includes(state.view));
       card.replaceChildren();
-      card.hidden = !told;
+      card.hidden = !told?.figures.length;
       const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
       if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
       const key = [number, hypothesis, ...["kind", "layer", "head", "words", "specials", "log"].map((name) => choice[name]), state.view === "compare", isDark()].join();
