@@ -33,7 +33,10 @@ from regard.look.asking import Added, at_steps, leaves, numbers, require_vectors
 from regard.look.case import WHOLE, Case
 
 KEPT = 1e-3  # a larger share that is lost without a rule is an error
-
+NO_RULE = (
+    "attnlrp has rules for what a Transformer computes, and this model computes something else (recurrent cells, "
+    "gates): the methods input-gradient and integrated-gradients work with it"
+)
 
 NAMES = {
     "input": "the input", "written": "what was written", "biases": "biases and positions",
@@ -59,6 +62,8 @@ def attnlrp(case: Case) -> Added:
 def relevance(case: Case) -> Relevance:
     vectors = require_vectors(case, "attnlrp")
     assert case.gather is not None
+    if any(isinstance(one, nn.RNNBase) for one in case.model.modules()):  # of two towers, either
+        raise CallError(NO_RULE)
     others = [one for one in case.model.modules() if isinstance(one, nn.Embedding) and one is not vectors]
     parts, rules, size = [], _Rules(), 0.0
     with _fixed(case.model), Trace(case.model):  # under a trace, attention is computed in the open
@@ -75,10 +80,7 @@ def relevance(case: Case) -> Relevance:
         with torch.no_grad(), rules:
             logits = numbers(case.ask([WHOLE])[0])
     if abs(logits.sum() - sum(rules.shares.values())) > KEPT * (np.abs(logits).sum() + size):
-        raise CallError(
-            "attnlrp has rules for what a Transformer computes, and this model computes something else (recurrent "
-            "cells, gates): the methods input-gradient and integrated-gradients work with it"
-        )
+        raise CallError(NO_RULE)
     return Relevance(np.concatenate(parts), logits, rules.shares)
 
 
@@ -102,6 +104,8 @@ class _Rules(TorchFunctionMode):
             return _Ruled.apply(args[0], y, _ratio(y, args[0].detach()))
         if name in ("layer_norm", "rms_norm", "group_norm"):
             return self._norm(name, args, kwargs)
+        if name == "normalize":
+            return _normalized(*args, **kwargs)
         if name in ("div", "truediv", "true_divide") and felt[1]:
             return func(args[0], args[1].detach(), *args[2:], **kwargs)
         y = func(*args, **kwargs)
@@ -173,6 +177,11 @@ ONE_BY_ONE: dict[str, Callable[..., Tensor]] = {
 AFFINE = {"linear", "conv1d", "conv2d", "batch_norm"}
 SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "cat", "concat", "stack"}
 PRODUCTS = {"matmul", "rmatmul", "bmm", "einsum", "mul", "rmul", "imul", "multiply"}
+
+
+def _normalized(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: Any) -> Tensor:
+    """What `F.normalize` gives, by a length that is held."""
+    return x / x.detach().norm(p, dim, keepdim=True).clamp_min(eps)
 
 
 def _ratio(y: Tensor, x: Tensor) -> Tensor:
