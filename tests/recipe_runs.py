@@ -72,8 +72,8 @@ def _few(load: Any) -> Any:
     """The same splits, with examples from all over each."""
 
     @cache
-    def some(split: str) -> list[Any]:
-        found = list(load(split))
+    def some(split: str, *more: Any) -> list[Any]:
+        found = list(load(split, *more))
         return found[:: max(1, len(found) // FEW)]
 
     return some
@@ -110,7 +110,7 @@ def _sent(client: Any, made: Trained, kind: str, one: Any) -> str:
     if kind == "text":
         return one if isinstance(one, str) else "\n".join(one)  # a question and its document
     if made.run.recipe.job == "classify" and kind == "table":  # a series of the corpus
-        return f"{made.run.recipe.data.train}#7"
+        return "\n".join(["column 1", *(str(float(number)) for number in one.numbers[:, 0])])
     if kind == "table":
         return as_csv(load_series(made.run.recipe.data.train))
     content = _png(one.pixels) if kind == "image" else _wav(one.load(), made.run.recipe.data.sound.rate)

@@ -92,6 +92,7 @@ def test_doctor_knows_how_large_caches_are(tmp_path, monkeypatch):
     from regard.commands.doctor import examine
 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "features"))
     cache = tmp_path / "runs/mine/cache"
     cache.mkdir(parents=True)
     (cache / "tokens.bin").write_bytes(b"x" * 12_345)

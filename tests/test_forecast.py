@@ -364,8 +364,11 @@ def test_the_service_takes_the_text_of_a_table(run, tmp_path):
         np.testing.assert_allclose(told["series"][0]["values"]["north"], expected["north"], rtol=1e-5)
         looked = client.post("/api/look", json={"text": text, "method": "leave-one-out"}).json()
         assert looked["input"] == "2024-05-07 to 2024-05-19"
+        name = client.post("/api/upload", content=text.encode()).json()["name"]
+        (sent,) = client.post("/api/predict", json={"inputs": [name]}).json()["predictions"]
+        assert sent["series"][0]["values"] == told["series"][0]["values"]
         refused = client.post("/api/upload", content=b"date,north").json()
-        assert "takes the text of a table" in str(refused)
+        assert "this is no table that can be read" in str(refused)
 
 
 @pytest.mark.slow

@@ -29,7 +29,8 @@ class Settings(BaseModel):
             if value is None and "none" in choices and None not in choices:
                 typed[name] = "none"
             elif isinstance(value, str):
-                typed[name] = next((choice for choice in choices if str(choice) == value), value)
+                number = value.isdecimal() and any(type(choice) is int for choice in choices)
+                typed[name] = next((one for one in choices if str(one) == value), int(value) if number else value)
         return {**given, **typed}
 
     def problems(self) -> Iterator[tuple[str, str]]:
