@@ -19,7 +19,7 @@ import regard
 from regard import config
 from regard.attention import Trace
 from regard.cli import cli
-from regard.data import progress
+from regard.data import prepare
 from regard.data.check_table import check_table
 from regard.data.examples import Batch
 from regard.data.prepare import Steps
@@ -191,7 +191,7 @@ def test_frozen_features_are_found_again_by_what_pictures_show(folder, tmp_path,
         order = np.argsort([one.tobytes() for one in store.pixels])
         return np.stack([table[np.full(len(rows), view), rows][order] for view in range(2)])
 
-    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(prepare, "PATIENCE", -1.0)
     first = features(folder, "one")
     count = first.shape[1]
     assert sum(seen) == 2 * count
