@@ -184,7 +184,9 @@ def test_frozen_features_are_found_again_by_what_pictures_show(folder, tmp_path,
     def features(place, run):
         recipe = config.build(tree(place, CNN), "recipe")
         input = ImageInput(recipe)
-        store = input.stored(Steps(recipe.data, tmp_path / run), "train", Split(input.sources()["train"]))
+        store = input.stored(
+            Steps(recipe.data, tmp_path / run), "train", Split(PictureSource.by_role(recipe.data)["train"])
+        )
         changed = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
         rows = np.arange(len(store))
         table = frozen_features(store, encoder, "a net", tmp_path / "cache", [changed])
