@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import regard
+from look_methods import REFUSED, WHOLE_MODEL
 from regard import config
 from regard.cli import cli as commands
 from regard.data.tokenizer import Tokenizer
@@ -270,8 +271,8 @@ READ_WORDS = ASKED["document"].replace(".", " .").split()
 @pytest.mark.parametrize("method", METHODS)
 def test_looking_shows_question_and_document_and_changes_nothing(run, method):
     recurrent = run.recipe.model.kind == "recurrent"
-    if method == "rollout" and recurrent:
-        with pytest.raises(CallError, match="takes a Transformer"):
+    if method in REFUSED and recurrent:
+        with pytest.raises(CallError, match=REFUSED[method]):
             run.look(ASKED, method=method)
         return
     plain = run.predict(ASKED)
@@ -280,7 +281,7 @@ def test_looking_shows_question_and_document_and_changes_nothing(run, method):
     matrix = record.matrix()
     assert [label for label in matrix.columns.labels if "⟦" in label or "⟧" in label] == ["⟦dark", "brown⟧"]
     labels = [label.strip("⟦⟧") for label in matrix.columns.labels]
-    if method in ("input-gradient", "leave-one-out"):
+    if method in WHOLE_MODEL:
         assert matrix.rows.labels == ["dark brown"]
         marked = [*ASKED_WORDS, *READ_WORDS] if recurrent else ["<s>", *ASKED_WORDS, "</s>", *READ_WORDS, "</s>"]
         assert labels == marked

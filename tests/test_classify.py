@@ -13,6 +13,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 import regard
+from look_methods import REFUSED
 from regard.cli import cli
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput
@@ -116,8 +117,8 @@ def test_batching_and_length_change_no_answer(run):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_looks_highlight_the_word_that_decides(run, method):
-    if method == "rollout" and run.recipe.model.kind == "recurrent":
-        with pytest.raises(CallError, match="takes a Transformer"):
+    if method in REFUSED and run.recipe.model.kind == "recurrent":
+        with pytest.raises(CallError, match=REFUSED[method]):
             run.look("the film is lovely", method=method)
         return
     before = run.predict("the film is lovely").probabilities

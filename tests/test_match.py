@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 import regard
+from look_methods import REFUSED
 from picture_example import write_pictures
 from regard import config
 from regard.attention import Trace
@@ -22,7 +23,10 @@ from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
 from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.pairs import Frame
 from regard.jobs import make
+from regard.look.asking import evaluating
 from regard.look.methods import METHODS
+from regard.look.methods.attnlrp import attnlrp
+from regard.look.methods.integrated import integrated_gradients
 from regard.models.two_towers import TwoTowers
 from regard.outputs.base import LookOptions
 from regard.outputs.vector.batches import MatchBatches
@@ -302,6 +306,7 @@ def test_the_service_takes_a_picture_and_labels(run, listed):
 
 VIT = {"kind": "vit", "patch": 4, "width": 24, "heads": 2, "layers": 1}
 CNN = {"kind": "cnn", "stages": [16, 24]}
+SPEAKING_FOR = {"integrated-gradients": integrated_gradients, "attnlrp": attnlrp}  # of these, the positive part
 BERT = {"kind": "transformer", "width": 24, "heads": 2, "layers": 1, "feed_forward": 32, "max_positions": 12}
 
 
@@ -328,6 +333,10 @@ def test_every_tower_by_every_method(run, listed, change, layers):
             with pytest.raises(CallError, match="in a CNN, convolutions mix what is near"):
                 job.look(path, LookOptions(method=method))
             continue
+        if method == "attnlrp" and "model.text" not in change:  # that of `run` is recurrent
+            with pytest.raises(CallError, match=REFUSED[method]):
+                job.look(path, LookOptions(method=method))
+            continue
         record = job.look(path, LookOptions(method=method))
         shown = [kind for kind in record.kinds if kind != "encoder"]
         assert shown == ([layers] if method == "rollout" else ["cross", "decoder"])
@@ -337,7 +346,14 @@ def test_every_tower_by_every_method(run, listed, change, layers):
             matrix = record.matrix(kind)
             assert matrix.rows.labels == ["red before blue"]
             assert matrix.columns.grid == (3, 5) if kind == "cross" else "before" in matrix.columns.labels
-            assert method == "leave-one-out" or matrix.weights.max() > 0  # an untrained text may only lose
+            if method in SPEAKING_FOR and not matrix.weights.any():  # all of an untrained text may speak against it
+                told = job.output.tell(job.model, path, LookOptions())[0]
+                case = job.output.case(job.model, path, told)
+                with evaluating(job.model):
+                    added = SPEAKING_FOR[method](case if kind == "cross" else case.beside[0])
+                assert (added.parts < 0).all()
+            else:
+                assert method == "leave-one-out" or matrix.weights.max() > 0  # an untrained text may only lose
 
 
 def test_rollout_needs_layers(run, listed):

@@ -205,6 +205,10 @@ class Input(ABC):
         the class token of a Vision Transformer, with the positions of an early stage of a CNN."""
         return item
 
+    def afresh(self, item: Any) -> Any:
+        """The item as it came in, without what was computed of it before: all that looks into a model begins there."""
+        return item
+
     @abstractmethod
     def axis(self, item: Any) -> Axis:
         """The vectors of the memory as a picture names them: words, regions, seconds, days."""

@@ -41,6 +41,9 @@ class JointInput(JointData):
         return JointEncoder(first, second, blocks, final_norm=final_norm(decoder))
 
     # --------------------------------------------------------------------------------------------------------- looking
+    def afresh(self, item: JointItem) -> JointItem:
+        return JointItem(self.first.afresh(item.first), self.second.afresh(item.second))
+
     def axis(self, item: JointItem) -> Axis:
         return beside(self.first.axis(item.first), self.second.axis(item.second))
 

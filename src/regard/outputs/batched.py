@@ -82,7 +82,7 @@ def case_of(
 
     `at_steps(source, target, rows, at)` says the same of some steps of some rows only, which costs less.
     """
-    device = device_of(model)
+    device, item = device_of(model), input.afresh(item)
     vectors = input.length(item) + (1 if target is None else target.shape[1])
 
     def batch(some: Sequence[Parts]) -> tuple[Any, ...]:

@@ -45,6 +45,10 @@ class ImageInput(ImageData):
             return item._replace(grid=body.attended)
         return item._replace(class_token=isinstance(body, VisionTransformer))
 
+    def afresh(self, item: PictureItem) -> PictureItem:
+        """By its pixels: features that a frozen network gave for them say nothing of gradients by pixels."""
+        return item._replace(features=None)
+
     def axis(self, item: PictureItem) -> Axis:
         grid = item.grid or self.grid
         regions = [f"row {row + 1}, column {column + 1}" for row in range(grid[0]) for column in range(grid[1])]

@@ -172,7 +172,7 @@ class _Ruled(torch.autograd.Function):
 
 
 ONE_BY_ONE: dict[str, Callable[..., Tensor]] = {
-    "relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh,
+    "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh,
 }  # fmt: skip
 AFFINE = {"linear", "conv1d", "conv2d", "batch_norm"}
 SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "cat", "concat", "stack"}
