@@ -72,8 +72,8 @@ def _few(load: Any) -> Any:
     """The same splits, with examples from all over each."""
 
     @cache
-    def some(split: str, *more: Any) -> list[Any]:
-        found = list(load(split, *more))
+    def some(split: str, *size: int | None) -> list[Any]:
+        found = list(load(split, *size))
         return found[:: max(1, len(found) // FEW)]
 
     return some
@@ -87,7 +87,7 @@ def small_corpora() -> Iterator[None]:
         for module, maker in ((languages, "languages"), (pocket, "pocket"), (spelling, "pairs"), (digits, "digits")):
             patch.setattr(module, maker, _few(getattr(module, maker)))
         for sizes, split, size in (
-            *((sizes, split, FEW) for sizes in (shapes.SIZES, tones.SIZES) for split in ("train", "valid")),
+            *((those, split, FEW) for those in (shapes.SIZES, tones.SIZES) for split in those),
             *((one_shape.EACH, split, 1) for split in one_shape.EACH),
         ):
             patch.setitem(sizes, split, size)

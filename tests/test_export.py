@@ -1,14 +1,12 @@
 """Exports: the numbers and the outputs of the run in the runtime of others, and the run itself when they come back."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
 
 import regard
-from export_runs import RUNS, untrained
+from export_runs import RUNS, untrained, without_shape_checks
 from recipe_runs import small_corpora
 from regard.cli import cli
 from regard.commands.import_ import import_model
@@ -19,7 +17,7 @@ from regard.exporters.proof import prove
 
 pytest.importorskip("transformers", reason="the check needs transformers: pip install 'regard[export]'")
 
-HF = [name for name in RUNS if name not in ("alibi", "recurrent", "recurrent classifier")]
+HF = [name for name in RUNS if name not in ("alibi", "llama of blocks", "recurrent", "recurrent classifier")]
 
 
 def exported(run, tmp_path, to, **how):
@@ -57,16 +55,15 @@ def test_ctranslate2_says_the_same(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["recurrent", "pegasus", "gpt2", "recurrent classifier"])
-def test_onnx_says_the_same(name, tmp_path):
-    """In a process of its own: the shape checks of these tests are no part of a graph."""
+def test_onnx_says_the_same(name, tmp_path, capsys):
     pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
     run, lines = untrained(name, tmp_path / "run"), tmp_path / "lines.txt"
     lines.write_text("The queen is here\nWe eat bread with Pedro\n")
     words = ["export", run.folder, "--to", "onnx", "-o", tmp_path / "out", "--check-inputs", lines, "--json"]
     words += ["--attention"] if name == "recurrent" else []
-    done = subprocess.run([sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    proof = json.loads(done.stdout)["proof"]
+    with without_shape_checks():
+        cli.main([*map(str, words)], standalone_mode=False)
+    proof = json.loads(capsys.readouterr().out)["proof"]
     assert proof["largest_difference"] < 1e-4
     assert proof["equal_outputs"] == 1.0
     graphs = json.loads((tmp_path / "out" / "graphs.json").read_text())["graphs"]
@@ -76,7 +73,7 @@ def test_onnx_says_the_same(name, tmp_path):
 
 @pytest.mark.parametrize(("dtype", "largest"), [("float32", 0.0), ("float16", 0.1), ("q8_0", 0.5)])
 def test_a_gguf_file_comes_back(dtype, largest, tmp_path):
-    run = untrained("llama", tmp_path / "run")
+    run = untrained("llama of blocks", tmp_path / "run")
     report = exported(run, tmp_path, "gguf", dtype=dtype)
     assert report.proof is not None
     assert report.proof.largest_difference <= largest
@@ -87,8 +84,11 @@ def test_a_gguf_file_comes_back(dtype, largest, tmp_path):
 
 def test_what_a_form_cannot_express_is_refused_with_those_that_can(tmp_path):
     additive = untrained("recurrent", tmp_path / "run")
-    with pytest.raises(CallError, match=r"cannot be exported to ctranslate2: .*; --to onnx can"):
+    with pytest.raises(CallError, match=r"cannot be exported to ctranslate2: .*; --to onnx or --to html can"):
         exported(additive, tmp_path, "ctranslate2")
+    llama = untrained("llama", tmp_path / "llama")
+    with pytest.raises(CallError, match=r"q8_0 has blocks of 32 .* model\.feed_forward=86 must be multiples of it"):
+        exported(llama, tmp_path, "gguf", dtype="q8_0")
     alibi = untrained("alibi", tmp_path / "alibi")
     with pytest.raises(CallError, match=r"GPT-2 does not have model\.positions=alibi \(only learned or sinusoidal\)"):
         exported(alibi, tmp_path, "hf")

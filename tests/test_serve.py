@@ -575,7 +575,7 @@ def test_the_command_serves_until_told_to_stop(run, tmp_path):
 def test_without_the_web_extra_it_says_what_to_install(run, monkeypatch):
     monkeypatch.delitem(sys.modules, "regard.serve.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(CallError, match=r'pip install "regard\[web\]"'):
+    with pytest.raises(CallError, match=r"pip install 'regard\[web\]'"):
         serve([run.folder], "127.0.0.1", 0, Limits())
 
 

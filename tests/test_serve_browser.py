@@ -109,7 +109,7 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(visit, runs, sche
     page = visit(f"{runs.base_url}/", scheme=scheme)
     page.wait_for_url("**/runs")
     playwright.expect(page.locator("#runs tbody th")).to_have_text(["<b>now", "ended"])
-    page.get_by_label("ended").check()
+    page.get_by_role("checkbox", name="ended").check()
     page.locator("#report svg").first.wait_for()
     for heading in ("Results", "Curves", "Samples through training", "Data", "Machine", "Recipe"):
         assert page.get_by_role("heading", name=heading, exact=True).count() == 1
@@ -117,7 +117,7 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(visit, runs, sche
     assert "given to the model" in page.locator("#looks").inner_text()
     no_violations(page)
     page.get_by_text("general").click()
-    page.get_by_label("<b>now").check()
+    page.get_by_role("checkbox", name="<b>now").check()
     playwright.expect(page.locator("#report")).to_contain_text("What differs")
     assert page.locator(".state.training").count() == 1
     no_violations(page)
@@ -125,7 +125,7 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(visit, runs, sche
     playwright.expect(page.locator("#report")).to_contain_text("Machine")
     page.reload()
     playwright.expect(page.locator("#report")).to_contain_text("Machine")
-    assert page.get_by_label("ended").is_checked()
+    assert page.get_by_role("checkbox", name="ended").is_checked()
 
 
 def test_the_page_of_a_run_that_trains_grows(visit, runs):

@@ -53,10 +53,10 @@ class TracedWeights:
     def __getitem__(self, name: str) -> Float[Tensor, "*b Q K"]:
         """The weights of one attention; the steps of decoding joined along Q, with zero for keys not there yet."""
         calls = self.calls(name)
-        rows = {weights.shape[:-2] for weights in calls}
-        if len(rows) > 1:
+        if any(weights.shape[:-2] != calls[0].shape[:-2] for weights in calls):  # sizes of a graph have no hash
+            rows = sorted({tuple(weights.shape[:-2]) for weights in calls})
             raise ValueError(
-                f"{name!r} was called with batches of different shapes {sorted(map(tuple, rows))}, which cannot be "
+                f"{name!r} was called with batches of different shapes {rows}, which cannot be "
                 f"joined into one picture; take them one by one with calls({name!r})"
             )
         longest = max(weights.shape[-1] for weights in calls)

@@ -46,6 +46,8 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
     if type(layer) is not nn.Linear or layer._forward_pre_hooks or layer._forward_hooks:  # a masked head has one
         return layer(x)
     weight = layer.weight
+    if torch.compiler.is_compiling():  # also while a graph is exported, for which the blocks are not
+        return layer(x)
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return layer(x)
     packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)

@@ -42,7 +42,8 @@ class Graph:
                     dynamic_shapes=(tuple(self._dims(name) for name in self.inputs),),
                 )  # fmt: skip
             except Exception as error:  # the exporter has kinds of its own for each of its stages
-                raise RegardError(f"torch could not write the graph {self.name!r}: {str(error)[:500]}") from error
+                told = str(error).rpartition("## Exception summary")[2].strip()  # before it stands advice
+                raise RegardError(f"torch could not write the graph {self.name!r}: {told[:500]}") from error
             assert program is not None
             program.save(str(file))
         onnx.checker.check_model(str(file))
