@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from regard import catalog
+from regard import catalog, config, jobs
 from regard.data.tokenizer import Tokenizer
 from regard.exporters.base import RefusalError
 from regard.exporters.html.module_tree import KNOWN, module_tree
-from regard.exporters.html.payload import payload, tokenizer
+from regard.exporters.html.payload import described_input, payload, tokenizer
 from regard.exporters.html.whole_page import RUNTIME, runtime
 from regard.look import html as look
 from regard.outputs.base import LookOptions
@@ -137,6 +137,13 @@ def test_what_the_runtime_has_no_class_for_is_refused_by_name():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), Surprise())
     with pytest.raises(RefusalError, match=r"Surprise \(1\)"):
         module_tree(model)
+
+
+@pytest.mark.parametrize("recipe", ["shapes-ask", "answer-transformer", "tags", "tones", "lag"])
+def test_an_input_that_a_page_cannot_take_is_refused_with_a_sentence(recipe):
+    job = jobs.make(config.read(recipe))
+    with pytest.raises(RefusalError, match="one text or one picture"):
+        described_input(Untrained(job, None, job.recipe))
 
 
 def test_shared_weights_are_in_the_file_once():

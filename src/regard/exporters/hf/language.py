@@ -1,5 +1,6 @@
 """Language models, in the layout of GPT-2, of Llama, or of Arcee: Llama with a plain feed-forward."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ class LanguagePlan(FolderPlan):
         self.specials = {"pad_token_id": specials.pad, "bos_token_id": specials.start, "eos_token_id": specials.end}
 
     @property
+    @abstractmethod
     def table(self) -> list[Renamed]:
-        raise NotImplementedError
+        """What each weight of ours is called there."""
 
     @property
     def eps(self) -> float:

@@ -56,7 +56,8 @@ def described_input(run: HasModel) -> dict[str, Any]:
         return {
             "kind": "text", "tokenizer": tokenizer(given.tokenizer), "first": first, "end": frame.end, "max_length": cut
         }  # fmt: skip
-    raise RefusalError(f"a page cannot take {given.kind} yet: text and pictures only")
+    kinds = " and ".join(given.kinds)
+    raise RefusalError(f"a page takes one text or one picture, and what comes in here is something else ({kinds})")
 
 
 def described_output(run: HasModel) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Embedder                      model: tokens → a vector
 """
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -64,8 +65,9 @@ class GraphPlan(Plan):
         self.wish, self.run = wish, wish.run
         self.input = wish.run.job.input
 
+    @abstractmethod
     def graphs(self) -> list[Graph]:
-        raise NotImplementedError
+        """The parts that the runtime loads one by one."""
 
     def example(self) -> Any:
         """Two of the inputs as an encoder reads them, the longest: no size of them is 1."""
