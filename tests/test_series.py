@@ -1,6 +1,7 @@
 """Tables of times and numbers: nothing leaks from the future, and whatever is wrong is named with file and line."""
 
 import gzip
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from regard.inputs.series.input import build_encoder
 from regard.inputs.series.panel import load_panel
 from regard.inputs.series.prepare import Fitted, prepare_windows
 from regard.inputs.series.settings import WindowSettings
-from regard.inputs.series.table import Roles, find_roles
+from regard.inputs.series.table import Roles, find_roles, read_table
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
 from regard.inputs.series.windows import Layout, Scaler, WindowBatches, cut_times
 from regard.metrics.series import Errors
@@ -304,6 +305,45 @@ def test_tables_without_a_header_or_a_clock_are_understood(tmp_path):
     assert torch.equal(found.windows["train"].rows, expected)
     rising = write(tmp_path / "rising.csv", ["t,a", *(f"{0.5 * n},{a}" for n, (a, _) in enumerate(numbers))])
     assert find_roles(rising, settings(rising)).time == "t"
+
+
+WRITTEN = {
+    "german": (";", "%d.%m.%Y", lambda x: f"{x + 1000:,.2f}".translate(str.maketrans(",.", ".,"))),
+    "french": ("\t", "%d/%m/%Y %H:%M", lambda x: f"{x + 1000:.2f}".replace(".", ",")),
+    "american": (",", "%m/%d/%Y", lambda x: f"{x + 1000:.2f}"),
+    "quoted": (",", "%Y-%m-%d", lambda x: f'"{x + 1000:.2f}"'.replace(".", ",")),
+}
+
+
+@pytest.mark.parametrize("header", [["date", "a", "b"], []], ids=["header", "bare"])
+@pytest.mark.parametrize("how", WRITTEN)
+def test_numbers_and_dates_are_read_as_they_are_written_elsewhere(how, header, tmp_path):
+    delimiter, form, number = WRITTEN[how]
+    rows = [(datetime(2024, 1, 1) + timedelta(n), n / 4, 0.25 + n % 5) for n in range(40)]
+    lines = [delimiter.join([f"{day:{form}}", number(a), number(b)]) for day, a, b in rows]
+    plain = [f"{day:%Y-%m-%d},{a + 1000},{b + 1000}" for day, a, b in rows]
+    ending = "tsv" if delimiter == "\t" else "csv"
+    found = prepare_windows(
+        settings(write(tmp_path / f"own.{ending}", [*([delimiter.join(header)] if header else []), *lines]))
+    )
+    expected = prepare_windows(settings(write(tmp_path / "plain.csv", [",".join(header), *plain] if header else plain)))
+    assert torch.equal(found.windows["train"].rows, expected.windows["train"].rows)
+    assert (
+        found.windows["train"].panel.series[0].times.tolist()
+        == expected.windows["train"].panel.series[0].times.tolist()
+    )
+    found.fitted.save(tmp_path)
+    assert Fitted.load(tmp_path).roles == found.fitted.roles  # a few lines to predict from are read in the same way
+    later = write(tmp_path / f"later.{ending}", lines[:2])
+    assert read_table(str(later), found.fitted.roles).values.tolist() == [[1000, 1000.25], [1000.25, 1001.25]]
+
+
+def test_what_may_be_two_dates_or_two_numbers_is_not_guessed(tmp_path):
+    lines = ["date,a", *(f"0{1 + n % 3}/0{1 + n % 2}/2024,{n}" for n in range(9))]
+    with pytest.raises(CallError, match=r"may be a day and a month.*data\.time_format='%d/%m/%Y' or"):
+        prepare_windows(settings(write(tmp_path / "either.csv", lines)))
+    thousands = write(tmp_path / "thousands.csv", ["date;a;b", *(f"{day};1,234;7" for day in days(40))])
+    assert find_roles(thousands, settings(thousands)).targets == ("b",)
 
 
 def test_columns_of_texts_help_and_are_never_predicted(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from regard.data.tables import SPLIT_NAMES
+from regard.inputs.series.notation import is_other_date
 
 Kind = Literal["picture", "recording", "time", "number", "id", "label", "tags", "text", "split", "empty"]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"))
@@ -85,7 +86,7 @@ def is_time(cell: str) -> bool:
     try:
         datetime.fromisoformat(cell)
     except ValueError:
-        return False
+        return is_other_date(cell)
     return not cell.isdigit() or len(cell) == 8
 
 

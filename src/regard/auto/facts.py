@@ -87,6 +87,7 @@ def series_facts(table: Table, time: Column | None, id: Column | None) -> Series
 
     import numpy as np
 
+    from regard.inputs.series.notation import date_format
     from regard.inputs.series.times import as_number, find_step
 
     names = [""] * len(table.rows) if id is None else table.cells(id)
@@ -95,7 +96,8 @@ def series_facts(table: Table, time: Column | None, id: Column | None) -> Series
     if time is not None:
         first = [cell for cell, name in zip(table.cells(time), names, strict=True) if name == names[0]]
         try:
-            times = [as_number(cell, None) for cell in first]
+            form = date_format(first, str(time.key))
+            times = [as_number(cell, form) for cell in first]
             numbers = np.unique([number for number, _ in times])
             step = find_step(numbers, times[0][1])
             season = step.season()

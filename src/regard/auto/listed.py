@@ -163,22 +163,21 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
     id = next((column for column in ids if column is not label), None)
     times = of.get("time", [])
     facts = series_facts(table, times[0] if times else None, id)
-    if not table.header and (times or id is not None or label is not None):
+    if not table.header and (id is not None or label is not None):
         raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
-    if times:
+    if times and table.header:  # without one, a column of times is known by its place
         data["time"] = times[0].key
     if id is not None:
         data["id"] = id.key
-    numbers = [column.key for column in of["number"]]
+    names = [str(column.key) if table.header else f"column {at}" for at, column in enumerate(table.columns, 1)]
+    numbers = [name for name, column in zip(names, table.columns, strict=True) if column.kind == "number"]
     beliefs = [_described(table), facts.described()]
-    shown = [
-        (", ".join(f"{column.key}={row[at]}" for at, column in enumerate(table.columns)), "") for row in table.rows[:3]
-    ]
+    shown = [(", ".join(f"{name}={cell}" for name, cell in zip(names, row, strict=True)), "") for row in table.rows[:3]]
     if label is not None and id is not None:
         data |= {"kind": "series", "label": label.key}
         said = table.cells(label)
         return Detected(("series", "label"), data, id.distinct, [facts], said, [*beliefs, class_counts(said)], shown)
     if unused := [str(column.key) for column in (*of.get("label", []), *of.get("text", [])) if column is not id]:
         beliefs.append(f"columns of text are not read: {', '.join(unused)}")
-    beliefs.append(f"to be forecast: {', '.join(map(str, numbers))}")
+    beliefs.append(f"to be forecast: {', '.join(numbers)}")
     return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown)

@@ -13,6 +13,7 @@ from regard.data.columns import names_columns
 from regard.data.formats import DELIMITERS, find_delimiter, quoting
 from regard.data.tables import parquet_records
 from regard.files.lines import read_lines
+from regard.inputs.series.notation import has_decimal_commas, with_points
 
 MOST = 2000  # rows that are looked at
 _PACKED = (".gz", ".zst")
@@ -52,6 +53,8 @@ def read_table(path: Path) -> Table | None:
     rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
+    if has_decimal_commas(cell for row in rows for cell in row):
+        rows = [[str(cell) for cell in with_points(row)] for row in rows]
     header = names_columns(rows)
     names: list[str | int] = [name.strip() for name in rows[0]] if header else list(range(width))
     body = rows[1:] if header else rows

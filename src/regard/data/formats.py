@@ -4,6 +4,7 @@
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -71,9 +72,12 @@ def csv_rows(path: Path) -> Iterator[Row]:
 
 def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float = 0.5) -> str | None:
     """The one that cuts the most lines, and so large a share of them at least, into equally many cells, two or more;
-    None, if none does."""
+    None, if none does. Commas that only stand between digits are those of numbers, where another one cuts as well."""
     best: tuple[float, int, str | None] = (agree, 1, None)
-    for delimiter in among:
+    decimal = not any(re.search(r"(?<!\d),|,(?!\d)", line) for line in lines)
+    for delimiter in sorted(among, key=lambda one: one == ",") if decimal else among:
+        if decimal and delimiter == "," and best[2] is not None:
+            break
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
         usual = max(set(widths), key=widths.count) if widths else 1
         if usual > 1 and (widths.count(usual) / len(widths), usual) > best[:2]:

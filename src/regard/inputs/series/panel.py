@@ -73,7 +73,7 @@ def load_panel(
 ) -> Panel:
     """The series of a table. `field`: where it was given, by default in the recipe; see `read_table`."""
     field = f"data.{role}=" if field is None else field
-    table = read_table(source, roles, settings.time_format, field=field, without_targets=without_targets)
+    table = read_table(source, roles, field=field, without_targets=without_targets)
     notes = _Notes(table, role, settings)
     notes.bad()
     whole = [_one(table, rows, roles, notes) for rows in _by_id(table)]

@@ -28,7 +28,7 @@ class TableSettings(Settings):
     valid: str | None = Field(None, description="validation data, if it is another file")
     test: str | None = Field(None, description="test data, if it is another file, for `regard evaluate`")
     time: str | None = Field(None, description="column of times; by default 'time', 'date', 'timestamp' or the first")
-    time_format: str | None = Field(None, description="as strptime has it (%d.%m.%Y); by default ISO dates, or numbers")
+    time_format: str | None = Field(None, description="as strptime has it (%d.%m.%Y); by default what fits the data")
     id: str | None = Field(None, description="column that says which series a line belongs to; by default there is one")
     gaps: Literal["refuse", "fill", "split", "ignore"] = Field(
         "refuse",

@@ -2,7 +2,8 @@
 
 Only the columns that play a part are kept, as arrays, while lines stream by. A cell that is empty (or says nan, NA,
 null) is missing; one that holds anything else but a number is bad, and both are NaN from here on. A column of texts
-that helps (data.past, data.future) becomes one column for each of its texts, of zeros and ones.
+that helps (data.past, data.future) becomes one column for each of its texts, of zeros and ones. `notation.py` knows
+how numbers and dates are written.
 """
 
 import csv
@@ -11,19 +12,20 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard import corpora
 from regard.corpora.series import load_series
-from regard.data.formats import csv_rows, tsv_rows
+from regard.data.formats import csv_rows, find_delimiter, tsv_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
+from regard.inputs.series.notation import date_format, has_decimal_commas, is_other_date, with_points
 from regard.inputs.series.settings import LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
@@ -39,7 +41,8 @@ Rows = Iterator[tuple[int, Cells, str]]  # line, cells, what is wrong with it
 class Roles:
     """Which columns of a table play which part; known once, from the training data. No time: a line is a step.
 
-    A column of texts is named once for each of them: city=Rome, city=Oslo.
+    A column of texts is named once for each of them: city=Rome, city=Oslo. `time_format` and `commas` (in numbers) say
+    how the training data is written.
     """
 
     time: str | None
@@ -48,6 +51,8 @@ class Roles:
     past: tuple[str, ...]
     future: tuple[str, ...]
     label: str | None = None
+    time_format: str | None = None
+    commas: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,26 +80,36 @@ class RawTable:
 
 
 # ------------------------------------------------------------------------------------------------------------- opening
-def open_table(table: Any, field: str = "", roles: Roles | None = None) -> tuple[str, list[str], Rows]:
-    """(what it is called, the names of its columns, its rows)
+class Opened(NamedTuple):
+    """What a table is called, the names of its columns, its rows, and whether its numbers had decimal commas."""
+
+    where: str
+    names: list[str]
+    rows: Rows
+    commas: bool = False
+
+
+def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opened:
+    """Any table, row by row.
 
     `field` says where it was given, as data.train=. `roles`: the columns of training, for tables without names.
     """
     if isinstance(table, str) and table.startswith(corpora.PREFIX):
-        return table, *_columns(load_series(table))
+        return Opened(table, *_columns(load_series(table)))
     if isinstance(table, str) and "\n" in table:
-        rows = ((n, fields, "") for n, fields in enumerate(csv.reader(io.StringIO(table)), 1))
-        return "the given text", *_with_header(rows, roles)
+        delimiter = find_delimiter(table.splitlines()[:LOOKED_AT]) or ","
+        rows = ((n, fields, "") for n, fields in enumerate(csv.reader(io.StringIO(table), delimiter=delimiter), 1))
+        return Opened("the given text", *_with_header(rows, roles))
     if isinstance(table, Mapping):
-        return "the given columns", *_columns(table)
+        return Opened("the given columns", *_columns(table))
     if hasattr(table, "columns"):  # a DataFrame; its index may be the clock
         frame: Any = table
         index, columns = getattr(frame, "index", None), {str(name): list(frame[name]) for name in frame.columns}
         if index is not None and (index.name or "datetime" in str(index.dtype)):
             columns = {str(index.name or "time"): list(index), **columns}
-        return "the given DataFrame", *_columns(columns)
+        return Opened("the given DataFrame", *_columns(columns))
     if isinstance(table, list | tuple) or hasattr(table, "shape"):
-        return "the given array", *_columns(_of_array(table, roles))
+        return Opened("the given array", *_columns(_of_array(table, roles)))
     if not isinstance(table, str | Path):
         raise CallError(f"{type(table).__name__} is no table: give a path, columns by name, a DataFrame or an array")
     path = Path(table).expanduser()
@@ -105,31 +120,29 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> tuple
         case ".csv" | ".txt" | ".tsv" | ".tab" as ending:
             found = tsv_rows(path) if ending.startswith(".t") and ending != ".txt" else csv_rows(path)
             rows = ((line.number, fields, line.problem) for line, fields, _ in found)
-            return str(path), *_with_header(rows, roles)
+            return Opened(str(path), *_with_header(rows, roles))
         case ".parquet":
             records = list(parquet_records(path))
             if not records:
                 raise RegardError(f"{path}: the table is empty")
-            return str(path), *_columns({name: [record[name] for record in records] for name in records[0]})
+            return Opened(str(path), *_columns({name: [record[name] for record in records] for name in records[0]}))
         case other:
             raise CallError(f"{path}: the ending {other!r} says no format; use .csv, .tsv (also .gz, .zst) or .parquet")
 
 
-def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows]:
+def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows, bool]:
     """The first line names the columns, unless there is nothing but numbers and times in it."""
-    for line, fields, problem in rows:
+    ahead = list(islice(rows, LOOKED_AT))
+    commas = has_decimal_commas(cell for _, cells, _ in ahead for cell in cells) or bool(roles and roles.commas)
+    read = ((line, with_points(cells) if commas else cells, problem) for line, cells, problem in chain(ahead, rows))
+    for line, fields, problem in read:
         if problem:
             raise RegardError(f"the first line, which names the columns: {problem}")
-        if any(field.strip() for field in fields):
-            if not all(_is_number(field) or _time_of(field) is not None for field in fields):
-                return [field.strip() for field in fields], rows
-            return _called(len(fields), roles), _again((line, fields, ""), rows)
+        if any(str(field).strip() for field in fields):
+            if not all(_is_number(field) or _time_of(field) is not None or is_other_date(field) for field in fields):
+                return [str(field).strip() for field in fields], read, commas
+            return _called(len(fields), roles), chain([(line, fields, "")], read), commas
     raise RegardError("the table is empty")
-
-
-def _again(first: tuple[int, Cells, str], rows: Rows) -> Rows:
-    yield first
-    yield from rows
 
 
 def _called(count: int, roles: Roles | None) -> list[str]:
@@ -163,7 +176,7 @@ def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
 def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: bool = False) -> Roles:
     """The parts that columns play, as the settings say; by default, all that hold numbers are predicted or, of series
     with a label, read. `alone`: the table is one of these, and its label is said by its folder."""
-    where, names, rows = open_table(table, field)
+    where, names, rows, commas = open_table(table, field)
     whole = [cells for _, cells, problem in islice(rows, LOOKED_AT) if not problem and len(cells) == len(names)]
     seen = {name: [cells[at] for cells in whole if not _is_missing(cells[at])] for at, name in enumerate(names)}
     numbers = [name for name in names if seen[name] and _is_number(seen[name][0])]
@@ -174,7 +187,8 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
         parts = {"columns": settings.columns or [name for name in numbers if name not in {time, *given}]}
     else:
         assert isinstance(settings, WindowSettings)
-        time, id, label = time or _clock(names, seen, several=settings.id is not None), settings.id, None
+        time = time or _clock(names, seen, settings.time_format, several=settings.id is not None)
+        id, label = settings.id, None
         given = {time, id, *settings.past, *settings.future}
         targets = settings.targets or [name for name in numbers if name not in given]
         parts = {"targets": targets, "past": settings.past, "future": settings.future}
@@ -187,12 +201,14 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
     _require(where, names, {"time": [time], "id": [id], "label": [label], **parts})
     spread = {part: _spread(table, names, seen, part, columns, where) for part, columns in parts.items()}
     targets, past, future = (spread.get(part, ()) for part in ("targets", "past", "future"))
-    return Roles(time, id, targets, past or spread.get("columns", ()), future, label)
+    form = settings.time_format or (date_format(seen[time], time) if time is not None else None)
+    return Roles(time, id, targets, past or spread.get("columns", ()), future, label, form, commas)
 
 
-def _clock(names: list[str], seen: Mapping[str, list[object]], *, several: bool) -> str | None:
+def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None, *, several: bool) -> str | None:
     """The first column, if it holds dates, or numbers that rise beside others (of `several` series: any numbers)."""
-    times = [_time_of(cell) for cell in seen[names[0]]]
+    form = form or date_format(seen[names[0]], names[0])
+    times = [_time_of(cell, form) for cell in seen[names[0]]]
     known = [time for time in times if time is not None]
     if not known or len(known) < len(times):
         return None
@@ -209,7 +225,7 @@ def _spread(
         if not seen[name] or any(_is_number(cell) for cell in seen[name]):
             found.append(name)
             continue
-        cells = (cells[names.index(name)] for _, cells, problem in open_table(table)[2] if not problem)
+        cells = (cells[names.index(name)] for _, cells, problem in open_table(table).rows if not problem)
         texts = sorted({str(cell).strip() for cell in cells if not _is_missing(cell)})
         if part == "targets" or len(texts) > MOST_TEXTS:
             wrong = f"{len(texts)} texts, and {MOST_TEXTS} at most can be told apart"
@@ -247,9 +263,9 @@ def _is_number(cell: object) -> bool:
     return isinstance(_number(cell), float)
 
 
-def _time_of(cell: object) -> tuple[float, bool] | None:
+def _time_of(cell: object, form: str | None = None) -> tuple[float, bool] | None:
     try:
-        return as_number(cell, None)
+        return as_number(cell, form)
     except (ValueError, OverflowError):
         return None
 
@@ -271,11 +287,9 @@ class _Reader:
         return _number(cell)
 
 
-def read_table(
-    table: Any, roles: Roles, form: str | None, *, field: str = "", without_targets: bool = False
-) -> RawTable:
+def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bool = False) -> RawTable:
     """All lines of a table. `without_targets`: those columns may be missing (they are what is sought)."""
-    where, names, rows = open_table(table, field, roles)
+    where, names, rows, _ = open_table(table, field, roles)
     targets = [name for name in roles.targets if name in names] if without_targets else roles.targets
     part = "columns" if roles.label is not None else "past"
     single = {"time": [roles.time], "id": [roles.id], "label": [roles.label]}
@@ -300,7 +314,9 @@ def read_table(
         id, label = ("" if at is None else str(cells[at]).strip() for at in (id_at, label_at))
         counts[id] += 1
         try:
-            time, is_date = (float(counts[id]), False) if time_at is None else as_number(cells[time_at], form)
+            time, is_date = (
+                (float(counts[id]), False) if time_at is None else as_number(cells[time_at], roles.time_format)
+            )
         except (ValueError, OverflowError) as error:
             bad.append(Bad(where, line, "unreadable", f"{roles.time}: {error}"))
             continue

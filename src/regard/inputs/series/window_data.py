@@ -96,7 +96,7 @@ class WindowData(SeriesInput):
 
     def _until(self, one: Series, at: str, panel: Panel) -> int:
         try:
-            moment, is_date = as_number(at, self.data.time_format)
+            moment, is_date = as_number(at, self.fitted.roles.time_format)
         except ValueError as error:
             raise CallError(f"decoding.at: {error}") from None
         if is_date != panel.dates:

@@ -1,0 +1,64 @@
+"""How numbers and dates are written in a table, by what stands in its first lines.
+
+    1234.5    1,5   1.234,5                           a point, or a comma with points between thousands
+    2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
+
+`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one.
+`01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from regard.errors import CallError
+
+_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
+_HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+FORMATS = tuple(day + hour for day in _DAYS for hour in _HOURS)
+_COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+([eE][-+]?\d+)?")
+_SURE = re.compile(r"[-+]?(0,\d+|\d[\d.]*,(\d\d?|\d{4,})([eE].*)?)")
+_POINT = re.compile(r"[-+]?\d*\.(\d\d?|\d{4,})")
+
+
+def has_decimal_commas(cells: Iterable[object]) -> bool:
+    """Whether some number has a comma that cannot stand between thousands, and none has a decimal point."""
+    texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+    return any(_SURE.fullmatch(text) for text in texts) and not any(_POINT.fullmatch(text) for text in texts)
+
+
+def with_points(cells: Sequence[object]) -> list[object]:
+    """The same cells with numbers as Python writes them: 1234.5 for 1.234,5."""
+    return [
+        cell.replace(".", "").replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()) else cell
+        for cell in cells
+    ]
+
+
+def parsed(cell: object, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(str(cell).strip(), form)
+    except ValueError:
+        return None
+
+
+def is_other_date(cell: object) -> bool:
+    """Whether it is a date in one of the formats that are not ISO."""
+    return isinstance(cell, str) and any(parsed(cell, form) for form in FORMATS)
+
+
+def date_format(cells: Sequence[object], column: str) -> str | None:
+    """The format in which all of these are dates; None, if they are ISO dates, numbers or no dates at all."""
+    first = [form for form in FORMATS if cells and parsed(cells[0], form)]
+    times = {form: [parsed(cell, form) for cell in cells] for form in first}
+    found = {form: [time for time in some if time] for form, some in times.items() if all(some)}
+    if len(found) > 1:
+        rising = [form for form, some in found.items() if all(a <= b for a, b in pairwise(some))]
+        if len(rising) != 1:
+            raise CallError(
+                f"column {column!r}: {cells[0]} may be a day and a month, or a month and a day: say "
+                f"{' or '.join(f'data.time_format={form!r}' for form in found)}"
+            )
+        return rising[0]
+    return next(iter(found), None)
