@@ -1,7 +1,10 @@
 """Data that nobody described: what it is, which recipe suits it, and that this recipe trains."""
 
+import io
 import json
+import tarfile
 import wave
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -289,7 +292,10 @@ def test_tags_are_as_many_as_words() -> None:
         (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "nothing that"),
         (lambda folder: _written(folder / "empty.txt", "\n\n"), "no text in it"),
         (lambda folder: _written(folder / "a.json", '{"data": [{"title": "x", "paragraphs": 3}]}'), "cannot be read"),
-        (lambda folder: _written(folder / "broken.tar", "no tar"), "cannot be read as a tar"),
+        (lambda folder: _written(folder / "book.xlsx", "PK\x03\x04..."), "office program.*save what is in it as text"),
+        (lambda folder: _written(folder / "paper.pdf", "%PDF-1.7"), "is a PDF"),
+        (lambda folder: _written(folder / "a.bin", "some\0thing"), "is no text, and no data that is known"),
+        (lambda folder: _written(folder / "a.tsv", "el niño\tÄpfel\n" * 9, "latin-1"), "line 1: .*UTF-8.*iconv"),
     ],
 )  # fmt: skip
 def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], says: str, tmp_path: Path) -> None:
@@ -297,9 +303,56 @@ def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], say
         detect(str(make(tmp_path)))
 
 
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
+def _written(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_text(text, encoding=encoding)
     return path
+
+
+# ------------------------------------------------------------------------------------------------------------- archives
+def _packed(folder: Path, archive: Path) -> None:
+    files = {path: f"all/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*") if path.is_file()}
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w") as packed:
+            for path, name in files.items():
+                packed.write(path, name)
+            packed.writestr("__MACOSX/all/red/._0.png", "junk")
+            packed.writestr("../outside.png", "evil")
+            packed.writestr("/outside.png", "evil")
+            link = zipfile.ZipInfo("all/red/link.png")
+            link.external_attr = 0o120777 << 16
+            packed.writestr(link, "/etc/passwd")
+    else:
+        with tarfile.open(archive, "w:gz") as packed:
+            for path, name in files.items():
+                packed.add(path, name)
+            evil = tarfile.TarInfo("../outside.png")
+            packed.addfile(evil, io.BytesIO())
+            evil.name, evil.type, evil.linkname = "all/red/link.png", tarfile.SYMTYPE, "/etc/passwd"
+            packed.addfile(evil)
+
+
+@pytest.mark.parametrize("name", ["photos.zip", "photos.tar.gz"])
+def test_an_archive_is_unpacked_into_its_run_and_nowhere_else(name: str, tmp_path: Path) -> None:
+    for number in range(8):
+        _picture(tmp_path / "photos" / "red" / f"{number}.png", (200, 0, 0))
+        _picture(tmp_path / "photos" / "blue" / f"{number}.png", (0, 0, 200))
+    place = tmp_path / "in" / "here"
+    place.mkdir(parents=True)
+    _packed(tmp_path / "photos", place / name)
+    said: list[str] = []
+    recipe = config.read(begin(str(place / name), place / "run", seconds=2, tell=said.append))
+    assert (recipe.job, recipe.data.train) == ("classify", str(place / "run" / "data" / "all"))
+    assert any("blue (8), red (8)" in line for line in said)
+    assert sorted(path.name for path in place.iterdir()) == sorted(["run", name])
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["here"]
+    assert not list(place.rglob("link.png"))
+
+
+@pytest.mark.parametrize("name", ["broken.tar", "broken.zip", "broken.tgz"])
+def test_a_broken_archive_is_told_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CallError, match="cannot be unpacked"):
+        begin(_written(tmp_path / name, "no archive"), tmp_path / "run", seconds=2)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_pictures_of_which_nothing_is_said(tmp_path: Path) -> None:

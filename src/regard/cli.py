@@ -118,6 +118,7 @@ def train(
             return emit(config.as_tree(config.read(file))) if as_json else None
         recipe, time_limit = str(file), None
     elif job or dry_run:
+        config.find(recipe)  # says that there is neither such a recipe nor such data
         raise click.UsageError("--job and --dry-run are for data, from which a recipe is made: regard train DATA")
     settings = config.read(recipe, with_limits(overrides, max_steps, time_limit))
     if show_config:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
+from regard.auto.archives import is_archive, unpacked
 from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path
@@ -47,7 +48,10 @@ def begin(
     if file.exists():
         tell(f"{file} is there: training goes on with it")
         return file
-    found = detect(as_path(data, folder / "data"))
+    place = as_path(data, folder / "data")
+    if is_archive(Path(place).expanduser()):
+        place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
+    found = detect(place)
     for line in described(found):
         tell(line)
     if found.doubt and not sure(found.doubt):

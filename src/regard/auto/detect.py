@@ -1,4 +1,4 @@
-"""What is this data? A file, two files, a folder, an archive: what comes in, what is to come out, and which is where.
+"""What is this data? A file, two files, a folder: what comes in, what is to come out, and which is where.
 
 What is found is a cell of the table of jobs: what comes in (text, image, sound, series, question, image+text; nothing
 where there is only text to go on with) and what comes out (text, label, tags, span, values).
@@ -7,10 +7,9 @@ where there is only text to go on with) and what comes out (text, label, tags, s
 from pathlib import Path
 
 from regard.auto.detected import Detected
-from regard.auto.files import DATA_FILES, files_in
-from regard.auto.folders import of_folder, of_media
+from regard.auto.files import DATA_FILES
+from regard.auto.folders import of_folder
 from regard.auto.single_files import of_file, of_parallel
-from regard.auto.tables import ending
 from regard.errors import CallError
 from regard.files.hub import snapshot
 
@@ -18,7 +17,7 @@ HUB = "hub:"
 
 
 def detect(data: str) -> Detected:
-    """What `data` holds: FILE, FILE,FILE, a folder, a tar, or hub:OWNER/NAME."""
+    """What `data` holds: FILE, FILE,FILE, a folder, or hub:OWNER/NAME."""
     if data.startswith(HUB):
         return of_folder(snapshot(data.removeprefix(HUB), DATA_FILES, "dataset"))
     place = Path(data).expanduser()
@@ -28,8 +27,6 @@ def detect(data: str) -> Detected:
         raise CallError(f"{data}: there is no such recipe, file or folder")
     if place.is_dir():
         return of_folder(place)
-    if ending(place) == ".tar" or place.suffixes[-2:] in ([".tar", ".gz"], [".tar", ".zst"]) or place.suffix == ".tgz":
-        return of_media(files_in(place))
     return of_file(place)
 
 

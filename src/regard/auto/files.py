@@ -27,10 +27,6 @@ class Files:
     place: Path
     names: tuple[str, ...]
 
-    @property
-    def packed(self) -> bool:
-        return self.place.is_file()
-
     def of(self, endings: frozenset[str]) -> list[str]:
         return [name for name in self.names if ending(Path(name)) in endings]
 

@@ -1,4 +1,4 @@
-"""Folders and archives: parts of their own, parallel texts, pictures and recordings by class or with a list."""
+"""Folders: parts of their own, parallel texts, pictures and recordings by class or with a list."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -77,13 +77,10 @@ def of_media(files: Files) -> Detected:
     if not names:
         raise CallError(f"{files.place}: has neither pictures nor recordings")
     kind = "image" if pictures else "sound"
-    if not files.packed:
-        for name in sorted(files.tables + [text for text in files.texts if "/" not in text], key=len):
-            table = read_table(files.place / name)
-            if table is not None and any(column.kind in ("picture", "recording") for column in table.columns):
-                return of_table(table, files)
-    if files.packed and pictures:
-        raise CallError(f"{files.place}: pictures in a tar need a list of their labels or captions: point at the list")
+    for name in sorted(files.tables + [text for text in files.texts if "/" not in text], key=len):
+        table = read_table(files.place / name)
+        if table is not None and any(column.kind in ("picture", "recording") for column in table.columns):
+            return of_table(table, files)
     some = names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT]
     told: Sequence[Any]
     if pictures:
@@ -97,7 +94,7 @@ def of_media(files: Files) -> Detected:
         data = {"kind": kind, "train": str(files.place)}
         beliefs = ["a sub-folder for each class", class_counts(targets), said_of_them]
         return Detected((kind, "label"), data, len(names), told, targets, beliefs, first_three(names, targets))
-    if not pictures and not files.packed:
+    if not pictures:
         beside = list(_beside(files, names))
         if len(beside) >= 0.9 * len(names):
             beliefs = ["recordings, each with its text in a .txt of the same name", said_of_them]

@@ -10,9 +10,18 @@ from regard.auto.detected import Detected, first_three
 from regard.auto.listed import of_table
 from regard.auto.tables import MOST, ending, read_table
 from regard.errors import CallError
-from regard.files.lines import read_lines
+from regard.files.lines import open_bytes, read_lines
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
+_TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
+#: First bytes of files that are no text, and what to do with them; any other with a zero byte is none, either.
+_BINARY = {
+    b"PK\x03\x04": f"is a workbook or a document of an office program, or a .zip; {_TEXT}",
+    b"\xd0\xcf\x11\xe0": f"is a workbook or a document of an office program; {_TEXT}",
+    b"%PDF": f"is a PDF; {_TEXT}",
+    b"\x7fELF": "is a program",
+}
+_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` tells of
 
 
 def of_file(path: Path) -> Detected:
@@ -23,10 +32,22 @@ def of_file(path: Path) -> Detected:
         return _squad(path)
     if suffix in CONLL:
         return _conll(path)
+    if suffix != ".parquet":
+        _require_text(path)
     table = read_table(path)
     if table is not None:
         return of_table(table)
     return _conll(path) if _is_conll(path) else _plain_text(path)
+
+
+def _require_text(path: Path) -> None:
+    with open_bytes(path) as file:
+        start = file.read(4096)
+    for first, told in _BINARY.items():
+        if start.startswith(first):
+            raise CallError(f"{path}: {told}")
+    if b"\0" in start and not start.startswith(_MARKS):
+        raise CallError(f"{path}: is no text, and no data that is known; {_TEXT}")
 
 
 def first_lines(path: Path, most: int = MOST) -> list[str]:
@@ -110,7 +131,10 @@ def of_texts(files: Sequence[Path], where: str, size: int) -> Detected:
     lines = [line for file in files[:20] for line in first_lines(file, max(50, MOST // len(files[:20])))]
     filled = [line for line in lines if line.strip()]
     if not filled:
-        raise CallError(f"{where}: there is no text in it")
+        bad = next((line for file in files for line in islice(read_lines(file), MOST) if line.problem), None)
+        advice = "; convert it to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)"
+        why = f": line {bad.number}: {bad.problem}{advice if bad.kind == 'encoding' else ''}" if bad else ""
+        raise CallError(f"{where}: there is no text in it that can be read{why}")
     named = f"{len(files):,} text file{'s' if len(files) != 1 else ''}, {size / 1e6:.3g} MB, to be continued"
     ended = sum(line.rstrip()[-1:] in ".!?…。！？\"'”’)" for line in filled) / len(filled)
     alone = len(filled) == len(lines) and ended > 0.8  # every line is whole, and none is blank

@@ -1,0 +1,85 @@
+"""A .zip or .tar that is given as data is unpacked into the folder of its run, and read like any other folder.
+
+Nothing is written outside that folder: links, devices and names that lead out of it are left out, and so is what does
+not fit on the disk.
+"""
+
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from regard.errors import CallError
+from regard.files import atomic
+from regard.inputs.media_files import TARS
+
+ARCHIVES = (*TARS, ".zip")
+_JUNK = "__MACOSX"  # what some systems put beside each file
+
+
+class Member(NamedTuple):
+    name: str
+    size: int
+    open: Callable[[], IO[bytes] | None]
+
+
+def is_archive(place: Path) -> bool:
+    return place.name.lower().endswith(ARCHIVES) and place.is_file()
+
+
+def unpacked(archive: Path, into: Path, tell: Callable[[str], None] = lambda message: None) -> Path:
+    """The folder with all files of the archive; one that is there already is taken as it is. An archive that holds
+    nothing but a folder is that folder."""
+    if into.is_dir():
+        return _inner(into)
+    tell(f"unpacking {archive} into {into}")
+    try:
+        with zipfile.ZipFile(archive) if archive.suffix.lower() == ".zip" else tarfile.open(archive) as opened:
+            found = list(_zip(opened) if isinstance(opened, zipfile.ZipFile) else _tar(opened))
+            size, free = sum(one.size for one in found), _free(into)
+            if size > free:
+                raise CallError(f"{archive} holds {size / 1e9:,.1f} GB, and there are {free / 1e9:,.1f} GB free")
+            atomic.write_folder(into, lambda folder: _write(found, folder))
+    except (tarfile.TarError, zipfile.BadZipFile, NotImplementedError, EOFError, OSError, RuntimeError) as problem:
+        raise CallError(f"{archive}: cannot be unpacked ({problem})") from None
+    return _inner(into)
+
+
+def _inner(folder: Path) -> Path:
+    inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    return _inner(inside[0]) if len(inside) == 1 and inside[0].is_dir() else folder
+
+
+def _zip(archive: zipfile.ZipFile) -> Iterator[Member]:
+    for one in archive.infolist():
+        link = one.external_attr >> 28 == 0o12  # the kind of a file, as Unix writes it there
+        if not one.is_dir() and not link and _inside(one.filename):
+            yield Member(one.filename, one.file_size, lambda one=one: archive.open(one))
+
+
+def _tar(archive: tarfile.TarFile) -> Iterator[Member]:
+    for one in archive:
+        if one.isreg() and _inside(one.name):
+            yield Member(one.name, one.size, lambda one=one: archive.extractfile(one))
+
+
+def _inside(name: str) -> bool:
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    return bool(parts) and not name.startswith("/") and ".." not in parts and parts[0] != _JUNK and "\0" not in name
+
+
+def _write(members: list[Member], folder: Path) -> None:
+    for member in members:
+        file = folder / PurePosixPath(member.name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        content = member.open()
+        if content is not None:
+            with content, file.open("wb") as out:
+                shutil.copyfileobj(content, out)
+
+
+def _free(folder: Path) -> int:
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    return shutil.disk_usage(there).free
