@@ -20,6 +20,7 @@ from regard.inputs.text.input import TextInput
 from regard.look.methods import METHODS
 from regard.outputs.labels.output import LabelsOutput
 from regard.outputs.result import Labeled
+from regard.training.metrics import read_metrics
 
 GOOD, BAD = ["fine", "great", "lovely"], ["dull", "awful", "weak"]
 PLAIN = ["the", "film", "is", "a", "story", "of", "men"]
@@ -80,6 +81,8 @@ def test_classify_learns_its_tiny_data(run, capsys):
     printed = capsys.readouterr().out
     assert re.search(r"calibration_error +[\d.e-]+ % *\n", printed)
     assert re.search(r"loss +[\d.e-]+ *\n", printed)
+    speeds = [record for record in read_metrics(run.folder / "metrics.jsonl") if record["kind"] == "train"]
+    assert {record["unit"] for record in speeds} == {"labels"}
 
 
 def test_a_prediction_is_a_label_with_the_probabilities_of_all(run):
