@@ -6,14 +6,18 @@ import stat
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard.data.cache import built_once
 from regard.errors import CallError, RegardError
 from regard.files import atomic
+from regard.training.loop import fit
+from training_example import Words, new_model, settings
 
 ODD_NAMES = [
     "a b", "-o", "ünïcode\u2028😀", "new\nline", "%s{}*?[x]", "'\"$HOME`", ".hidden", "x.part", "n" * 255, "é" * 127,
@@ -96,6 +100,31 @@ def test_all_is_on_the_disk_before_the_name_and_the_name_after(tmp_path, monkeyp
     monkeypatch.setattr(os, "replace", lambda *names: (done.append("rename"), replace(*names)))
     atomic.write_text(tmp_path / "file", "new")
     assert done == ["file", "rename", "folder"]
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The inodes that were synced, and the names that were given, in their order."""
+    done, fsync, rename = [], os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(os.fstat(handle).st_ino), fsync(handle)))
+    monkeypatch.setattr(os, "rename", lambda old, new: (done.append(Path(new).name), rename(old, new)))
+    return done
+
+
+def test_a_step_of_the_cache_is_on_the_disk_before_its_name_and_the_name_after(tmp_path, synced):
+    folder = built_once(tmp_path, "step", 1, lambda place: (place / "a").write_text("x"))
+    name = synced.index(folder.name)
+    assert {path.stat().st_ino for path in (*folder.iterdir(), folder)} == set(synced[:name])
+    assert synced[name + 1 :] == [tmp_path.stat().st_ino]
+
+
+def test_no_checkpoint_knows_of_a_step_whose_metrics_could_be_lost(tmp_path, synced):
+    fit(new_model(), Words(), settings(max_steps=6, save_every=2), tmp_path)
+    lines = (tmp_path / "metrics.jsonl").stat().st_ino
+    names = [place for place, one in enumerate(synced) if str(one).startswith("step-")]
+    assert names
+    for before, name in pairwise([-1, *names]):
+        assert lines in synced[before + 1 : name]
 
 
 def test_a_missing_folder_is_named(tmp_path):
