@@ -48,6 +48,16 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "recurrent": ("translate-recurrent", {"model": {"width": 32, "embedding": 24}}),
     "recurrent classifier": ("languages", {"model": {"width": 32, "embedding": 24}}),
+    "recurrent reader": ("answer-recurrent", {"model": {"width": 16, "embedding": 12}}),
+    "forecaster": ("lag", {}),
+    "recurrent forecaster": ("stocks-forecast", {"model": {"width": 16}}),
+    "two towers": ("shapes-match", {"model": {"width": 16}}),
+    "drawer": ("shapes-draw", {"model": {"width": 32, "layers": 1, "heads": 2}}),
+    "asked": ("shapes-ask", {}),
+    "captioner": ("shapes-caption", {"decoding": {"max_length": 6, "beam": 3}}),
+    "classified sound": ("tones-classify", {}),
+    "cnn": ("digits-cnn", {"model": {"pooling": "mean"}}),
+    "classified series": ("series-classify", {"model": {"width": 16}}),
 }  # fmt: skip
 
 
@@ -78,7 +88,8 @@ def _untrained(name: str) -> Path:
         model = job.build()
     generator = torch.Generator().manual_seed(3)
     for parameter in model.parameters():  # fresh ones have biases of 0 and norms of 1, which would hide mistakes
-        parameter.data += 0.2 * torch.randn(parameter.shape, generator=generator)
+        spread = 0.2 if parameter.ndim < 3 else 0.02  # convolutions sum many of them
+        parameter.data += spread * torch.randn(parameter.shape, generator=generator)
     training_run._keep(job, folder)
     save_model(model, str(folder / "model.safetensors"))
     return folder

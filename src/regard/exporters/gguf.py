@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import api
 from regard.data.tokenizer import Tokenizer
@@ -151,10 +151,16 @@ class LlamaFilePlan(Plan):
         if not s.tied:
             yield "output.weight", state["output.weight"]
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def stand_in(self, folder: Path) -> nn.Module:
+        return self._read_back(folder).model
+
+    def _read_back(self, folder: Path) -> api.Run:
         with TemporaryDirectory(prefix="regard-gguf-") as place:
             write_run(read(folder / FILE), Path(place) / "run", source=FILE)
-            back = api.load(Path(place) / "run")
+            return api.load(Path(place) / "run")
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        back = self._read_back(folder)
         ours, theirs, tokenizer = self.run.model, back.model, self.input.tokenizer
         assert isinstance(ours, LanguageModel)
         assert isinstance(theirs, LanguageModel)
