@@ -10,12 +10,16 @@ from typing import Any
 
 import jaxtyping
 import torch
+import yaml
 from safetensors.torch import save_model
 
 import regard
 from recipe_runs import small_corpora
 from regard import config, jobs, training_run
 from regard.api import Run
+from regard.settings.training import LoraSettings
+from regard.training.checkpoint import write_weights
+from regard.training.lora import adapt, merged, save_adapters
 
 LANGUAGE = {"layers": 2, "width": 32, "heads": 4, "context": 48}
 ENCODER = {"layers": 2, "width": 32, "heads": 4, "feed_forward": 48}
@@ -28,7 +32,7 @@ _FOLDER = TemporaryDirectory(prefix="regard-exports-")
 #: By a name of ours: the recipe, and what is changed in it.
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("language-model", {"model": LANGUAGE}),
-    "llama of blocks": ("language-model", {"model": {**LANGUAGE, "feed_forward": 96}}),
+    "llama of blocks": ("language-model", {"model": {**LANGUAGE, "feed_forward": 96, "vocabulary": 1024}}),
     "arcee": ("language-model", {"model": {**LANGUAGE, "size": "shakespeare", "tied": False}}),
     "gpt2": ("language-model", {"model": {**GPT2, "positions": "learned", "activation": "gelu_tanh"}}),
     "alibi": ("language-model", {"model": {**GPT2, "positions": "alibi", "activation": "relu"}}),
@@ -56,7 +60,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "asked": ("shapes-ask", {}),
     "captioner": ("shapes-caption", {"decoding": {"max_length": 6, "beam": 3}}),
     "classified sound": ("tones-classify", {}),
-    "cnn": ("digits-cnn", {"model": {"pooling": "mean"}}),
+    "cnn": ("digits-cnn", {"model": {"attention": []}}),
     "classified series": ("series-classify", {"model": {"width": 16}}),
 }  # fmt: skip
 
@@ -64,6 +68,25 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 def untrained(name: str, folder: Path) -> Run:
     shutil.copytree(_untrained(name), folder)
     return regard.load(folder)
+
+
+def adapted(name: str, folder: Path) -> Run:
+    """A run as training with adapters leaves it, beside the one that it started from."""
+    base = untrained(name, folder / "base")
+    shutil.copytree(base.folder, folder / "run")
+    how = LoraSettings(rank=2, alpha=3.0)
+    torch.manual_seed(5)
+    adapt(base.model, how.rank, how.alpha, how.targets)
+    for parameter in base.model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.3)
+    weights = {name: tensor.detach() for name, tensor in base.model.state_dict().items()}
+    write_weights(merged(weights), folder / "run" / "model.safetensors")
+    save_adapters(weights, folder / "run", str(folder / "base"))
+    tree = config.load_yaml(folder / "run" / "config.yaml")
+    tree |= {"start": {"run": str(folder / "base")}, "training": {**tree.get("training", {}), "lora": how.model_dump()}}
+    (folder / "run" / "config.yaml").write_text(yaml.safe_dump(tree))
+    return regard.load(folder / "run")
 
 
 @contextmanager

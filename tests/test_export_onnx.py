@@ -31,7 +31,7 @@ GRAPHS = {
     "bert reader": {"model": ["question", "document"]},
     "recurrent reader": {"model": ["question", "document"]},
     "recurrent classifier": {"model": ["source"]},
-    "classified sound": {"model": ["features", "lengths"]},
+    "classified sound": {"model": ["values", "lengths"]},
     "classified series": {"model": ["values", "lengths"]},
     "esm tagger": {"model": ["tokens", "places"]},
     "esm encoder": {"model": ["source"]},
@@ -67,8 +67,8 @@ def test_every_score_is_a_graph(tmp_path):
     scores = torch.nn.ModuleDict({name: load_object(path).for_widths(8, 8, 5) for name, path in SCORES.items()})
 
     def compute(given):
-        found = [attend(score, given["query"], given["key"], given["key"], given["mask"]) for score in scores.values()]
-        return [context for context, _ in found]
+        query, key = given["query"], given["key"]
+        return [attend(one, query, key, key, given["mask"], need_weights=True)[0] for one in scores.values()]
 
     def tensors(rows, queries, keys):
         mask = (torch.arange(keys) < torch.arange(1, rows + 1).unsqueeze(1)).unsqueeze(1)
