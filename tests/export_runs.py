@@ -12,14 +12,14 @@ import jaxtyping
 import torch
 import yaml
 from safetensors.torch import save_model
+from torch.nn.utils import parametrize
 
 import regard
 from recipe_runs import small_corpora
 from regard import config, jobs, training_run
 from regard.api import Run
 from regard.settings.training import LoraSettings
-from regard.training.checkpoint import write_weights
-from regard.training.lora import adapt, merged, save_adapters
+from regard.training.lora import adapt, save_adapters
 
 LANGUAGE = {"layers": 2, "width": 32, "heads": 4, "context": 48}
 ENCODER = {"layers": 2, "width": 32, "heads": 4, "feed_forward": 48}
@@ -80,9 +80,11 @@ def adapted(name: str, folder: Path) -> Run:
     for parameter in base.model.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter, std=0.3)
-    weights = {name: tensor.detach() for name, tensor in base.model.state_dict().items()}
-    write_weights(merged(weights), folder / "run" / "model.safetensors")
-    save_adapters(weights, folder / "run", str(folder / "base"))
+    save_adapters(base.model.state_dict(), folder / "run", str(folder / "base"))
+    for module in list(base.model.modules()):
+        if parametrize.is_parametrized(module):
+            parametrize.remove_parametrizations(module, "weight")  # merged
+    save_model(base.model, str(folder / "run" / "model.safetensors"))
     tree = config.load_yaml(folder / "run" / "config.yaml")
     tree |= {"start": {"run": str(folder / "base")}, "training": {**tree.get("training", {}), "lora": how.model_dump()}}
     (folder / "run" / "config.yaml").write_text(yaml.safe_dump(tree))

@@ -105,7 +105,7 @@ def test_the_runtime_computes_what_python_computes(tmp_path):
         assert len(answer["next_tokens"]) == len(answer["scores"]), name
 
 
-PAGES = ["captioner", "recurrent classifier", "esm classifier", "vit", "llama", "gpt2"]
+PAGES = ["captioner", "recurrent classifier", "vit", "llama", "gpt2"]
 
 
 @needs_chromium

@@ -103,7 +103,9 @@ class LanguagePlan(FolderPlan):
                 found = difference(logits, theirs(told).logits, "logits")
             steps = logits[0, len(read) - 1 :]
             parted = own != said and tied_at(steps, own, said)
-            yield Compared(text, *found, tokenizer.decode(own), cut.decode(said, skip_special_tokens=True), parted)
+            # Rows of the table that stand for nothing are written otherwise there, or not at all.
+            ours, its = ([one for one in ids if tokenizer.entry(one) is not None] for ids in (own, said))
+            yield Compared(text, *found, tokenizer.decode(ours), cut.decode(its, skip_special_tokens=True), parted)
 
 
 class Gpt2Plan(LanguagePlan):
