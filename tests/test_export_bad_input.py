@@ -53,11 +53,9 @@ def nothing_in(folder):
 
 @pytest.mark.parametrize("to", NAMES)
 def test_a_full_disk_leaves_nothing(to, run, tmp_path):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("The red house\n")
     missing(to, check=False)
     with full_disk(), pytest.raises(RegardError, match=r"out.*(File too large|27)"):
-        regard.export(run, to=to, out=tmp_path / "out", check=False)
+        export(run.folder, to, tmp_path / "out", "--no-check")
     assert nothing_in(tmp_path)
 
 
