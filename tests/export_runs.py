@@ -60,7 +60,6 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "asked": ("shapes-ask", {}),
     "captioner": ("shapes-caption", {"decoding": {"max_length": 6, "beam": 3}}),
     "classified sound": ("tones-classify", {}),
-    "cnn": ("digits-cnn", {"model": {"attention": []}}),
     "classified series": ("series-classify", {"model": {"width": 16}}),
 }  # fmt: skip
 

@@ -10,7 +10,6 @@ from export_runs import untrained, without_shape_checks
 from recipe_runs import small_corpora
 from regard.attention.attend import attend
 from regard.catalog import SCORES, load_object
-from regard.errors import CallError
 from regard.exporters import check_inputs
 from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
 
@@ -100,10 +99,3 @@ def test_8_bit_integers_tell_what_they_cost_on_the_test_part(tmp_path):
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"| loss | {scores['loss']:.4g} | {report.quality.export['loss']:.4g} |" in card
     assert json.loads((tmp_path / "out" / "export.json").read_text())["quality"] == report.quality.as_dict()
-
-
-def test_attention_of_a_model_that_has_none_is_refused(tmp_path):
-    run = untrained("cnn", tmp_path / "run")
-    with small_corpora(), pytest.raises(CallError, match="does not attend to anything"):
-        regard.export(run, to="onnx", out=tmp_path / "out", attention=True)
-    assert not (tmp_path / "out").exists()

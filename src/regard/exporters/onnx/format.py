@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from regard.data.batches import pad_sentences
 from regard.decoding.continuing import Sampling, continued
-from regard.errors import CallError
 from regard.exporters.agreement import difference, tied, tied_at, worst
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
 from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
@@ -77,8 +76,6 @@ class GraphPlan(Plan):
     def write(self, folder: Path) -> None:
         about: dict[str, Any] = {"opset": OPSET, "dtype": self.wish.dtype}
         made = self.graphs()
-        if self.wish.attention and not any(name.startswith("attention") for one in made for name in one.outputs):
-            raise CallError("--attention: this model does not attend to anything; leave it out")
         for graph in made:
             graph.write(folder, self.wish.dtype)
         about |= {"graphs": {graph.name: graph.about() for graph in made}, "constants": self.constants()}

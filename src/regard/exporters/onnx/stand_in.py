@@ -101,7 +101,8 @@ class GraphSeq2Seq(Seq2Seq):
     def encode(self, source: Any) -> Memory:
         tensors = named(source)
         rows = len(next(iter(tensors.values())))
-        state = GraphState(self._encoder(tensors), rows)
+        told = self._encoder(tensors)
+        state = GraphState({name: told[name] for name in self._decoder.inputs if name in told}, rows)
         return Begun(torch.zeros(rows, 1, 1), None, torch.zeros(rows, 1), None, state)
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> GraphState:
