@@ -10,12 +10,16 @@ from typing import Any
 
 import jaxtyping
 import torch
+import yaml
 from safetensors.torch import save_model
+from torch.nn.utils import parametrize
 
 import regard
 from recipe_runs import small_corpora
 from regard import config, jobs, training_run
 from regard.api import Run
+from regard.settings.training import LoraSettings
+from regard.training.lora import adapt, save_adapters
 
 LANGUAGE = {"layers": 2, "width": 32, "heads": 4, "context": 48}
 ENCODER = {"layers": 2, "width": 32, "heads": 4, "feed_forward": 48}
@@ -28,7 +32,7 @@ _FOLDER = TemporaryDirectory(prefix="regard-exports-")
 #: By a name of ours: the recipe, and what is changed in it.
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("language-model", {"model": LANGUAGE}),
-    "llama of blocks": ("language-model", {"model": {**LANGUAGE, "feed_forward": 96}}),
+    "llama of blocks": ("language-model", {"model": {**LANGUAGE, "feed_forward": 96, "vocabulary": 1024}}),
     "arcee": ("language-model", {"model": {**LANGUAGE, "size": "shakespeare", "tied": False}}),
     "gpt2": ("language-model", {"model": {**GPT2, "positions": "learned", "activation": "gelu_tanh"}}),
     "alibi": ("language-model", {"model": {**GPT2, "positions": "alibi", "activation": "relu"}}),
@@ -48,12 +52,42 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "recurrent": ("translate-recurrent", {"model": {"width": 32, "embedding": 24}}),
     "recurrent classifier": ("languages", {"model": {"width": 32, "embedding": 24}}),
+    "recurrent reader": ("answer-recurrent", {"model": {"width": 16, "embedding": 12}}),
+    "forecaster": ("lag", {}),
+    "recurrent forecaster": ("stocks-forecast", {"model": {"width": 16}}),
+    "two towers": ("shapes-match", {"model": {"width": 16}}),
+    "drawer": ("shapes-draw", {"model": {"width": 32, "layers": 1, "heads": 2}}),
+    "asked": ("shapes-ask", {}),
+    "captioner": ("shapes-caption", {"decoding": {"max_length": 6, "beam": 3}}),
+    "classified sound": ("tones-classify", {}),
+    "classified series": ("series-classify", {"model": {"width": 16}}),
 }  # fmt: skip
 
 
 def untrained(name: str, folder: Path) -> Run:
     shutil.copytree(_untrained(name), folder)
     return regard.load(folder)
+
+
+def adapted(name: str, folder: Path) -> Run:
+    """A run as training with adapters leaves it, beside the one that it started from."""
+    base = untrained(name, folder / "base")
+    shutil.copytree(base.folder, folder / "run")
+    how = LoraSettings(rank=2, alpha=3.0)
+    torch.manual_seed(5)
+    adapt(base.model, how.rank, how.alpha, how.targets)
+    for parameter in base.model.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.3)
+    save_adapters(base.model.state_dict(), folder / "run", str(folder / "base"))
+    for module in list(base.model.modules()):
+        if parametrize.is_parametrized(module):
+            parametrize.remove_parametrizations(module, "weight")  # merged
+    save_model(base.model, str(folder / "run" / "model.safetensors"))
+    tree = config.load_yaml(folder / "run" / "config.yaml")
+    tree |= {"start": {"run": str(folder / "base")}, "training": {**tree.get("training", {}), "lora": how.model_dump()}}
+    (folder / "run" / "config.yaml").write_text(yaml.safe_dump(tree))
+    return regard.load(folder / "run")
 
 
 @contextmanager
@@ -78,7 +112,8 @@ def _untrained(name: str) -> Path:
         model = job.build()
     generator = torch.Generator().manual_seed(3)
     for parameter in model.parameters():  # fresh ones have biases of 0 and norms of 1, which would hide mistakes
-        parameter.data += 0.2 * torch.randn(parameter.shape, generator=generator)
+        spread = 0.2 if parameter.ndim < 3 else 0.02  # convolutions sum many of them
+        parameter.data += spread * torch.randn(parameter.shape, generator=generator)
     training_run._keep(job, folder)
     save_model(model, str(folder / "model.safetensors"))
     return folder

@@ -1,12 +1,13 @@
 """Exports: the numbers and the outputs of the run in the runtime of others, and the run itself when they come back."""
 
 import json
+import shutil
 
 import pytest
 import torch
 
 import regard
-from export_runs import RUNS, untrained, without_shape_checks
+from export_runs import RUNS, adapted, untrained
 from recipe_runs import small_corpora
 from regard.cli import cli
 from regard.commands.import_ import import_model
@@ -17,7 +18,8 @@ from regard.exporters.proof import prove
 
 pytest.importorskip("transformers", reason="the check needs transformers: pip install 'regard[export]'")
 
-HF = [name for name in RUNS if name not in ("alibi", "llama of blocks", "recurrent", "recurrent classifier")]
+NO_LAYOUT = ("alibi", "llama of blocks", "asked", "captioner", "drawer", "two towers")
+HF = [name for name in RUNS if not name.startswith(("recurrent", "classified", "forecaster", *NO_LAYOUT))]
 
 
 def exported(run, tmp_path, to, **how):
@@ -44,6 +46,29 @@ def test_a_folder_for_transformers_says_the_same_and_comes_back_as_the_run(name,
     assert not same_weights(run, back)
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert classifier", "pegasus"])
+def test_adapters_leave_beside_the_weights_that_stayed(name, tmp_path):
+    """One map of ours is three of theirs, holds input × output (GPT-2), or has its features in another order."""
+    peft = pytest.importorskip("peft", reason="pip install 'regard[export]'")
+    run = adapted(name, tmp_path / "runs")
+    report = exported(run, tmp_path, "peft")
+    assert report.proof is not None
+    assert report.proof.largest_difference < 1e-4
+    assert report.proof.equal_outputs == 1.0
+    import_model(str(tmp_path / "out"), tmp_path / "back")  # without the adapters, it is the run before
+    assert not same_weights(regard.load(tmp_path / "runs" / "base"), regard.load(tmp_path / "back"))
+    settings = peft.PeftConfig.from_pretrained(tmp_path / "out" / "adapter")
+    assert (settings.r, settings.lora_alpha) == (2, 3.0)
+    shutil.rmtree(tmp_path / "runs" / "run" / "adapter")
+    with pytest.raises(RegardError, match="the adapters of the run cannot be read"):
+        exported(run, tmp_path, "peft")
+
+
+def test_a_run_without_adapters_has_none_to_export(tmp_path):
+    with pytest.raises(CallError, match=r"trained without adapters \(training\.lora\); --to hf or"):
+        exported(untrained("gpt2", tmp_path / "run"), tmp_path, "peft")
+
+
 @pytest.mark.parametrize("name", ["llama", "arcee", "gpt2", "pegasus", "marian"])
 def test_ctranslate2_says_the_same(name, tmp_path):
     pytest.importorskip("ctranslate2", reason="pip install 'regard[export]'")
@@ -53,31 +78,14 @@ def test_ctranslate2_says_the_same(name, tmp_path):
     assert report.proof.equal_outputs == 1.0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["recurrent", "pegasus", "gpt2", "recurrent classifier"])
-def test_onnx_says_the_same(name, tmp_path, capsys):
-    pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
-    run, lines = untrained(name, tmp_path / "run"), tmp_path / "lines.txt"
-    lines.write_text("The queen is here\nWe eat bread with Pedro\n")
-    words = ["export", run.folder, "--to", "onnx", "-o", tmp_path / "out", "--check-inputs", lines, "--json"]
-    words += ["--attention"] if name == "recurrent" else []
-    with without_shape_checks():
-        cli.main([*map(str, words)], standalone_mode=False)
-    proof = json.loads(capsys.readouterr().out)["proof"]
-    assert proof["largest_difference"] < 1e-4
-    assert proof["equal_outputs"] == 1.0
-    graphs = json.loads((tmp_path / "out" / "graphs.json").read_text())["graphs"]
-    if name == "recurrent":
-        assert graphs["decoder"]["outputs"][-1] == "attention"
-
-
 @pytest.mark.parametrize(("dtype", "largest"), [("float32", 0.0), ("float16", 0.1), ("q8_0", 0.5)])
-def test_a_gguf_file_comes_back(dtype, largest, tmp_path):
-    run = untrained("llama of blocks", tmp_path / "run")
+@pytest.mark.parametrize("name", ["llama of blocks", "gpt2"])
+def test_a_gguf_file_comes_back(name, dtype, largest, tmp_path):
+    run = untrained(name, tmp_path / "run")
     report = exported(run, tmp_path, "gguf", dtype=dtype)
     assert report.proof is not None
     assert report.proof.largest_difference <= largest
-    assert (report.proof.largest_difference > 0) == (dtype != "float32")
+    assert (report.proof.largest_difference > 0) == (report.quality is not None) == (dtype != "float32")
     import_model(str(tmp_path / "out" / "model.gguf"), tmp_path / "back")
     assert bool(same_weights(run, regard.load(tmp_path / "back"))) == (dtype != "float32")
 
@@ -144,38 +152,13 @@ def test_the_command_line_the_card_and_bad_calls(tmp_path, capsys):
     cli.main([*words, "--no-check"], standalone_mode=False)  # what an export wrote may be written anew
     assert "**NOT CHECKED.**" in (tmp_path / "out" / "README.md").read_text()
     assert "NOT CHECKED" in capsys.readouterr().out
-    with pytest.raises(CallError, match="give one of them"):
-        cli.main([*words, "--no-check", "--check-inputs", str(lines)], standalone_mode=False)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("two years of work")
     with pytest.raises(CallError, match="has files in it that no export wrote"):
         cli.main([*words[:-1], str(mine), "--no-check"], standalone_mode=False)
-    (run.folder / "state").mkdir()
-    with pytest.raises(CallError, match="not trained to its end"):
-        cli.main(words, standalone_mode=False)
-
-
-def test_an_imported_run_has_no_validation_part(tmp_path):
-    exported(untrained("gpt2", tmp_path / "run"), tmp_path, "hf")
-    import_model(str(tmp_path / "out"), tmp_path / "back")
-    with pytest.raises(CallError, match=r"--check-inputs FILE, or export without a check, --no-check"):
-        regard.export(tmp_path / "back", to="hf", out=tmp_path / "again")
-
-
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
-    run = untrained("gpt2", tmp_path / "run")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("regard.exporters.hf.plan.atomic.save_tensors", full)
-    with pytest.raises(RegardError, match="No space left on device"):
-        exported(run, tmp_path, "hf")
-    assert not (tmp_path / "out").exists()
-    assert not list(tmp_path.glob("*.part"))
 
 
 def test_every_form_is_a_row_and_says_what_it_takes(tmp_path):
     run = untrained("llama", tmp_path / "run")
-    assert expressed_by(Wish(run)) == list(FORMATS)
+    assert expressed_by(Wish(run)) == [name for name in FORMATS if name != "peft"]

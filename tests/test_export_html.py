@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from export_runs import untrained
+from recipe_runs import small_corpora
 from regard import catalog, config, jobs
 from regard.data.tokenizer import Tokenizer
 from regard.exporters.base import RefusalError
+from regard.exporters.html.format import expected_of
 from regard.exporters.html.module_tree import KNOWN, module_tree
-from regard.exporters.html.payload import described_input, payload, tokenizer
+from regard.exporters.html.payload import described_input, described_output, payload, tokenizer
 from regard.exporters.html.whole_page import RUNTIME, runtime
 from regard.look import html as look
 from regard.outputs.base import LookOptions
@@ -98,14 +101,47 @@ def test_the_runtime_computes_what_python_computes(tmp_path):
     for (name, text, log_probability, seen), answer in zip(looks, answers, strict=True):
         assert answer["output"] == text, name
         assert sum(answer["scores"]) == pytest.approx(log_probability, rel=1e-4), name
-        ours = {(one.kind, one.layer): one.weights for one in seen}
-        theirs = {
-            (one["kind"], one["layer"]): torch.tensor(one["weights"]).view(one["shape"]) for one in answer["attentions"]
-        }
-        assert ours.keys() == theirs.keys(), name
-        for key, weights in ours.items():
-            assert torch.allclose(torch.from_numpy(weights), theirs[key], atol=1e-5), (name, key)
+        same_attentions(seen, answer["attentions"], name)
         assert len(answer["next_tokens"]) == len(answer["scores"]), name
+
+
+PAGES = ["captioner", "recurrent classifier", "vit", "llama", "gpt2"]
+
+
+@needs_chromium
+def test_every_kind_of_page_computes_what_python_computes(tmp_path):
+    """Captioners, classifiers of texts and pictures, language models: one browser answers for all of them."""
+    tree, runs = [], []
+    for name in PAGES:
+        run = untrained(name, tmp_path / name)
+        with small_corpora():
+            one = run.examples(1)[0].input
+        said, asked = expected_of(run, described_output(run)["kind"], one)
+        tree.append({"model": payload(run, "float32"), **asked})
+        runs.append((name, said, run.look(one).attentions))
+    answers = in_browser(
+        tree,
+        """tree.map(({ model, text, pixels, ids, logits, options }) => {
+  const numbers = (text) => new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+  const page = new Exported(model), given = pixels ? { pixels: numbers(pixels) } : text;
+  const found = page.answer(given, options);
+  const attentions = found.attentions.map((table) => ({ ...table, weights: [...table.weights] }));
+  return { output: found.output, ...page.difference(given, ids, numbers(logits)), attentions };
+})""",
+        tmp_path,
+    )
+    for (name, said, seen), answer in zip(runs, answers, strict=True):
+        assert answer["output"] == said, name
+        assert answer["difference"] < 1e-4, (name, answer["place"])
+        same_attentions(seen, answer["attentions"], name)
+
+
+def same_attentions(ours, theirs, name):
+    """Of every kind and layer, to five digits."""
+    found = {(one["kind"], one["layer"]): torch.tensor(one["weights"]).view(one["shape"]) for one in theirs}
+    assert {(one.kind, one.layer) for one in ours} == found.keys(), name
+    for one in ours:
+        assert torch.allclose(torch.from_numpy(one.weights), found[one.kind, one.layer], atol=1e-5), (name, one.kind)
 
 
 @needs_chromium

@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
     "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
-    "exporters": OUTPUTS | {"api", "job", "jobs", "outputs"},
+    "exporters": OUTPUTS | {"api", "job", "jobs", "outputs", "training"},
 }
 EVERYTHING = {  # the top floor
     *(

@@ -110,7 +110,7 @@ def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> N
 
 @click.command()
 @run_argument
-@click.option("--to", required=True, metavar="FORMAT", help="hf, ctranslate2, onnx or gguf.")
+@click.option("--to", required=True, metavar="FORMAT", help="hf, peft, ctranslate2, onnx, gguf or html.")
 @click.option("-o", "--output", type=output_folder, required=True, help="Folder to write.")
 @click.option("--dtype", help="Of the weights in the export: float32 by default, float16 for html.")
 @click.option("--attention", is_flag=True, help="onnx: also give where the model looked.")

@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention import Learned, Memory, Sinusoidal
 from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.norm import norm
+from regard.layers.recurrent import Recurrent
 from regard.layers.transformer import Block
 
 
@@ -56,27 +56,16 @@ class RecurrentSeriesEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.memory_width = self.summary_width = width
-        kind = nn.GRU if cell == "gru" else nn.LSTM
         self.numbers = nn.Identity()  # what gradients by the input are taken of
         self.enter = nn.Linear(inputs, width)
-        self.rnn = kind(
-            width, width // 2 if bidirectional else width, depth, batch_first=True, bidirectional=bidirectional,
-            dropout=dropout if depth > 1 else 0.0,
-        )  # fmt: skip
+        self.rnn = Recurrent(width, width, cell=cell, depth=depth, bidirectional=bidirectional, dropout=dropout)
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tensor | Steps) -> Memory:
         values, mask = steps(source)
         x = self.dropout(self.enter(self.numbers(values)))
-        if mask is None:
-            states, last = self.rnn(x)
-        else:
-            lengths = mask.sum(1).clamp(min=1).cpu()
-            packed, last = self.rnn(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
-            states = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0]
-        hidden = last[0] if isinstance(last, tuple) else last
-        top = hidden[-2:] if self.rnn.bidirectional else hidden[-1:]
-        return Memory(self.dropout(states), mask, torch.cat(list(top), dim=1))
+        states, last = self.rnn(x, torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask)
+        return Memory(self.dropout(states), mask, last)
 
 
 class TransformerSeriesEncoder(nn.Module):

@@ -1,6 +1,7 @@
 """Held against each other: numbers of the run and of its export, and what both make of them."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +29,11 @@ def difference(ours: Tensor, theirs: Tensor, what: str) -> Difference:
         return Difference(float("nan"), what)
     place = torch.unravel_index(apart.argmax(), apart.shape)
     return Difference(float(apart.max()), f"{what}[{', '.join(str(int(index)) for index in place)}]")
+
+
+def worst(found: Iterable[Difference]) -> Difference:
+    """The largest; what is no number counts as larger than all."""
+    return max(found, key=lambda one: math.inf if math.isnan(one.largest) else one.largest)
 
 
 def require_same_tokens(ours: Sequence[int], theirs: Sequence[int], text: str) -> None:

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from torch import nn
+
 from regard.api import Run
 from regard.errors import CallError
 
@@ -56,6 +58,10 @@ class Plan(ABC):
     @abstractmethod
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
         """Each of the inputs, through the run and through the runtime that the form is for."""
+
+    def stand_in(self, folder: Path) -> nn.Module | None:
+        """The run's model as the export computes it, if it can be asked as a model of ours is."""
+        return None
 
 
 class Format(ABC):

@@ -22,7 +22,7 @@ from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
 from regard.exporters.agreement import difference, tied_at
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
-from regard.exporters.greedy import WRITTEN, greedy_tokens
+from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
 from regard.exporters.searched import never, said, searched
 from regard.exporters.vocabulary import entries
 from regard.layers.transformer import Block
@@ -176,7 +176,7 @@ class GeneratorPlan(EnginePlan):
         assert isinstance(model, LanguageModel)
         names = entries(tokenizer, model.output.out_features)
         specials = tokenizer.specials
-        hidden = sorted({specials.pad, specials.unk, specials.start} - {specials.end, None})
+        hidden = unsaid(specials)
         for text in inputs:
             read = self.run.job.input.read(text).ids[-self.settings.context + WRITTEN :]
             own = greedy_tokens(self.run, read, WRITTEN)

@@ -8,6 +8,7 @@ before is as it was.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from regard import api
 from regard.api import Run
 from regard.errors import CallError, RegardError
 from regard.exporters.base import Plan, RefusalError, Wish
-from regard.exporters.card import CARD, card
+from regard.exporters.card import CARD, Checked, card
 from regard.exporters.check_inputs import check_inputs
 from regard.exporters.formats import expressed_by, format_of
 from regard.exporters.proof import Proof, prove
+from regard.exporters.quality import Quality, measure
+from regard.exporters.searched import OWN
 from regard.files import atomic
 
 RECORD = "export.json"  # what the export is of, and how it was checked; a folder with it may be written anew
@@ -33,6 +36,7 @@ class Report:
     dtype: str
     bytes: int
     proof: Proof | None
+    quality: Quality | None  # of other numbers than float32
     notes: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,6 +45,7 @@ class Report:
     def sentence(self) -> str:
         checked = "NOT CHECKED (--no-check)" if self.proof is None else self.proof.sentence()
         lines = [f"{self.out}: {self.bytes / 1e6:.1f} MB for {self.to}", checked]
+        lines += [] if self.quality is None else [self.quality.sentence(self.dtype)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -75,21 +80,35 @@ def export(
     form.require(check=check)
     given = check_inputs(run, None if inputs is None else Path(inputs)) if check or form.traces else []
     plan = form.plan(replace(wish, inputs=given))
-    proofs: list[Proof] = []
-    notes = [*plan.notes, *_lost(run)]
+    made: list[Checked] = []
 
     def fill(folder: Path) -> None:
         plan.write(folder)
-        if check:
-            proofs.append(prove(plan.compare(folder, given), exact=dtype == "float32"))
-        proof = proofs[0] if proofs else None
-        about = {"run": run.folder.name, "to": to, "dtype": dtype, "check": proof and proof.as_dict()}
+        found = _checked(plan, wish, folder, given) if check else Checked()
+        made.append(found)
+        about = {"run": run.folder.name, "to": to, "dtype": dtype, **found.as_dict()}
         (folder / RECORD).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        (folder / CARD).write_text(card(run, out.name, to, dtype, plan, proof, notes), encoding="utf-8")
+        (folder / CARD).write_text(card(run, out.name, to, dtype, plan, found, _notes(plan, found, run)), "utf-8")
 
     atomic.write_folder(out, fill)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    return Report(str(run.folder), to, str(out), dtype, size, proofs[0] if proofs else None, notes)
+    return Report(
+        str(run.folder), to, str(out), dtype, size, made[0].proof, made[0].quality, _notes(plan, made[0], run)
+    )
+
+
+def _checked(plan: Plan, wish: Wish, folder: Path, inputs: Sequence[Any]) -> Checked:
+    proof = prove(plan.compare(folder, inputs), exact=wish.dtype == "float32")
+    if wish.dtype == "float32":
+        return Checked(proof)
+    found = measure(wish.run, plan.stand_in(folder))
+    if isinstance(found, Quality):
+        return Checked(proof, found)
+    return Checked(proof, notes=(f"what {wish.dtype} costs on the test part is not measured: {found}",))
+
+
+def _notes(plan: Plan, found: Checked, run: Run) -> list[str]:
+    return [*plan.notes, *found.notes, *_lost(run)]
 
 
 def _planned(wish: Wish, to: str) -> Plan:
@@ -122,6 +141,6 @@ def _lost(run: Run) -> list[str]:
     how = getattr(run.recipe, "decoding", None)
     return [
         f"decoding.{name}={getattr(how, name)} belongs to regard: the export searches without it"
-        for name in ("coverage_penalty", "replace_unknown")
+        for name in OWN
         if getattr(how, name, None)
     ]

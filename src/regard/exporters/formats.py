@@ -7,6 +7,7 @@ from regard.exporters.base import Format, RefusalError, Wish
 #: By the name that `--to` gives: where the class is. It is loaded when it is asked for.
 FORMATS: dict[str, str] = {
     "hf": "regard.exporters.hf.format:HuggingFace",
+    "peft": "regard.exporters.peft:Peft",
     "ctranslate2": "regard.exporters.ctranslate2:CTranslate2",
     "onnx": "regard.exporters.onnx.format:Onnx",
     "gguf": "regard.exporters.gguf:Gguf",

@@ -1,7 +1,8 @@
-"""GGUF, the files of llama.cpp: language models of Llama's layout, in float32, float16 or blocks of 8-bit integers.
+"""GGUF, the files of llama.cpp: language models as Llama or GPT-2, in float32, float16 or blocks of 8-bit integers.
 
-The names are those that `pretrained/gguf.py` reads, the other way round; rows of queries and keys go back into the
-order in which llama.cpp turns neighboring features. It is checked by our own importer, which has to read the run again.
+The names are those that `pretrained/gguf_layouts.py` has, the other way round; rows of Llama's queries and keys go back
+into the order in which llama.cpp turns neighboring features. It is checked by our own importer, which has to read the
+run again.
 """
 
 import json
@@ -11,25 +12,27 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import api
 from regard.data.tokenizer import Tokenizer
 from regard.exporters.agreement import difference, require_same_tokens, tied_at
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
 from regard.exporters.greedy import WRITTEN, greedy_tokens
+from regard.exporters.hf import language as hf
+from regard.exporters.hf.language import LanguagePlan
 from regard.exporters.vocabulary import entries
 from regard.models.language_model import LanguageModel
-from regard.pretrained import llama
 from regard.pretrained.families import read
-from regard.pretrained.gguf import BLOCK, CONTROL, WHOLE
+from regard.pretrained.gguf import CONTROL
+from regard.pretrained.gguf_layouts import LAYOUTS
 from regard.pretrained.imported import write_run
-from regard.pretrained.renamed import to_theirs
 from regard.pretrained.tokenizer_files import CUTS, byte_level
 
 NORMAL, UNUSED = 1, 5  # types of tokens
 TYPES = {"float32": "F32", "float16": "F16", "q8_0": "Q8_0"}
 Q8_BLOCK = 32
+POSITIONS = "position_embd"
 FILE = "model.gguf"
 
 
@@ -43,9 +46,15 @@ class Gguf(Format):
         if not isinstance(run.model, LanguageModel):
             raise RefusalError("it holds language models, and nothing else")
         s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
-        wrong = misfits(s, norm=["rms"], bias=[False], positions=["rotary"], activation=["swiglu"])
-        if wrong:
-            raise RefusalError(f"Llama does not have {', '.join(wrong)}")
+        as_llama = misfits(s, norm=["rms"], bias=[False], positions=["rotary"], activation=["swiglu"])
+        as_gpt2 = misfits(
+            s, norm=["layer"], bias=[True], positions=["learned", "sinusoidal"], activation=["gelu_tanh"],
+            kv_heads=[None, s.heads],
+        )  # fmt: skip
+        if as_llama and as_gpt2:
+            raise RefusalError(
+                f"Llama does not have {', '.join(as_llama)}, and GPT-2 does not have {', '.join(as_gpt2)}"
+            )
         cut = cut_of(run.job.input.tokenizer)  # pyright: ignore[reportAttributeAccessIssue]
         if cut is None:
             kind = run.job.input.tokenizer.kind  # pyright: ignore[reportAttributeAccessIssue]
@@ -58,7 +67,7 @@ class Gguf(Format):
                 f"q8_0 has blocks of {Q8_BLOCK} numbers: model.width={s.width} and model.feed_forward={inside} must be "
                 "multiples of it (--dtype float16 needs none)"
             )
-        return LlamaFilePlan(wish, cut)
+        return FilePlan(wish, cut, hf.plan(run), "gpt2" if as_llama else "llama")
 
 
 def cut_of(tokenizer: Tokenizer) -> str | None:
@@ -75,38 +84,39 @@ def cut_of(tokenizer: Tokenizer) -> str | None:
     return next((cut for cut in CUTS if parts(byte_level({}, [], cut, [])) == parts(tokenizer)), None)
 
 
-class LlamaFilePlan(Plan):
+class FilePlan(Plan):
     library, tags = "gguf", ("text-generation",)
     how = f"llama-cli -m FOLDER/{FILE} -p PROMPT"
 
-    def __init__(self, wish: Wish, cut: str) -> None:
-        self.wish, self.run, self.cut = wish, wish.run, cut
+    def __init__(self, wish: Wish, cut: str, theirs: LanguagePlan, architecture: str) -> None:
+        """`theirs`: the same run for Hugging Face, with its settings and weights under their names."""
+        self.wish, self.run, self.cut, self.theirs = wish, wish.run, cut, theirs
+        self.architecture, self.layout = architecture, LAYOUTS[architecture]
         self.settings: Any = wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
         self.input: Any = wish.run.job.input
-        self.notes = ["llama.cpp does not normalize text (NFC) before it cuts it: give it composed characters"]
+        self.notes = [
+            "llama.cpp does not normalize text (NFC) before it cuts it: give it composed characters",
+            "checked by regard's own importer of such files; llama.cpp itself was not run",
+        ]
 
     def write(self, folder: Path) -> None:
         import gguf
 
-        s, model = self.settings, self.run.model
+        model = self.run.model
         assert isinstance(model, LanguageModel)
-        writer = gguf.GGUFWriter(folder / FILE, "llama")
+        writer = gguf.GGUFWriter(folder / FILE, self.architecture)
         writer.add_name(self.run.folder.name)
-        writer.add_context_length(s.context)
-        writer.add_embedding_length(s.width)
-        writer.add_block_count(s.layers)
-        writer.add_feed_forward_length(model.decoder.layers[0].feed_forward.narrow.in_features)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
-        writer.add_head_count(s.heads)
-        writer.add_head_count_kv(s.kv_heads or s.heads)
-        writer.add_layer_norm_rms_eps(float(model.decoder.norm.eps))  # pyright: ignore[reportArgumentType]
-        writer.add_rope_freq_base(s.rotary_base)
-        writer.add_rope_dimension_count(s.width // s.heads)
+        told = {**self.theirs.config(), "rope_theta": self.settings.rotary_base}
+        for name, key in self.layout.settings.items():
+            add = writer.add_float32 if isinstance(told[name], float) else writer.add_uint32
+            add(f"{self.architecture}.{key}", told[name])
         writer.add_vocab_size(model.output.out_features)
         self._add_tokenizer(writer, model.output.out_features)
         kind = gguf.GGMLQuantizationType[TYPES[self.wish.dtype]]
-        for name, tensor in self._tensors(model):
+        for name, tensor in self._tensors():
             numbers = tensor.float().contiguous().numpy()
-            own = kind if tensor.ndim > 1 else gguf.GGMLQuantizationType.F32  # norms are small, and stay as they are
+            small = tensor.ndim == 1 or name.startswith(POSITIONS)  # these stay as they are
+            own = gguf.GGMLQuantizationType.F32 if small else kind
             writer.add_tensor(name, gguf.quants.quantize(numbers, own), raw_dtype=own)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -134,27 +144,23 @@ class LlamaFilePlan(Plan):
                 add(index)
         writer.add_add_bos_token(self.input.read("").ids == self.input.read("a").ids[:1])
 
-    def _tensors(self, model: LanguageModel) -> Iterator[tuple[str, Tensor]]:
-        s, state = self.settings, dict(model.state_dict())
-        kv_heads = s.kv_heads or s.heads
-        parts = {name: part for part, name in BLOCK.items()}
-        whole = {name: part for part, name in WHOLE.items()}
-        heads = {"attn_q": s.heads, "attn_k": kv_heads}
-        for name, tensor in to_theirs(llama.table(s.layers, s.width, s.heads, kv_heads), state).items():
-            layer = name.removesuffix(".weight")
-            if layer in whole:
-                yield f"{whole[layer]}.weight", tensor
-                continue
-            _, number, rest = layer.split(".", 2)
-            part = parts[rest]
-            yield f"blk.{number}.{part}.weight", neighbors(tensor, heads[part]) if part in heads else tensor
-        if not s.tied:
-            yield "output.weight", state["output.weight"]
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        tree = self.theirs.config()
+        for name, tensor in self.theirs.weights(turned=False).items():
+            renamed = self.layout.to_gguf(name)
+            heads = self.layout.heads.get(renamed.split(".")[-2])
+            yield renamed, tensor if heads is None else neighbors(tensor, tree[heads])
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def stand_in(self, folder: Path) -> nn.Module:
+        return self._read_back(folder).model
+
+    def _read_back(self, folder: Path) -> api.Run:
         with TemporaryDirectory(prefix="regard-gguf-") as place:
             write_run(read(folder / FILE), Path(place) / "run", source=FILE)
-            back = api.load(Path(place) / "run")
+            return api.load(Path(place) / "run")
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        back = self._read_back(folder)
         ours, theirs, tokenizer = self.run.model, back.model, self.input.tokenizer
         assert isinstance(ours, LanguageModel)
         assert isinstance(theirs, LanguageModel)

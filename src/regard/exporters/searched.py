@@ -8,12 +8,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import nn
+
 from regard.api import Run
 from regard.exporters.agreement import tied
+from regard.job import Job
 from regard.outputs.text.output import GREEDY
 from regard.special_tokens import END, PAD, START, UNK
 
-PLAIN = {"n_best": 1, "coverage_penalty": 0.0, "sample": False, "replace_unknown": False, "plain": True}
+#: What belongs to regard alone, and its value where it is not asked for.
+OWN = {"coverage_penalty": 0.0, "replace_unknown": False, "ctc": 0.0, "language_model": None, "rerank": None}
+#: One output, by no chance.
+PLAIN = {**OWN, "n_best": 1, "candidates": 1, "sample": False, "temperature": 0.0}
+
+
+def plain_job(run: Run) -> Job:
+    """The job of a run, without what belongs to regard alone, and without chance."""
+    how = getattr(run.recipe, "decoding", None)
+    if how is None:
+        return run.job
+    plain = {name: value for name, value in PLAIN.items() if hasattr(how, name)}
+    return run.job.with_recipe(run.recipe.model_copy(update={"decoding": how.model_copy(update=plain)}))
 
 
 @dataclass(frozen=True)
@@ -38,13 +53,16 @@ class Searched:
 
 
 def searched(run: Run, inputs: Sequence[Any]) -> list[Searched]:
-    items, output = [run.job.input.read(one) for one in inputs], run.job.output
     longest = run.recipe.decoding.max_length  # pyright: ignore[reportAttributeAccessIssue]
-    found, greedily = (
-        [hypotheses[0].tokens for hypotheses in output.search(run.model, items, **how)]  # pyright: ignore[reportAttributeAccessIssue]
-        for how in (PLAIN, {**PLAIN, **GREEDY})
-    )
+    found, greedily = (written(run, run.model, inputs, **how) for how in ({}, GREEDY))
     return [Searched(*both, longest) for both in zip(found, greedily, strict=True)]
+
+
+def written(run: Run, model: nn.Module, inputs: Sequence[Any], **how: Any) -> list[list[int]]:
+    """The best output of each input; `model` is the run's own, or what stands for it."""
+    output = plain_job(run).output
+    items = [run.job.input.read(one) for one in inputs]
+    return [hypotheses[0].tokens for hypotheses in output.search(model, items, **how)]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def said(run: Run, one: Any, tokens: tuple[list[int], list[int]]) -> tuple[str, str, bool]:

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from regard.layers.loss import Loss, fused_cross_entropy
+from regard.layers.loss import Loss
 from regard.models.language_model import LanguageModel
 from regard.models.picture_tokens import PictureTokenizer
 from regard.special_tokens import PAD, START
@@ -88,10 +88,8 @@ class Drawer(nn.Module):
         return Loss(drawn.total + self.text_weight * told.total, drawn.count, drawn.correct)
 
     def _cross_entropy(self, features: Float[Tensor, "B T D"], targets: Int[Tensor, "B T"]) -> Loss:
-        return fused_cross_entropy(
-            features.flatten(0, 1), self.writer.output.weight, None, targets.flatten(),
-            smoothing=self.writer.label_smoothing if self.training else 0.0, pad=PAD,
-        )  # fmt: skip
+        smoothing = self.writer.label_smoothing if self.training else 0.0
+        return self.writer.loss(features.flatten(0, 1), targets.flatten(), smoothing=smoothing, pad=PAD)
 
     def prompt(self, text: Int[Tensor, "B T"]) -> Int[Tensor, "B L"]:
         """<s>, the text and its padding: all that is read before the first region is drawn."""

@@ -44,15 +44,18 @@ class LanguageModel(LanguageModelParts):
 
     def forward(self, batch: TextBatch) -> Loss:
         """How well each token but the first is told from those before it."""
-        features = self.features(batch.tokens[:, :-1])
-        return fused_cross_entropy(
-            features.flatten(0, 1),
-            self.output.weight,
-            None,
+        return self.loss(
+            self.features(batch.tokens[:, :-1]).flatten(0, 1),
             batch.tokens[:, 1:].flatten(),
             smoothing=self.label_smoothing if self.training else 0.0,
             pad=NO_TOKEN if self.pad is None else self.pad,
         )
+
+    def loss(
+        self, features: Float[Tensor, "N D"], targets: Int[Tensor, " N"], *, pad: int, smoothing: float = 0.0
+    ) -> Loss:
+        """−log p of targets; `pad` is none."""
+        return fused_cross_entropy(features, self.output.weight, None, targets, smoothing=smoothing, pad=pad)
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """What the model knows after each token; `logits` of it tell the next one."""

@@ -78,8 +78,12 @@ class PictureTokenizer(nn.Module):
         return self.codebook.codes(z.flatten(0, 1)).view(z.shape[:2])
 
     def pictures(self, codes: Int[Tensor, "B K"]) -> UInt8[Tensor, "B C H W"]:
+        return (self.painted(codes) * 255).round().to(torch.uint8)
+
+    def painted(self, codes: Int[Tensor, "B K"]) -> Float[Tensor, "B C H W"]:
+        """From 0 to 1."""
         made = self._decoded(self.codebook.table[codes]) * self.encoder.deviation + self.encoder.mean
-        return (made * 255).round().clamp(0, 255).to(torch.uint8)
+        return made.clamp(0, 1)
 
     def _decoded(self, vectors: Float[Tensor, "B K D"]) -> Float[Tensor, "B C H W"]:
         return self.decoder(vectors.mT.unflatten(2, self.grid))

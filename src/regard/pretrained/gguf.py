@@ -10,22 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.errors import CallError, RegardError
-from regard.pretrained import llama
+from regard.errors import CallError, RegardError, nearest
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.gguf_header import require_plausible
+from regard.pretrained.gguf_layouts import LAYOUTS, Layout
 from regard.pretrained.imported import Imported
 from regard.pretrained.language import with_frame
 from regard.pretrained.tokenizer_files import byte_level
 from regard.pretrained.weights import Weights
 
-#: llama.cpp's name → Hugging Face's, of one block and of the whole.
-BLOCK = {
-    "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-}  # fmt: skip
-WHOLE = {"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"}
 CONTROL = 3  # the type of tokens that are no text
 
 
@@ -41,51 +34,34 @@ def read(file: Path) -> Imported:
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise RegardError(f"{file} cannot be read: {error}") from None
     kind = told.get("general.architecture")
-    if kind != "llama":
-        raise CallError(f"{file}: general.architecture={kind!r} is not understood; only 'llama' is")
-    config = _config(told, str(file))
-    weights = Weights(dict(_tensors(reader, config)), str(file))
-    config = ConfigFile({**config.tree, "tie_word_embeddings": "lm_head.weight" not in weights}, str(file))
-    return llama.convert(config, weights, _tokenizer(told, file), str(told.get("general.name", file.stem)))
-
-
-def _config(told: dict[str, Any], where: str) -> ConfigFile:
-    """What the file says, under the names of Hugging Face's config.json."""
-    names = {
-        "hidden_size": "embedding_length",
-        "intermediate_size": "feed_forward_length",
-        "num_hidden_layers": "block_count",
-        "num_attention_heads": "attention.head_count",
-        "num_key_value_heads": "attention.head_count_kv",
-        "max_position_embeddings": "context_length",
-        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-        "rope_theta": "rope.freq_base",
-        "head_dim": "rope.dimension_count",
-    }
-    if told.get("llama.rope.scaling.type", "none") != "none":
-        raise CallError(f"{where}: rotary positions that are stretched (llama.rope.scaling) are not understood")
-    found = {ours: told.get(f"llama.{theirs}") for ours, theirs in names.items()}
+    if kind not in LAYOUTS:
+        raise CallError(f"{file}: general.architecture={kind!r} is not understood{nearest(str(kind), LAYOUTS)}")
+    layout, where = LAYOUTS[kind], str(file)
+    if told.get(f"{kind}.rope.scaling.type", "none") != "none":
+        raise CallError(f"{where}: rotary positions that are stretched ({kind}.rope.scaling) are not understood")
+    found = {name: told.get(f"{kind}.{key}") for name, key in layout.settings.items()}
     # A float32 of the file, in as many digits as it has: 1e-5, not 9.999999747378752e-06.
     found = {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in found.items()}
-    return ConfigFile({**found, "hidden_act": "silu"}, where)
+    weights = Weights(dict(_tensors(reader, layout, found, where)), where)
+    tree = {**found, **layout.fixed, "tie_word_embeddings": "lm_head.weight" not in weights}
+    return layout.convert(
+        ConfigFile(tree, where), weights, _tokenizer(told, file), str(told.get("general.name", file.stem))
+    )
 
 
-def _tensors(reader: Any, config: ConfigFile) -> list[tuple[str, Tensor]]:
+def _tensors(reader: Any, layout: Layout, config: dict[str, Any], where: str) -> list[tuple[str, Tensor]]:
     from gguf.quants import dequantize
 
-    heads = {"attn_q": config["num_attention_heads"]}
-    heads["attn_k"] = config.get("num_key_value_heads", heads["attn_q"])
     found = []
     for tensor in reader.tensors:
         try:
             values = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
         except NotImplementedError as error:
-            raise RegardError(f"{config.where}: {tensor.name} cannot be read: {error}") from None
-        *place, part, _ = tensor.name.split(".")
-        if part in heads:
-            values = _halves(values, heads[part])
-        name = f"layers.{place[1]}.{BLOCK.get(part, part)}" if place else WHOLE.get(part, part)
-        found.append((f"{name}.weight", values))
+            raise RegardError(f"{where}: {tensor.name} cannot be read: {error}") from None
+        turned = layout.heads.get(tensor.name.split(".")[-2])
+        if turned is not None:
+            values = _halves(values, config[turned] or config[layout.heads["attn_q"]])
+        found.append((layout.to_theirs(tensor.name), values))
     return found
 
 

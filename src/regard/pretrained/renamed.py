@@ -8,7 +8,7 @@ Each of these loses nothing, so that `to_theirs(table, to_ours(table, weights))`
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,6 +28,10 @@ class Renamed:
     skipped: int = 0  # first rows of theirs that nothing reads
     rows: Tensor | None = None  # ours[i] = theirs[rows[i]]
     columns: Tensor | None = None
+
+    def prefixed(self, ours: str, theirs: str) -> "Renamed":
+        """The same below other names."""
+        return replace(self, ours=ours + self.ours, theirs=tuple(theirs + name for name in self.theirs))
 
     def read(self, weights: Weights) -> Tensor:
         parts = [weights.take(name).flatten(0, self.ones) for name in self.theirs]

@@ -24,7 +24,8 @@ from torch.nn.utils import parametrize
 from regard.errors import CallError, nearest
 from regard.files import atomic
 
-FOLDER = "adapter"
+FOLDER, ADAPTERS, SETTINGS = "adapter", "adapter_model.safetensors", "adapter_config.json"
+KEY = "base_model.model.{}.lora_{}.weight"  # of a map's matrix A or B
 _PART = re.compile(r"(.+)\.parametrizations\.weight\.(original|0\.A|0\.B|0\.scale)")
 
 
@@ -78,16 +79,15 @@ def save_adapters(weights: dict[str, Tensor], folder: Path, base: str) -> None:
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
     tensors = {}
     for name, part in parts.items():
-        tensors[f"base_model.model.{name}.lora_A.weight"] = part["0.A"].contiguous()
-        tensors[f"base_model.model.{name}.lora_B.weight"] = part["0.B"].contiguous()
-    atomic.write_tensors(folder / FOLDER / "adapter_model.safetensors", tensors, {"format": "pt"})
+        tensors |= {KEY.format(name, matrix): part[f"0.{matrix}"].contiguous() for matrix in "AB"}
+    atomic.write_tensors(folder / FOLDER / ADAPTERS, tensors, {"format": "pt"})
     rank = len(next(iter(parts.values()))["0.A"])
     about = {
         "peft_type": "LORA", "base_model_name_or_path": base, "r": rank, "task_type": None, "bias": "none",
         "lora_alpha": round(float(next(iter(parts.values()))["0.scale"]) * rank, 6), "lora_dropout": 0.0,
         "target_modules": sorted(parts), "fan_in_fan_out": False, "inference_mode": True,
     }  # fmt: skip
-    atomic.write_text(folder / FOLDER / "adapter_config.json", json.dumps(about, indent=1) + "\n")
+    atomic.write_text(folder / FOLDER / SETTINGS, json.dumps(about, indent=1) + "\n")
 
 
 def _parts(weights: dict[str, Tensor]) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:

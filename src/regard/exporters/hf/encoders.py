@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.api import Run
 from regard.attention.sinusoidal import sinusoids
@@ -91,7 +91,6 @@ class EncoderPlan(FolderPlan):
         self.auto, self.tags = head.auto, (head.tag,)
         self.explain_loading()
         self.settings: EncoderSettings = run.job.input.sizes  # pyright: ignore[reportAttributeAccessIssue]
-        self.encoder: nn.Module = run.model.encoder  # pyright: ignore[reportAttributeAccessIssue]
 
     def config(self) -> dict[str, Any]:
         tokenizer = self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
@@ -106,7 +105,8 @@ class EncoderPlan(FolderPlan):
         }
 
     def tensors(self) -> Mapping[str, Tensor]:
-        s, state = self.settings, dict(self.encoder.state_dict())
+        s, own = self.settings, "encoder."
+        state = {name.removeprefix(own): one for name, one in self.state().items() if name.startswith(own)}
         if s.positions == "sinusoidal":
             state["embedding.positions.table"] = sinusoids(s.max_positions, s.width)
         if not s.token_types:
@@ -118,9 +118,16 @@ class EncoderPlan(FolderPlan):
         if s.positions == "rotary":  # computed, and kept all the same
             width = s.width // s.heads
             body["rotary_embeddings.inv_freq"] = 10000.0 ** (-torch.arange(0, width, 2).float() / width)
-        before = "" if self.head.bare else f"{self.layout.prefix}."
-        own = {f"{before}{name}": tensor for name, tensor in body.items()}
-        return {**own, **self.head.tensors(self.run, self.layout.prefix)}
+        whole = {f"{self.before}{name}": tensor for name, tensor in body.items()}
+        return {**whole, **self.head.tensors(self.run, self.layout.prefix)}
+
+    @property
+    def before(self) -> str:
+        """What the names of the body begin with."""
+        return "" if self.head.bare else f"{self.layout.prefix}."
+
+    def maps(self) -> list[Renamed]:
+        return [one.prefixed("encoder.", self.before) for one in self.layout.table]
 
     def write_more(self, folder: Path) -> None:
         input = self.run.job.input

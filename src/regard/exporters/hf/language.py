@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,19 @@ class LanguagePlan(FolderPlan):
         return self.model.decoder.layers[0].feed_forward.narrow.in_features  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
 
     def tensors(self) -> Mapping[str, Tensor]:
+        found = self.weights()
+        return {name if name.startswith("lm_head") else f"{self.prefix}.{name}": one for name, one in found.items()}
+
+    def weights(self, *, turned: bool = True) -> dict[str, Tensor]:
+        """Without the prefix; `turned`: as the layout has it, or else with output × input everywhere."""
         state = self.state()
         if self.settings.positions == "sinusoidal":
             state["decoder.embedding.positions.table"] = sinusoids(self.settings.context, self.settings.width)
-        found = {f"{self.prefix}.{name}": tensor for name, tensor in to_theirs(self.table, state).items()}
+        found = to_theirs([one if turned else replace(one, turned=False) for one in self.table], state)
         return found if self.settings.tied else {**found, "lm_head.weight": state["output.weight"]}
+
+    def maps(self) -> list[Renamed]:
+        return [one.prefixed("", f"{self.prefix}.") for one in self.table]
 
     def write_more(self, folder: Path) -> None:
         input, decoding = self.run.job.input, self.run.recipe.decoding  # pyright: ignore[reportAttributeAccessIssue]
@@ -94,7 +103,9 @@ class LanguagePlan(FolderPlan):
                 found = difference(logits, theirs(told).logits, "logits")
             steps = logits[0, len(read) - 1 :]
             parted = own != said and tied_at(steps, own, said)
-            yield Compared(text, *found, tokenizer.decode(own), cut.decode(said, skip_special_tokens=True), parted)
+            # Rows of the table that stand for nothing are written otherwise there, or not at all.
+            ours, its = ([one for one in ids if tokenizer.entry(one) is not None] for ids in (own, said))
+            yield Compared(text, *found, tokenizer.decode(ours), cut.decode(its, skip_special_tokens=True), parted)
 
 
 class Gpt2Plan(LanguagePlan):

@@ -12,8 +12,9 @@ from regard.api import Run
 from regard.errors import RegardError
 from regard.exporters.base import Plan
 from regard.files import atomic
+from regard.pretrained.renamed import Renamed
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, ADAPTER = "model.safetensors", "adapter"
 
 
 class FolderPlan(Plan):
@@ -23,6 +24,7 @@ class FolderPlan(Plan):
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.instead: Mapping[str, Tensor] = {}  # weights of the model that are written in the place of its own
 
     def explain_loading(self, reader: str = "tokenizer", kind: str = "AutoTokenizer") -> None:
         """For the card."""
@@ -41,6 +43,10 @@ class FolderPlan(Plan):
         """The weights under their names."""
 
     @abstractmethod
+    def maps(self) -> list[Renamed]:
+        """The linear maps between layers: ours, and theirs by their whole names."""
+
+    @abstractmethod
     def write_more(self, folder: Path) -> None:
         """Tokenizers, labels, how it generates."""
 
@@ -51,7 +57,7 @@ class FolderPlan(Plan):
 
     def state(self) -> dict[str, Tensor]:
         """Of the run's model. Weights that two layers share are there under both names."""
-        return dict(self.run.model.state_dict())
+        return {**self.run.model.state_dict(), **self.instead}
 
     def load(self, folder: Path) -> Any:
         """By transformers, every weight of it."""
@@ -65,6 +71,10 @@ class FolderPlan(Plan):
         wrong = sorted([*missing, *info["unexpected_keys"], *map(str, info["mismatched_keys"])])
         if wrong:
             raise RegardError(f"{self.auto} does not take these weights as they are: {', '.join(wrong[:8])}")
+        if (folder / ADAPTER).is_dir():
+            import peft
+
+            model = peft.PeftModel.from_pretrained(model, str(folder / ADAPTER))
         return model.float().eval()
 
     def tokenizer(self, folder: Path, subfolder: str = "") -> Any:

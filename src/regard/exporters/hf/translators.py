@@ -27,7 +27,7 @@ from regard.exporters.searched import never, said, searched
 from regard.models.seq2seq import Seq2Seq
 from regard.pretrained import seq2seq
 from regard.pretrained.marian import NEVER, TARGET
-from regard.pretrained.renamed import to_theirs
+from regard.pretrained.renamed import Renamed, to_theirs
 from regard.special_tokens import END, PAD, SPECIAL_TOKENS, START
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
@@ -97,8 +97,7 @@ class TranslatorPlan(FolderPlan):
     def tensors(self) -> Mapping[str, Tensor]:
         s, state, (source, target) = self.settings, self.state(), self.sizes
         order = seq2seq.alternating(s.width)
-        table = seq2seq.table(s.encoder_layers, s.decoder_layers, order, final_norms=s.norm_first)
-        found = to_theirs(table, state)
+        found = to_theirs(self.maps(), state)
 
         def rows(name: str, count: int) -> Tensor:
             weights = state[name][:, order.argsort()]
@@ -117,6 +116,10 @@ class TranslatorPlan(FolderPlan):
         if s.norm_first:  # a table that Pegasus has, and does not read where tables are not shared
             found["model.shared.weight"] = found["model.encoder.embed_tokens.weight"].clone()
         return found
+
+    def maps(self) -> list[Renamed]:
+        s = self.settings
+        return seq2seq.table(s.encoder_layers, s.decoder_layers, seq2seq.alternating(s.width), final_norms=s.norm_first)
 
     def write_more(self, folder: Path) -> None:
         d = self.decoding

@@ -16,7 +16,7 @@ from regard.exporters.base import Compared, RefusalError, misfits
 from regard.exporters.hf.plan import FolderPlan, write_json
 from regard.models.classifier import Classifier
 from regard.pretrained import vit
-from regard.pretrained.renamed import to_theirs
+from regard.pretrained.renamed import Renamed, to_theirs
 
 BILINEAR = 2  # Pillow's number
 
@@ -62,7 +62,10 @@ class VitPlan(FolderPlan):
         }  # fmt: skip
 
     def tensors(self) -> Mapping[str, Tensor]:
-        return to_theirs(vit.table(len(self.body.layers)), self.state())
+        return to_theirs(self.maps(), self.state())
+
+    def maps(self) -> list[Renamed]:
+        return vit.table(len(self.body.layers))
 
     def write_more(self, folder: Path) -> None:
         rows, columns = self.body.size

@@ -67,7 +67,7 @@ class HtmlPlan(Plan):
         (folder / FILE).write_text(self._page(), encoding="utf-8")
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        expected = [_expected(self.run, self.output["kind"], one) for one in inputs]
+        expected = [expected_of(self.run, self.output["kind"], one) for one in inputs]
         with tempfile.TemporaryDirectory() as place:  # the same page, with questions in it
             page = Path(place) / "check.html"
             page.write_text(self._page([asked for _, asked in expected]), encoding="utf-8")
@@ -111,7 +111,7 @@ def _examples(run: Run) -> list[dict[str, Any]]:
 
 
 @torch.inference_mode()
-def _expected(run: Run, kind: str, one: Any) -> tuple[str, dict[str, Any]]:
+def expected_of(run: Run, kind: str, one: Any) -> tuple[str, dict[str, Any]]:
     """What the run says of an input, and the question with its logits for the page."""
     input, model = run.job.input, run.model
     item = input.read(one)

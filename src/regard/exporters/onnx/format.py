@@ -1,10 +1,8 @@
 """A run as ONNX graphs, with the files that say how inputs become tensors.
 
-Seq2Seq                       encoder, decoder (one step), scorer
-LanguageModel                 decoder (any number of steps)
-Classifier, Tagger            model: what comes in → logits
-PairReader                    model: tokens and their segments → two pointers
-Embedder                      model: tokens → a vector
+Seq2Seq            encoder, decoder (one step), scorer      `seq2seq.py`
+LanguageModel      decoder (any number of steps)            `language.py`
+all others         what they say at once                    `calls.py`
 """
 
 import json
@@ -14,25 +12,25 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.attention.trace import Trace
-from regard.exporters.agreement import difference, tied, tied_at
+from regard.data.batches import pad_sentences
+from regard.decoding.continuing import Sampling, continued
+from regard.exporters.agreement import difference, tied, tied_at, worst
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
-from regard.exporters.greedy import WRITTEN, greedy_tokens
-from regard.exporters.hf.heads import SpanHead
+from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
 from regard.exporters.onnx import language, seq2seq
-from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
+from regard.exporters.onnx.calls import arguments, calls_of
+from regard.exporters.onnx.graph import OPSET, Graph
 from regard.exporters.onnx.recurrent import with_operators
-from regard.exporters.onnx.tensors import named, rebuilt, sequences
-from regard.exporters.searched import never, said, searched
-from regard.models.classifier import Classifier
+from regard.exporters.onnx.stand_in import GraphSeq2Seq, stand_in
+from regard.exporters.searched import plain_job, said, written
+from regard.models.drawer import Drawer
 from regard.models.embedder import Embedder
+from regard.models.forecaster import Forecaster
 from regard.models.language_model import LanguageModel
-from regard.models.reader import PairReader
 from regard.models.seq2seq import Seq2Seq
-from regard.models.tagger import Tagger
-from regard.special_tokens import END, START
+from regard.models.two_towers import TwoTowers
 
 GRAPHS = "graphs.json"
 
@@ -50,10 +48,8 @@ class Onnx(Format):
             return SearchPlan(wish)
         if isinstance(model, LanguageModel):
             return ContinuationPlan(wish)
-        if isinstance(model, PairReader):
-            return PointerPlan(wish)
-        if isinstance(model, Classifier | Tagger | Embedder):
-            return OneGraphPlan(wish)
+        if calls_of(model):
+            return CallsPlan(wish)
         raise RefusalError(f"no graph is known of {type(model).__name__}")
 
 
@@ -69,156 +65,104 @@ class GraphPlan(Plan):
     def graphs(self) -> list[Graph]:
         """The parts that the runtime loads one by one."""
 
-    def example(self) -> Any:
-        """Two of the inputs as an encoder reads them, the longest: no size of them is 1."""
-        items = sorted((self.input.read(one) for one in self.wish.inputs), key=self.input.length)[-2:]
-        return self.input.collate([items[0], items[-1]])
+    def constants(self) -> dict[str, float]:
+        """Numbers that whoever uses the graphs has to know."""
+        return {}
+
+    def examples(self) -> list[Any]:
+        """Two of the inputs, the longest, to trace the graphs with."""
+        return sorted(self.wish.inputs, key=lambda one: self.input.length(self.input.read(one)))[-2:] * 2
 
     def write(self, folder: Path) -> None:
         about: dict[str, Any] = {"opset": OPSET, "dtype": self.wish.dtype}
         made = self.graphs()
         for graph in made:
             graph.write(folder, self.wish.dtype)
-        about["graphs"] = {graph.name: graph.about() for graph in made}
+        about |= {"graphs": {graph.name: graph.about() for graph in made}, "constants": self.constants()}
         (folder / GRAPHS).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         self.run.job.save(folder)  # tokenizers, labels, scales
 
+    def stand_in(self, folder: Path) -> nn.Module:
+        return stand_in(self.run.model, folder)
 
-class OneGraphPlan(GraphPlan):
-    """What says one thing of its input: `logits`, or a `vector`."""
-
-    def compute(self, model: Any, source: Any) -> Tensor:
-        return model.vectors(source) if isinstance(model, Embedder) else model.logits(source)
-
-    @property
-    def what(self) -> str:
-        return "vector" if isinstance(self.run.model, Embedder) else "logits"
-
-    def graphs(self) -> list[Graph]:
-        source, model = self.example(), with_operators(self.run.model)
-        tensors = named(source)
-        with Trace(model) as trace, torch.no_grad():
-            self.compute(model, source)
-        names = list(trace.names) if self.wish.attention else []
-
-        def compute(given: dict[str, Tensor]) -> list[Tensor]:
-            with Trace(model) as seen:
-                found = self.compute(model, rebuilt(source, given))
-            return [found, *(seen[name] for name in names)]
-
-        outputs = [self.what, *(f"attention.{name}" for name in names)]
-        return [Graph("model", Flat(model, list(tensors), compute), tensors, sequences(tensors), outputs)]
-
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        session = Session(folder / "model.onnx")
-        for one in inputs:
-            source = self.input.collate([self.input.read(one)])
-            with torch.inference_mode():
-                expected = self.compute(self.run.model, source)[0]
-            found = session(named(source))[self.what][0]
-            ours, theirs = self.say(expected), self.say(found)
-            yield Compared(
-                self.input.name(one), *difference(expected, found, self.what), ours, theirs,
-                tied(self.run, one, ours, theirs),
-            )  # fmt: skip
-
-    def say(self, found: Tensor) -> str:
-        if isinstance(self.run.model, Embedder):
-            return ""
-        labels = self.run.job.output.labels  # pyright: ignore[reportAttributeAccessIssue]
-        if isinstance(self.run.model, Tagger):
-            return " ".join(labels.names[number] for number in found.argmax(-1).tolist())
-        if labels.several:
-            chosen = found.sigmoid() >= self.run.recipe.decoding.threshold  # pyright: ignore[reportAttributeAccessIssue]
-            return " | ".join(labels.names[number] for number in chosen.nonzero().flatten())
-        return labels.names[int(found.argmax())]
+    def source(self, inputs: Sequence[Any]) -> Any:
+        return self.input.collate([self.input.read(one) for one in inputs])
 
 
-class PointerPlan(GraphPlan):
-    """Two pointers over the tokens of a question and a document, joined as BERT reads them."""
+def growing(inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """One of them, then two, then three, …: other numbers of rows than the graphs were traced with."""
+    done, size = 0, 1
+    while done < len(inputs):
+        yield inputs[done : done + size]
+        done, size = done + size, size + 1
+
+
+class CallsPlan(GraphPlan):
+    """What says all at once. A drawer's language model writes its codes first."""
+
+    def __init__(self, wish: Wish) -> None:
+        super().__init__(wish)
+        self.output = plain_job(wish.run).output
 
     def graphs(self) -> list[Graph]:
+        model, some, attention = self.run.model, self.examples()[:2], self.wish.attention
+        found = [call.to_graph(model, arguments(self.run, call, some), attention) for call in calls_of(model)]
+        return [*language.graphs(model.writer, attention), *found] if isinstance(model, Drawer) else found
+
+    def constants(self) -> dict[str, float]:
         model = self.run.model
-        assert isinstance(model, PairReader)
-        asked = SpanHead().ask(self.run, self.wish.inputs[0])
-        assert asked.types is not None
-        tensors = {"tokens": asked.tokens.repeat(2, 1), "types": asked.types.repeat(2, 1)}
-
-        def compute(given: dict[str, Tensor]) -> list[Tensor]:
-            with Trace(model):
-                memory = model.encoder(given["tokens"], given["types"] if model.types else None)
-            return list(model.pointers(memory.vectors).unbind(-1))
-
-        sizes = {name: {0: "batch", 1: "length"} for name in tensors}
-        return [Graph("model", Flat(model, list(tensors), compute), tensors, sizes, ["start_logits", "end_logits"])]
+        if isinstance(model, Drawer):
+            return {"words": model.words, "text_length": model.text_length, "regions": model.regions}
+        return {"scale": model.scale.item()} if isinstance(model, TwoTowers) else {}
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        session = Session(folder / "model.onnx")
-        for one in inputs:
-            asked = SpanHead().ask(self.run, one)
-            assert asked.types is not None
-            out = session({"tokens": asked.tokens, "types": asked.types})
-            found = asked.pick(out["start_logits"], out["end_logits"])
-            yield Compared(
-                self.input.name(one), *difference(asked.expected, found, asked.what), asked.said, asked.say(found)
-            )
+        own, other = self.run.model, self.stand_in(folder)
+        for group in growing(inputs):
+            with torch.inference_mode():
+                ours, theirs = (self.numbers(model, group) for model in (own, other))
+            told = zip(group, self.say(own, group), self.say(other, group), strict=True)
+            for row, (one, mine, its) in enumerate(told):
+                apart = worst(difference(ours[name][row], theirs[name][row], name) for name in ours)
+                yield Compared(self.input.name(one), *apart, mine, its, tied(self.run, one, mine, its))
+
+    def numbers(self, model: nn.Module, inputs: Sequence[Any]) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        for call in calls_of(self.run.model):
+            told = call.ask(model, arguments(self.run, call, inputs))
+            found |= {f"{call.graph}: {name}": one for name, one in zip(call.outputs, told, strict=True)}
+        return found
+
+    def say(self, model: nn.Module, inputs: Sequence[Any]) -> list[str]:
+        """Numbers alone are no text that could be equal."""
+        if isinstance(model, Embedder | Forecaster):
+            return [""] * len(inputs)
+        return [one.text for one in self.output.predict(model, inputs)]
 
 
 class SearchPlan(GraphPlan):
     def graphs(self) -> list[Graph]:
         model = with_operators(self.run.model)
         assert isinstance(model, Seq2Seq)
-        return seq2seq.graphs(model, self.example(), self.wish.attention)
+        return seq2seq.graphs(model, self.source(self.examples()[:2]), self.wish.attention)
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        model = self.run.model
+        model, other = self.run.model, self.stand_in(folder)
         assert isinstance(model, Seq2Seq)
-        steps = Steps(Session(folder / "encoder.onnx"), Session(folder / "decoder.onnx"))
-        scorer = Session(folder / "scorer.onnx") if (folder / "scorer.onnx").is_file() else None
-        hidden = never(self.run.recipe.decoding)  # pyright: ignore[reportAttributeAccessIssue]
-        for one, own in zip(inputs, searched(self.run, inputs), strict=True):
-            source = self.input.collate([self.input.read(one)])
-            target = torch.tensor([[*own.tokens, END]])
+        assert isinstance(other, GraphSeq2Seq)
+        for group in growing(inputs):
+            own, its = (written(self.run, one, group) for one in (model, other))
+            source, target = self.source(group), pad_sentences(own)
             with torch.inference_mode():
                 expected = model.output(model.features(model.encode(source), target))
-            found = steps.logits(named(source), own.tokens)
-            apart = difference(expected[0], found, "logits of a step")
-            if scorer is not None:
-                scored = scorer({**named(source), "target": target})["logits"]
-                apart = max(apart, difference(expected, scored, "logits"))
-            theirs = steps.greedy(named(source), own.longest, hidden)
-            yield Compared(self.input.name(one), *apart, *said(self.run, one, (own.greedily, theirs)))
-
-
-class Steps:
-    """One output, step by step, by the two graphs."""
-
-    def __init__(self, encoder: Session, decoder: Session) -> None:
-        self.encoder, self.decoder = encoder, decoder
-
-    def logits(self, source: dict[str, Tensor], tokens: Sequence[int]) -> Tensor:
-        """Of each step, where the tokens are given."""
-        state, found = self.encoder(source), []
-        for token in [START, *tokens]:
-            logits, state = self._step(token, state)
-            found.append(logits)
-        return torch.stack(found)
-
-    def greedy(self, source: dict[str, Tensor], longest: int, hidden: Sequence[int]) -> list[int]:
-        state, token, tokens = self.encoder(source), START, list[int]()
-        while len(tokens) < longest:
-            logits, state = self._step(token, state)
-            logits[list(hidden)] = -torch.inf
-            token = int(logits.argmax())
-            if token == END:
-                break
-            tokens.append(token)
-        return tokens
-
-    def _step(self, token: int, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        out = self.decoder({"tokens": torch.tensor([token]), **state})
-        new = {name.removeprefix("next_"): value for name, value in out.items() if name.startswith("next_")}
-        return out["logits"][0], state | new
+                tables = {"logits of a step": other.features(other.encode(source), target)}
+                scored = other.scored(source, target)
+            tables |= {} if scored is None else {"logits": scored}
+            for row, one in enumerate(group):
+                steps = len(own[row]) + 1
+                found = worst(
+                    difference(expected[row, :steps], table[row, :steps], name) for name, table in tables.items()
+                )
+                yield Compared(self.input.name(one), *found, *said(self.run, one, (own[row], its[row])))
 
 
 class ContinuationPlan(GraphPlan):
@@ -227,29 +171,23 @@ class ContinuationPlan(GraphPlan):
         return language.graphs(self.run.model, self.wish.attention)
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        model, session = self.run.model, Session(folder / "decoder.onnx")
+        model, other = self.run.model, self.stand_in(folder)
         assert isinstance(model, LanguageModel)
+        assert isinstance(other, LanguageModel)
         tokenizer, context = self.run.job.input.tokenizer, self.run.recipe.model.context  # pyright: ignore[reportAttributeAccessIssue]
-        for text in inputs:
-            read = self.input.read(text).ids[-context + WRITTEN :]
-            own = greedy_tokens(self.run, read, WRITTEN)
-            told = torch.tensor([[*read, *own]])
-            with torch.inference_mode():
-                expected = model.output(model.features(told))
-            found = difference(expected, session({"tokens": told, **language.empty_past(model, 1)})["logits"], "logits")
-            written = self._greedy(session, model, read)
-            parted = own != written and tied_at(expected[0, len(read) - 1 :], own, written)
-            yield Compared(text, *found, tokenizer.decode(own), tokenizer.decode(written), parted)
-
-    def _greedy(self, session: Session, model: LanguageModel, read: Sequence[int]) -> list[int]:
-        special = self.run.job.input.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
-        hidden = sorted({special.pad, special.unk, special.start} - {special.end, None})
-        past, new, tokens = language.empty_past(model, 1), list(read), list[int]()
-        while len(tokens) < WRITTEN and (not tokens or tokens[-1] != special.end):
-            out = session({"tokens": torch.tensor([new]), **past})
-            logits = out["logits"][0, -1]
-            logits[hidden] = -torch.inf
-            new = [int(logits.argmax())]
-            tokens += new
-            past = {name.removeprefix("next_"): value for name, value in out.items() if name.startswith("next_")}
-        return tokens
+        for group in growing(inputs):
+            read = [list(self.input.read(text).ids[-context + WRITTEN :]) for text in group]
+            theirs: list[list[int]] = [[] for _ in group]
+            for one in continued(
+                other, read, Sampling(temperature=0), context=context, max_length=WRITTEN,
+                end=tokenizer.specials.end, forbidden=unsaid(tokenizer.specials), device=torch.device("cpu"),
+            ):  # fmt: skip
+                theirs[one.row].append(one.token)
+            for text, begun, its in zip(group, read, theirs, strict=True):
+                own = greedy_tokens(self.run, begun, WRITTEN)
+                told = torch.tensor([[*begun, *own]])
+                with torch.inference_mode():
+                    expected, found = model.output(model.features(told)), other.features(told)
+                parted = own != its and tied_at(expected[0, len(begun) - 1 :], own, its)
+                apart = difference(expected, found, "logits")
+                yield Compared(text, *apart, tokenizer.decode(own), tokenizer.decode(its), parted)

@@ -98,10 +98,14 @@ class Session:
 
 def _quantize(file: Path) -> None:
     """Weights of products as 8-bit integers, with a scale each; activations when they are known ("dynamic")."""
+    import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    model = onnx.load(str(file))
+    del model.graph.value_info[:]  # the quantizer turns weights round, and would find sizes that were true before
     with _quiet():
-        quantize_dynamic(str(file), str(file), weight_type=QuantType.QInt8)
+        quantize_dynamic(model, str(file), weight_type=QuantType.QInt8)
+    onnx.checker.check_model(str(file))
 
 
 @contextmanager

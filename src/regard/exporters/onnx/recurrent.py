@@ -51,7 +51,7 @@ class Operator(nn.Module):
             shape = [y.shape[0], 1, rows, self.width]
             found = torch.onnx.ops.symbolic_multi_out(
                 self.kind,
-                [y, *self.weights[3 * number : 3 * number + 3], None, *begin],
+                [y, *(self.weights[3 * number + part] for part in range(3)), None, *begin],
                 attributes,
                 dtypes=[x.dtype] * (1 + len(begin)),
                 shapes=[shape, *[[1, rows, self.width]] * len(begin)],

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 
 NAME = "source"
+LEAST = 3  # of an example's sizes that may change: torch takes 0 and 1 for constants
 
 
 def named(source: Any, name: str = NAME) -> dict[str, Tensor]:
@@ -41,3 +43,13 @@ def sequences(tensors: Mapping[str, Tensor]) -> dict[str, dict[int, str]]:
         if tensor.ndim in (2, 3):
             found[name][1] = f"{name}_length"
     return found
+
+
+def long_enough(tensors: Mapping[str, Tensor], dynamic: Mapping[str, Mapping[int, str]]) -> dict[str, Tensor]:
+    """The same, with padding behind what is shorter than an example may be."""
+    return {
+        name: F.pad(tensor, (0, 0) * (tensor.ndim - 2) + (0, LEAST - tensor.shape[1]))
+        if 1 in dynamic[name] and tensor.shape[1] < LEAST
+        else tensor
+        for name, tensor in tensors.items()
+    }

@@ -19,7 +19,6 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.inputs.prompt.store import TextStore
-from regard.layers.loss import fused_cross_entropy
 from regard.models.language_model import NO_TOKEN, LanguageModel
 
 
@@ -50,9 +49,7 @@ def text_loss(model: LanguageModel, store: TextStore, *, context: int, stride: i
     for window, counted in sliding(store, context, stride, rows):
         features = model.features(window[:, :-1].to(device))
         chosen = counted.to(device)
-        found = fused_cross_entropy(
-            features[chosen], model.output.weight, None, window[:, 1:].to(device)[chosen], pad=NO_TOKEN
-        )
+        found = model.loss(features[chosen], window[:, 1:].to(device)[chosen], pad=NO_TOKEN)
         assert found.correct is not None
         total, tokens, correct = total + float(found.total), tokens + found.count, correct + int(found.correct)
     return TextLoss(total, tokens, correct, store.bytes)

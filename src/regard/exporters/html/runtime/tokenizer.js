@@ -38,7 +38,8 @@ export class Tokenizer {
 
   /** What each id adds to the text, the space before it included. */
   surface(ids) {
-    const pieces = ids.map((id) => (this.specials.has(id) && id !== this.unk ? "" : this.vocabulary[id]));
+    const unknown = this.vocabulary[this.unk] ?? ""; // also what an id is written as that stands for nothing
+    const pieces = ids.map((id) => (this.specials.has(id) && id !== this.unk ? "" : this.vocabulary[id] || unknown));
     if (this.kind === "character") return pieces;
     if (this.kind === "byte" || this.kind === "bytes") {
       const reader = new TextDecoder();

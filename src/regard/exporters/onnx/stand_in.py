@@ -1,0 +1,160 @@
+"""The run's model, with ONNX Runtime in the place of its weights.
+
+Whatever asks the model (search, scores, the check) can ask the graphs in the same words, so that an export is compared
+and measured by the code that the run itself is used by.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.exporters.onnx.calls import calls_of
+from regard.exporters.onnx.graph import ENDING, Session
+from regard.exporters.onnx.language import empty_past
+from regard.exporters.onnx.seq2seq import LAYERS_FIRST
+from regard.exporters.onnx.tensors import named
+from regard.layers.loss import Loss
+from regard.models.drawer import Drawer
+from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq
+from regard.special_tokens import START
+
+Tensors = Mapping[str, Tensor]
+
+
+def stand_in(model: nn.Module, folder: Path) -> nn.Module:
+    if isinstance(model, Seq2Seq):
+        return GraphSeq2Seq(model, folder)
+    if isinstance(model, LanguageModel):
+        return GraphLanguageModel(model, folder)
+    copy = deepcopy(model)
+    if isinstance(copy, Drawer):
+        copy.writer = GraphLanguageModel(copy.writer, folder)
+    for call in calls_of(model):
+        session, kind = Session(folder / f"{call.graph}{ENDING}"), _kind_of(copy, call)
+
+        def ask(*given: Any, call: Any = call, session: Session = session, kind: Any = kind) -> Any:
+            found = session(call.tensors(given))
+            return kind(*(found[name] for name in call.outputs))
+
+        setattr(copy.get_submodule(call.part), call.method, ask)
+    return copy
+
+
+def _kind_of(model: nn.Module, call: Any) -> Any:
+    """What a method gives: one tensor as it is, or several by their names."""
+    if len(call.outputs) == 1:
+        return lambda one: one
+    return getattr(type(model.get_submodule(call.part)), call.method).__annotations__["return"]
+
+
+@dataclass(frozen=True)
+class GraphState:
+    """The tensors that go from step to step."""
+
+    tensors: Tensors
+    rows: int
+    weights: None = field(default=None, init=False)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def length(self) -> int:
+        """Tokens that were read, where keys and values tell."""
+        return next(tensor.shape[2] for name, tensor in self.tensors.items() if name.startswith("past_"))
+
+    def select(self, rows: Tensor) -> "GraphState":
+        taken = {name: tensor.index_select(int(name in LAYERS_FIRST), rows) for name, tensor in self.tensors.items()}
+        return GraphState(taken, len(rows))
+
+    def after(self, found: Tensors) -> "GraphState":
+        new = {name.removeprefix("next_"): value for name, value in found.items() if name.startswith("next_")}
+        return GraphState({**self.tensors, **new}, self.rows)
+
+
+@dataclass(frozen=True)
+class Begun(Memory):
+    """In the place of a memory: the state that the graph `encoder` gave of it."""
+
+    state: GraphState | None = None
+
+
+class GraphSeq2Seq(Seq2Seq):
+    """Its features are logits already."""
+
+    def __init__(self, like: Seq2Seq, folder: Path) -> None:
+        nn.Module.__init__(self)
+        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
+        self._encoder, self._decoder = (Session(folder / f"{name}{ENDING}") for name in ("encoder", "decoder"))
+        scorer = folder / f"scorer{ENDING}"
+        self._scorer = Session(scorer) if scorer.is_file() else None
+
+    def encode(self, source: Any) -> Memory:
+        tensors = named(source)
+        rows = len(next(iter(tensors.values())))
+        told = self._encoder(tensors)
+        state = GraphState({name: told[name] for name in self._decoder.inputs if name in told}, rows)
+        return Begun(torch.zeros(rows, 1, 1), None, torch.zeros(rows, 1), None, state)
+
+    def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> GraphState:
+        assert isinstance(memory, Begun)
+        assert memory.state is not None
+        return memory.state.select(torch.arange(memory.state.rows).repeat_interleave(copies))
+
+    def step(self, tokens: Tensor, state: GraphState) -> tuple[Tensor, GraphState]:
+        found = self._decoder({"tokens": tokens, **state.tensors})
+        return found["logits"], state.after(found)
+
+    def features(self, memory: Memory, target: Tensor) -> Tensor:
+        """Step by step, each told what stands before it."""
+        state, found = self.start(memory), []
+        for tokens in torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1).T:
+            logits, state = self.step(tokens, state)
+            found.append(logits)
+        return torch.stack(found, dim=1)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return features
+
+    def scored(self, source: Any, target: Tensor) -> Tensor | None:
+        """Logits of every step at once, where there is a graph of them."""
+        return None if self._scorer is None else self._scorer({**named(source), "target": target})["logits"]
+
+
+class GraphLanguageModel(LanguageModel):
+    """Its features are logits already."""
+
+    def __init__(self, like: LanguageModel, folder: Path) -> None:
+        nn.Module.__init__(self)
+        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
+        self._session, self._past = Session(folder / f"decoder{ENDING}"), empty_past(like, 1)
+
+    def start(self, rows: int = 1, *, places: int | None = None) -> GraphState:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return GraphState(self._past, 1).select(torch.zeros(rows, dtype=torch.long))
+
+    def read(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        found = self._session({"tokens": tokens, **state.tensors})
+        return found["logits"][:, -1], state.after(found)
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        return self.read(tokens.unsqueeze(1), state)
+
+    def features(self, tokens: Tensor) -> Tensor:
+        return self._session({"tokens": tokens, **self.start(len(tokens)).tensors})["logits"]
+
+    def logits(self, features: Tensor) -> Tensor:
+        return features
+
+    def loss(self, features: Tensor, targets: Tensor, *, pad: int, smoothing: float = 0.0) -> Loss:
+        total = F.cross_entropy(features, targets, ignore_index=pad, reduction="sum", label_smoothing=smoothing)
+        real = targets != pad
+        return Loss(total, int(real.sum()), ((features.argmax(-1) == targets) & real).sum())

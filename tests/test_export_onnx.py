@@ -1,0 +1,101 @@
+"""ONNX: every job says the same in ONNX Runtime, with other numbers of rows and other lengths than were traced."""
+
+import json
+
+import pytest
+import torch
+
+import regard
+from export_runs import untrained, without_shape_checks
+from recipe_runs import small_corpora
+from regard.attention.attend import attend
+from regard.catalog import SCORES, load_object
+from regard.exporters import check_inputs
+from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
+
+onnx = pytest.importorskip("onnx", reason="pip install 'regard[export]'")
+pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
+
+#: Runs of every job, and the graphs of each: what goes in, what comes out.
+GRAPHS = {
+    "recurrent": {"encoder": ["source"], "decoder": ["tokens"]},
+    "pegasus": {"encoder": ["source"], "decoder": ["tokens"], "scorer": ["source", "target"]},
+    "captioner": {"encoder": ["source"], "decoder": ["tokens"]},
+    "asked": {"encoder": ["first", "second"], "decoder": ["tokens"]},
+    "gpt2": {"decoder": ["tokens"]},
+    "drawer": {"decoder": ["tokens"], "picture_decoder": ["codes"]},
+    "two towers": {"image": ["source"], "text": ["source"]},
+    "forecaster": {"model": ["past", "known"]},
+    "recurrent forecaster": {"model": ["past", "known"]},
+    "bert reader": {"model": ["question", "document"]},
+    "recurrent reader": {"model": ["question", "document"]},
+    "recurrent classifier": {"model": ["source"]},
+    "classified sound": {"model": ["values", "lengths"]},
+    "classified series": {"model": ["values", "lengths"]},
+    "esm tagger": {"model": ["tokens", "places"]},
+    "esm encoder": {"model": ["source"]},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_job_says_the_same(name, tmp_path, monkeypatch):
+    """Graphs are traced with two rows, and asked with one, two and three."""
+    monkeypatch.setattr(check_inputs, "MOST", 6)
+    run = untrained(name, tmp_path / "run")
+    with small_corpora(), without_shape_checks():
+        report = regard.export(run, to="onnx", out=tmp_path / "out", attention=True)
+    assert report.proof is not None
+    assert report.proof.inputs == 6
+    assert report.proof.largest_difference < 1e-4
+    assert report.proof.equal_outputs == 1.0
+    about = json.loads((tmp_path / "out" / "graphs.json").read_text())
+    assert {graph: list(told["inputs"])[: len(GRAPHS[name][graph])] for graph, told in about["graphs"].items()} == (
+        GRAPHS[name]
+    )
+    assert any(one.startswith("attention") for told in about["graphs"].values() for one in told["outputs"])
+    for graph in about["graphs"]:
+        model = onnx.load(str(tmp_path / "out" / f"{graph}.onnx"))
+        onnx.checker.check_model(model)
+        assert next(one.version for one in model.opset_import if not one.domain) == OPSET == about["opset"]
+
+
+def test_every_score_is_a_graph(tmp_path):
+    """One graph of all of them, traced with 2 × 3 × 4, and asked with 5 × 7 × 6."""
+    torch.manual_seed(3)
+    scores = torch.nn.ModuleDict({name: load_object(path).for_widths(8, 8, 5) for name, path in SCORES.items()})
+
+    def compute(given):
+        query, key = given["query"], given["key"]
+        return [attend(one, query, key, key, given["mask"], need_weights=True)[0] for one in scores.values()]
+
+    def tensors(rows, queries, keys):
+        mask = (torch.arange(keys) < torch.arange(1, rows + 1).unsqueeze(1)).unsqueeze(1)
+        return {"query": torch.randn(rows, queries, 8), "key": torch.randn(rows, keys, 8), "mask": mask}
+
+    sizes = {"query": {0: "batch", 1: "queries"}, "key": {0: "batch", 1: "keys"}, "mask": {0: "batch", 2: "keys"}}
+    given = tensors(2, 3, 4)
+    with without_shape_checks(), torch.no_grad():
+        Graph("scores", Flat(scores, list(given), compute), given, sizes, list(scores)).write(tmp_path, "float32")
+        asked = tensors(5, 7, 6)
+        expected = dict(zip(scores, compute(asked), strict=True))
+    found = Session(tmp_path / "scores.onnx")(asked)
+    assert found.keys() == expected.keys() == SCORES.keys()
+    for name, context in expected.items():
+        assert torch.allclose(found[name], context, atol=1e-6), name
+
+
+@pytest.mark.slow
+def test_8_bit_integers_tell_what_they_cost_on_the_test_part(tmp_path):
+    run = untrained("recurrent classifier", tmp_path / "run")
+    with small_corpora(), without_shape_checks():
+        report = regard.export(run, to="onnx", out=tmp_path / "out", dtype="int8")
+        scores = run.evaluate().values
+    assert report.quality is not None
+    assert report.quality.run["loss"] == pytest.approx(scores["loss"])
+    assert report.quality.export["loss"] != report.quality.run["loss"]
+    assert report.quality.export["loss"] == pytest.approx(report.quality.run["loss"], rel=0.05)
+    assert "float32 → int8: loss" in report.sentence()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert f"| loss | {scores['loss']:.4g} | {report.quality.export['loss']:.4g} |" in card
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["quality"] == report.quality.as_dict()
