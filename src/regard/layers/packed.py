@@ -31,11 +31,12 @@ LIKELY_ROWS = 64  # the blocks are chosen for so many rows, and serve for any nu
 
 @dataclass
 class Packing:
-    """What is known of a layer's weight: which one it is, how often it was used, and its blocks."""
+    """What is known of a layer's weight: which one it is, how often it was used, and its other forms."""
 
     version: tuple[int, int]
     uses: int = 0
     blocks: Tensor | None = None
+    turned: Tensor | None = None  # the one of `one_row`
 
 
 _packings: WeakKeyDictionary[nn.Linear, Packing] = WeakKeyDictionary()
@@ -50,10 +51,7 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
         return layer(x)
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return layer(x)
-    packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
-    if packing is None or packing.version != version:
-        packing = _packings[layer] = Packing(version)
-    packing.uses += 1
+    packing = used(layer)
     if (
         packing.uses <= USES
         or not packs()
@@ -63,6 +61,16 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
     if packing.blocks is None:
         packing.blocks = pack(weight)
     return product(x, packing.blocks, layer.bias)
+
+
+def used(layer: nn.Linear) -> Packing:
+    """What is known of its weight, with one use more; nothing of before, if the weight was changed."""
+    weight = layer.weight
+    packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    if packing is None or packing.version != version:
+        packing = _packings[layer] = Packing(version)
+    packing.uses += 1
+    return packing
 
 
 @cache
