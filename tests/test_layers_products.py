@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.layers import one_row as one_row_
-from regard.layers import packed
+from regard.layers import packed, quantized
 from regard.layers.fastest import fastest
 from regard.layers.one_row import fastest_way, in_blocks, one_row, turned
 
@@ -71,6 +71,21 @@ def test_packed_weights_give_the_numbers_of_the_plain_ones(rows: int, bias: bool
     layer, x = nn.Linear(24, 37, bias=bias), torch.randn(rows, 24)
     with torch.inference_mode():
         torch.testing.assert_close(packed.product(x, packed.pack(layer.weight), layer.bias), layer(x))
+
+
+@pytest.mark.skipif(not packed.packs(), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_packed_weights_of_16_bits_give_the_numbers_of_the_plain_ones(rows: int, monkeypatch: Any) -> None:
+    layer, x, made = nn.Linear(24, 37), torch.randn(rows, 24), {}
+    for packs in (False, True):
+        monkeypatch.setattr(quantized, "packed_is_faster", lambda *shape, packs=packs: packs)
+        small = quantized.QuantizedLinear(layer, "bf16")
+        with torch.inference_mode():
+            small(x[:1])
+            made[packs] = small(x)
+        assert small.kept.is_mkldnn is packs
+    torch.testing.assert_close(made[True], made[False], rtol=0.01, atol=0.0)  # as near as bf16 can say
+    torch.testing.assert_close(made[True], layer(x), rtol=0.05, atol=0.05)
 
 
 def test_a_weight_is_packed_when_it_is_used_often_and_anew_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,10 +91,10 @@ def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] |
 
 @cache
 @torch.no_grad()
-def packed_is_faster(features: int, width: int, rows: int, threads: int) -> bool:
+def packed_is_faster(features: int, width: int, rows: int, threads: int, dtype: torch.dtype = torch.float32) -> bool:
     """Timed once for a shape, in some milliseconds."""
-    x = torch.ones(rows, width)
-    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width).unbind()
+    x = torch.ones(rows, width, dtype=dtype)
+    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width, dtype=dtype).unbind()
     packed = [pack(matrix) for matrix in matrices]
     return fastest([[partial(F.linear, x, w) for w in matrices], [partial(product, x, w, None) for w in packed]]) == 1
 
