@@ -81,8 +81,8 @@ def packs() -> bool:
     return all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
 
 
-def pack(weight: Float[Tensor, "E D"]) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), LIKELY_ROWS)
+def pack(weight: Float[Tensor, "E D"], rows: int = LIKELY_ROWS) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
 
 
 def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] | None) -> Float[Tensor, "N E"]:

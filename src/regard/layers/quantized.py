@@ -59,7 +59,7 @@ class QuantizedLinear(nn.Module):
         if len(rows) > FEW_ROWS or x.device.type != "cpu":
             return F.linear(x, self.weight, self.bias)
         if self._packs():
-            self.kept = pack(self.kept)
+            self.kept = pack(self.kept, rows=1)
         y = few_rows(rows.bfloat16(), self.kept, self.scale).float()
         return (y if self.bias is None else y + self.bias).view(*x.shape[:-1], -1)
 
