@@ -31,7 +31,7 @@ REGARD = (sys.executable, "-m", "regard")
 TORCH = "import torch"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode, too
-QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+NOWHERE = subprocess.DEVNULL
 
 
 class Cost(NamedTuple):
@@ -42,15 +42,16 @@ class Cost(NamedTuple):
 def cost(command: tuple[str, ...], port: int | None = None) -> Cost:
     """Seconds of a process, until it ends; with a port, until it answers there."""
     before, started = _used(), time.perf_counter()
-    process = subprocess.Popen(command, env=ENVIRONMENT, **QUIET)
-    if port is not None:
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=NOWHERE, stderr=NOWHERE)
+    if port is None:
+        if process.wait() != 0:
+            raise click.ClickException(f"{' '.join(command)} ended with {process.returncode}")
+        clock = time.perf_counter() - started
+    else:
         _answered(port, process)
-        taken = time.perf_counter() - started
+        clock = time.perf_counter() - started
         process.send_signal(signal.SIGINT)
-    code = process.wait()
-    clock = time.perf_counter() - started if port is None else taken
-    if port is None and code != 0:
-        raise click.ClickException(f"{' '.join(command)} ended with {code}")
+        process.wait()
     return Cost(_used() - before, clock)
 
 

@@ -41,7 +41,8 @@ class _Finder(MetaPathFinder):
         change = {"torch": self._quick, DEFERRED: self._deferred}.get(name)
         spec = None if change is None else PathFinder.find_spec(name, path, target)
         if change is not None and spec is not None and spec.loader is not None:
-            spec.loader.exec_module = change(spec.loader.exec_module)
+            run = change(spec.loader.exec_module)
+            spec.loader.exec_module = run  # pyright: ignore[reportAttributeAccessIssue]  (of this one module)
         return spec
 
     def _quick(self, run: Run) -> Run:
