@@ -258,7 +258,11 @@ def test_any_two_inputs_can_stand_beside_each_other(tmp_path):
     files = {role: str(tmp_path / "list.tsv") for role in ("train", "valid")}
     recipe = BothRecipe(data=BothData(**files, max_bad=0.5))
     with pytest.MonkeyPatch.context() as patch:
-        row = Row(BothRecipe, ("own_input:LampsInput", "regard.inputs.text.input:TextInput"), "own_output:YesNoOutput")
+        row = Row(
+            f"{__name__}:BothRecipe",
+            ("own_input:LampsInput", "regard.inputs.text.input:TextInput"),
+            "own_output:YesNoOutput",
+        )
         patch.setitem(JOBS, "both", row)
         job = jobs.make(recipe)
     assert isinstance(job.input, JointInput)

@@ -47,6 +47,26 @@ def test_help_answers_before_torch_could_be_imported():
     assert min(ours / torch for ours, torch in pairs) <= 0.5  # some 0.15 on a machine that has nothing else to do
 
 
+@pytest.mark.parametrize("first", ["torch._decomp", "torch._dynamo"])
+def test_a_prediction_does_not_wait_for_what_only_compiling_needs_and_it_comes_when_it_is_asked_for(first):
+    code = f"""
+import sys
+from regard.commands.quick_torch import quick_torch
+quick_torch()
+import regard.commands.predict, regard.commands.look
+early = {{"torch._decomp", "torch._dynamo", "sympy", "scipy", "pandas", "matplotlib"}} & set(sys.modules)
+assert not early, early
+import {first}, torch, torch._decomp
+x, w, scale = torch.ones(2, 8), torch.zeros(4, 8, dtype=torch.int8), torch.ones(4)  # its shape is known in Python only
+print(torch._weight_int8pack_mm(x.bfloat16().to("meta"), w.to("meta"), scale.bfloat16().to("meta")).shape)
+print(torch.func.vmap(torch.nn.functional.mse_loss)(torch.ones(3, 2), torch.ones(3, 2)).shape)
+print(len(torch._decomp.decomposition_table))
+"""
+    table = "import torch._decomp; print(len(torch._decomp.decomposition_table))"
+    ours, plain = (subprocess.run([sys.executable, "-c", one], capture_output=True, text=True) for one in (code, table))
+    assert ours.stdout.split("\n") == ["torch.Size([2, 4])", "torch.Size([3])", *plain.stdout.split("\n")], ours.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

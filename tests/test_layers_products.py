@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.layers import packed
+from regard.layers import one_row as one_row_
+from regard.layers import packed, quantized
 from regard.layers.fastest import fastest
-from regard.layers.one_row import blocks_are_faster, in_blocks, one_row
+from regard.layers.one_row import fastest_way, in_blocks, one_row, turned
 
 
 @pytest.fixture(autouse=True)
@@ -20,36 +22,32 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("way", [F.linear, in_blocks, turned])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize(("rows", "width"), [(12, 5), (24, 64), (7, 16), (1, 3)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_same_numbers(threads: int, rows: int, width: int, bias: bool) -> None:
+def test_same_numbers(way: Any, threads: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(threads)
-    x, weight, added = torch.randn(1, width), torch.randn(rows, width), torch.randn(rows) if bias else None
-    torch.testing.assert_close(one_row(x, weight, added), F.linear(x, weight, added))
-    torch.testing.assert_close(one_row(x, weight.T.contiguous().T, added), F.linear(x, weight, added))
+    layer, x, chosen = nn.Linear(7, 12, bias=bias), torch.randn(1, 7), []
+    monkeypatch.setattr(one_row_, "fastest_way", lambda *shape: chosen.append(way) or way)
+    with torch.inference_mode():
+        for _ in range(packed.USES + 2):
+            torch.testing.assert_close(one_row(layer, x), layer(x))
+        assert len(chosen) == 2, "nothing is timed before the weight was used often"
+        layer.weight.mul_(2.0)
+        for _ in range(packed.USES + 1):
+            torch.testing.assert_close(one_row(layer, x), layer(x))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_blocks_give_the_numbers_of_the_whole(threads: int) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("rows", "width"), [(16, 8), (7, 16)])
+def test_the_choice_is_made_once_for_a_shape(threads: int, rows: int, width: int) -> None:
     torch.set_num_threads(threads)
-    x, weight = torch.randn(1, 7), torch.randn(12, 7)
-    torch.testing.assert_close(in_blocks(x, weight), F.linear(x, weight))
-
-
-def test_the_choice_is_made_once_for_a_shape() -> None:
-    torch.set_num_threads(2)
-    blocks_are_faster.cache_clear()
-    weight = torch.randn(16, 8)
-    for _ in range(3):
-        one_row(torch.randn(1, 8), weight)
-    one_row(torch.randn(1, 8), torch.randn(16, 8), torch.randn(16))
-    assert (blocks_are_faster.cache_info().misses, blocks_are_faster.cache_info().hits) == (1, 3)
-    one_row(torch.randn(1, 8), torch.randn(24, 8))
-    assert blocks_are_faster.cache_info().misses == 2
-    torch.set_num_threads(1)
-    one_row(torch.randn(1, 8), weight)  # with one core there is nothing to choose
-    assert blocks_are_faster.cache_info().misses == 2
+    fastest_way.cache_clear()
+    layer, x = nn.Linear(width, rows), torch.randn(1, width)
+    with torch.inference_mode():
+        for _ in range(packed.USES + 3):
+            torch.testing.assert_close(one_row(layer, x), layer(x))
+    assert (fastest_way.cache_info().misses, fastest_way.cache_info().hits) == (1, 2)
 
 
 def test_the_median_decides() -> None:
@@ -73,6 +71,21 @@ def test_packed_weights_give_the_numbers_of_the_plain_ones(rows: int, bias: bool
     layer, x = nn.Linear(24, 37, bias=bias), torch.randn(rows, 24)
     with torch.inference_mode():
         torch.testing.assert_close(packed.product(x, packed.pack(layer.weight), layer.bias), layer(x))
+
+
+@pytest.mark.skipif(not packed.packs(), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_packed_weights_of_16_bits_give_the_numbers_of_the_plain_ones(rows: int, monkeypatch: Any) -> None:
+    layer, x, made = nn.Linear(24, 37), torch.randn(rows, 24), {}
+    for packs in (False, True):
+        monkeypatch.setattr(quantized, "packed_is_faster", lambda *shape, packs=packs: packs)
+        small = quantized.QuantizedLinear(layer, "bf16")
+        with torch.inference_mode():
+            small(x[:1])
+            made[packs] = small(x)
+        assert small.kept.is_mkldnn is packs
+    torch.testing.assert_close(made[True], made[False], rtol=0.01, atol=0.0)  # as near as bf16 can say
+    torch.testing.assert_close(made[True], layer(x), rtol=0.05, atol=0.05)
 
 
 def test_a_weight_is_packed_when_it_is_used_often_and_anew_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def recipe(tmp_path_factory):
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(JOBS, "lamps", Row(LampsRecipe, "own_input:LampsInput", "own_output:YesNoOutput"))
+        patch.setitem(JOBS, "lamps", Row(f"{__name__}:LampsRecipe", "own_input:LampsInput", "own_output:YesNoOutput"))
         yield folder / "recipe.yaml"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import regard
 from regard import catalog
-from regard.jobs import JOBS
+from regard.jobs import JOBS, recipe_class
 
 SOURCE = Path(regard.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -110,7 +110,7 @@ def test_an_input_knows_no_other_input():
 
 def test_nothing_outside_the_folders_names_a_job():
     """As a string that is compared, or as the class of its recipe. Recipes, docs and help texts may tell of them."""
-    names = {f'"{name}"' for name in JOBS} | {row.recipe.__name__ for row in JOBS.values()}
+    names = {f'"{name}"' for name in JOBS} | {recipe_class(name).__name__ for name in JOBS}
     readers = ("encoder_runs", "language", "marian", "vit")  # of models of others: each makes a run of some job
     allowed = {"jobs.py", *(f"pretrained/{name}.py" for name in readers)}
     for file in FILES:
@@ -139,7 +139,7 @@ def test_every_room_is_in_the_design():
 
 def test_every_row_of_the_table_can_be_made():
     for name, row in JOBS.items():
-        assert row.recipe.model_fields["job"].default == name
+        assert recipe_class(name).model_fields["job"].default == name
         given = list(row.input.values()) if isinstance(row.input, dict) else row.input
         inputs = [given] if isinstance(given, str) else given
         assert all(callable(catalog.load_object(path)) for path in (*inputs, row.output))

@@ -25,7 +25,6 @@ from torch import nn
 
 from regard import config, jobs
 from regard.attention import HeadMask
-from regard.auto.begin import begin, is_data
 from regard.data.examples import Example
 from regard.errors import CallError
 from regard.files.foreign import reading
@@ -80,6 +79,8 @@ def train(
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
     short for those of the section `training`.
     """
+    from regard.auto.begin import begin, is_data  # reads tables of all kinds, which a prediction does not
+
     limits = {"max_steps": max_steps, "time_limit": time_limit}
     if limits := {name: value for name, value in limits.items() if value is not None}:
         sections["training"] = {**sections.get("training", {}), **limits}

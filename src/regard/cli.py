@@ -4,6 +4,7 @@ What every command keeps: `--json` gives one JSON document on standard output an
 standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130 stopped.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ from regard.commands.options import (
     show_table,
     with_limits,
 )
+from regard.commands.quick_torch import quick_torch
 from regard.errors import RegardError
 
 
@@ -201,6 +203,7 @@ def predict(
 
     A file that was stopped goes on where it was: give the same command again.
     """
+    quick_torch()
     from regard.commands import predict as command
 
     scores = scores or labels is not None
@@ -252,6 +255,7 @@ def look(
     **wish: Any,
 ) -> None:
     """See where a model looks: in the terminal, or as a picture."""
+    quick_torch()
     from regard.commands import look as command
 
     if positions or (str(run) == command.POSITIONS and not run.exists()):
@@ -290,6 +294,7 @@ def serve(
 
     RUN may be a folder of runs: the page /runs shows all of them, while they train, too.
     """
+    quick_torch()
     from regard.serve.command import read_key
     from regard.serve.command import serve as run_service
     from regard.serve.limits import Limits
@@ -362,4 +367,6 @@ for command in (
 def main() -> None:
     """The entry point."""
     asked: dict[str, bool] = {}
-    sys.exit(ended(lambda: cli.main(prog_name="regard", standalone_mode=False, obj=asked), asked))
+    code = ended(lambda: cli.main(prog_name="regard", standalone_mode=False, obj=asked), asked)
+    gc.freeze()  # the process ends here: the collector need not look through all of torch once more
+    sys.exit(code)

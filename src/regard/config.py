@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from regard.errors import CallError, nearest
-from regard.jobs import JOBS
+from regard.jobs import JOBS, recipe_class
 from regard.outputs.text import generate_settings as language_model
 from regard.recipe_mistakes import validated
 from regard.settings import model
@@ -281,8 +281,7 @@ def build(tree: Tree, origin: str = "the recipe") -> Recipe:
     if not isinstance(job, str) or job not in JOBS:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
         raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
-    kind = JOBS[job].recipe
-    settings, mistakes = validated(kind, tree)
+    settings, mistakes = validated(recipe_class(job), tree)
     if mistakes:
         head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         raise CallError("\n  ".join([f"{head} in {origin}:", *mistakes]))
@@ -317,7 +316,7 @@ def show(settings: Settings, indent: int = 0) -> str:
 
 def schema() -> Tree:
     """A JSON schema of recipes, for editors that complete and check YAML."""
-    jobs = [kind.model_json_schema(ref_template="#/$defs/{model}") for kind in (row.recipe for row in JOBS.values())]
+    jobs = [recipe_class(job).model_json_schema(ref_template="#/$defs/{model}") for job in JOBS]
     definitions: Tree = {}
     for job in jobs:
         definitions |= job.pop("$defs", {})

@@ -10,28 +10,18 @@
 | sound          | transcribe | classify |                 |        |          |               |         |
 | series         |            | classify |                 |        | forecast |               |         |
 
-A new job is a row here. Nothing is imported until a job is made: recipes have to be read at once.
+A new job is a row here. Nothing is imported until a recipe of the job is read, or the job is made.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.catalog import load_object
-from regard.outputs.labels.settings import ClassifyRecipe
-from regard.outputs.picture.settings import DrawRecipe
-from regard.outputs.span.settings import AnswerRecipe
-from regard.outputs.tags.settings import TagRecipe
-from regard.outputs.text.generate_settings import GenerateRecipe
-from regard.outputs.text.picture_settings import AskRecipe, CaptionRecipe
-from regard.outputs.text.settings import TranslateRecipe
-from regard.outputs.text.transcribe_settings import TranscribeRecipe
-from regard.outputs.values.settings import ForecastRecipe
-from regard.outputs.vector.settings import EncodeRecipe, MatchRecipe
-from regard.settings.recipe import Recipe
 
 if TYPE_CHECKING:
     from regard.inputs.base import Input
     from regard.job import Job
+    from regard.settings.recipe import Recipe
 
 PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
@@ -42,31 +32,53 @@ QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
 class Row(NamedTuple):
-    """`input`: what makes the input, most often its class; two of them, where both come in at once; or a mapping with
-    one for each `data.kind`, where a job takes either."""
+    """The class of its recipe, what makes its input and what makes its output, each as "package.module:name".
 
-    recipe: type[Recipe]
+    `input`: most often its class; two of them, where both come in at once; or a mapping with one for each `data.kind`,
+    where a job takes either."""
+
+    recipe: str
     input: str | tuple[str, str] | Mapping[str, str]
     output: str
 
 
 JOBS: dict[str, Row] = {
-    "answer": Row(AnswerRecipe, QUESTION, "regard.outputs.span.output:SpanOutput"),
-    "ask": Row(AskRecipe, (IMAGE, TEXT), "regard.outputs.text.replies:Replies"),
-    "caption": Row(CaptionRecipe, IMAGE, "regard.outputs.text.captions:Captions"),
+    "answer": Row("regard.outputs.span.settings:AnswerRecipe", QUESTION, "regard.outputs.span.output:SpanOutput"),
+    "ask": Row("regard.outputs.text.picture_settings:AskRecipe", (IMAGE, TEXT), "regard.outputs.text.replies:Replies"),
+    "caption": Row(
+        "regard.outputs.text.picture_settings:CaptionRecipe", IMAGE, "regard.outputs.text.captions:Captions"
+    ),
     "classify": Row(
-        ClassifyRecipe,
+        "regard.outputs.labels.settings:ClassifyRecipe",
         {"text": TEXT, "image": IMAGE, "sound": SOUND, "series": SERIES},
         "regard.outputs.labels.output:LabelsOutput",
     ),
-    "draw": Row(DrawRecipe, TEXT, "regard.outputs.picture.output:PictureOutput"),
-    "encode": Row(EncodeRecipe, TEXT, "regard.outputs.vector.encode:VectorOutput"),
-    "forecast": Row(ForecastRecipe, WINDOWS, "regard.outputs.values.output:ValuesOutput"),
-    "generate": Row(GenerateRecipe, PROMPT, "regard.outputs.text.continuation:Continuation"),
-    "match": Row(MatchRecipe, "regard.outputs.vector.two_towers:image_input", "regard.outputs.vector.match:Match"),
-    "tag": Row(TagRecipe, "regard.inputs.text.words:WordsInput", "regard.outputs.tags.output:TagsOutput"),
-    "transcribe": Row(TranscribeRecipe, SOUND, "regard.outputs.text.transcription:Transcription"),
-    "translate": Row(TranslateRecipe, TEXT, "regard.outputs.text.translation:Translation"),
+    "draw": Row("regard.outputs.picture.settings:DrawRecipe", TEXT, "regard.outputs.picture.output:PictureOutput"),
+    "encode": Row("regard.outputs.vector.settings:EncodeRecipe", TEXT, "regard.outputs.vector.encode:VectorOutput"),
+    "forecast": Row(
+        "regard.outputs.values.settings:ForecastRecipe", WINDOWS, "regard.outputs.values.output:ValuesOutput"
+    ),
+    "generate": Row(
+        "regard.outputs.text.generate_settings:GenerateRecipe", PROMPT, "regard.outputs.text.continuation:Continuation"
+    ),
+    "match": Row(
+        "regard.outputs.vector.settings:MatchRecipe",
+        "regard.outputs.vector.two_towers:image_input",
+        "regard.outputs.vector.match:Match",
+    ),
+    "tag": Row(
+        "regard.outputs.tags.settings:TagRecipe",
+        "regard.inputs.text.words:WordsInput",
+        "regard.outputs.tags.output:TagsOutput",
+    ),
+    "transcribe": Row(
+        "regard.outputs.text.transcribe_settings:TranscribeRecipe",
+        SOUND,
+        "regard.outputs.text.transcription:Transcription",
+    ),
+    "translate": Row(
+        "regard.outputs.text.settings:TranslateRecipe", TEXT, "regard.outputs.text.translation:Translation"
+    ),
 }
 
 _WRITE = "regard.outputs.text.defaults"
@@ -111,7 +123,12 @@ BEGIN: dict[str, str] = {
 }
 
 
-def make(recipe: Recipe) -> "Job":
+def recipe_class(job: str) -> "type[Recipe]":
+    """What the recipe of a job is read into."""
+    return load_object(JOBS[job].recipe)
+
+
+def make(recipe: "Recipe") -> "Job":
     """The job of a recipe: its input, and its output over that."""
     from regard.job import Job
 
@@ -121,7 +138,7 @@ def make(recipe: Recipe) -> "Job":
     return Job(recipe, input, load_object(row.output)(recipe, input))
 
 
-def _joint(recipe: Recipe, first: str, second: str) -> "Input":
+def _joint(recipe: "Recipe", first: str, second: str) -> "Input":
     from regard.inputs.joint import JointInput
 
     return JointInput(recipe, load_object(first)(recipe), load_object(second)(recipe))

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard import config
 from regard.errors import CallError, RegardError
-from regard.jobs import JOBS, make
+from regard.jobs import make, recipe_class
 from regard.training.checkpoint import read_weights
 from regard.training.memory import within_memory
 
@@ -21,7 +21,7 @@ def load_other_run(field: str, folder: str, name_of_job: str, device: torch.devi
     place, name = Path(folder).expanduser(), f"{field}={folder}"
     try:
         tree = config.load_yaml(place / "config.yaml")
-        job = make(JOBS[name_of_job].recipe.model_validate(tree))
+        job = make(recipe_class(name_of_job).model_validate(tree))
         job.restore(place)
         model = within_memory(job.build)
         read_weights(model, place / "model.safetensors")

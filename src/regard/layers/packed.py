@@ -31,11 +31,12 @@ LIKELY_ROWS = 64  # the blocks are chosen for so many rows, and serve for any nu
 
 @dataclass
 class Packing:
-    """What is known of a layer's weight: which one it is, how often it was used, and its blocks."""
+    """What is known of a layer's weight: which one it is, how often it was used, and its other forms."""
 
     version: tuple[int, int]
     uses: int = 0
     blocks: Tensor | None = None
+    turned: Tensor | None = None  # the one of `one_row`
 
 
 _packings: WeakKeyDictionary[nn.Linear, Packing] = WeakKeyDictionary()
@@ -50,10 +51,7 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
         return layer(x)
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return layer(x)
-    packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
-    if packing is None or packing.version != version:
-        packing = _packings[layer] = Packing(version)
-    packing.uses += 1
+    packing = used(layer)
     if (
         packing.uses <= USES
         or not packs()
@@ -65,6 +63,16 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
     return product(x, packing.blocks, layer.bias)
 
 
+def used(layer: nn.Linear) -> Packing:
+    """What is known of its weight, with one use more; nothing of before, if the weight was changed."""
+    weight = layer.weight
+    packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    if packing is None or packing.version != version:
+        packing = _packings[layer] = Packing(version)
+    packing.uses += 1
+    return packing
+
+
 @cache
 def packs() -> bool:
     """Whether this build of torch has the kernels."""
@@ -73,8 +81,8 @@ def packs() -> bool:
     return all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
 
 
-def pack(weight: Float[Tensor, "E D"]) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), LIKELY_ROWS)
+def pack(weight: Float[Tensor, "E D"], rows: int = LIKELY_ROWS) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
 
 
 def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] | None) -> Float[Tensor, "N E"]:
@@ -83,10 +91,10 @@ def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] |
 
 @cache
 @torch.no_grad()
-def packed_is_faster(features: int, width: int, rows: int, threads: int) -> bool:
+def packed_is_faster(features: int, width: int, rows: int, threads: int, dtype: torch.dtype = torch.float32) -> bool:
     """Timed once for a shape, in some milliseconds."""
-    x = torch.ones(rows, width)
-    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width).unbind()
+    x = torch.ones(rows, width, dtype=dtype)
+    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width, dtype=dtype).unbind()
     packed = [pack(matrix) for matrix in matrices]
     return fastest([[partial(F.linear, x, w) for w in matrices], [partial(product, x, w, None) for w in packed]]) == 1
 
