@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, overload
 from torch import nn
 
 from regard import config, jobs
+from regard.arriving import Answers, Take
 from regard.attention import HeadMask
 from regard.auto.begin import begin, is_data
 from regard.data.examples import Example
@@ -178,6 +179,25 @@ class Run:
         with self._head_mask(job, given, without), Workers(work, _workers(job, workers, len(given))) as shared:
             found = shared(given)
         return found[0] if single else found
+
+    def predict_arriving(
+        self,
+        take: Take,
+        overrides: Overrides = (),
+        *,
+        given: Callable[[Any], Any] = lambda one: one,
+        prefix: str = "",
+        attention: bool = False,
+        **decoding: Any,
+    ) -> Answers:
+        """(arrived, prediction) of each input as it is done; see `regard.arriving`.
+
+        `take()` is asked for inputs again and again, also between two steps of decoding: who comes joins those that are
+        under way. It ends when all is done and nobody comes. What is wrong with one input is an exception in the place
+        of its prediction.
+        """
+        job = self._with(overrides, {"decoding": decoding})
+        return job.predict_arriving(take, given, prefix=prefix, attention=attention)
 
     def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
         """How many processes share out so many inputs (None: nobody knows how many); `asked`: by the user, or None."""
