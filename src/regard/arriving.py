@@ -8,20 +8,21 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from regard.errors import CallError
-
-T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class Arrived:
-    """An input, and its number among those that were sent together. Set `cancelled`, and it is not worked on any more
-    (and perhaps not answered)."""
+    """An input, its number among those that were sent together, and who sent them.
+
+    Set `cancelled`, and it is not worked on any more (and perhaps not answered).
+    """
 
     one: Any
     number: int = 0
+    sender: Any = None
     cancelled: bool = False
 
 
@@ -31,14 +32,17 @@ Answers = Iterator[tuple[Arrived, Any]]  # a result, or the exception that one i
 
 def at_once(work: Callable[[list[Any]], Sequence[Any]], take: Take) -> Answers:
     """For work that nobody can join: a list of inputs after the other."""
-    while came := take():
-        yield from zip(came, _answers(work, [arrived.one for arrived in came]), strict=True)
+    while came := list(take()):
+        yield from zip(came, _answers(work, came), strict=True)
 
 
-def _answers(work: Callable[[list[Any]], Sequence[Any]], inputs: list[Any]) -> Sequence[Any]:
+def _answers(work: Callable[[list[Any]], Sequence[Any]], came: list[Arrived]) -> Sequence[Any]:
     try:
-        return work(inputs)
+        return work([arrived.one for arrived in came])
     except CallError as error:
-        if len(inputs) == 1:
-            return [error]
-        return [_answers(work, [one])[0] for one in inputs]  # one of them is at fault: each has its own answer
+        senders = list(dict.fromkeys(arrived.sender for arrived in came))
+        if len(senders) == 1:
+            return [error] * len(came)
+    # One of them is at fault: each has an answer of its own.
+    own = {sender: iter(_answers(work, [one for one in came if one.sender is sender])) for sender in senders}
+    return [next(own[arrived.sender]) for arrived in came]

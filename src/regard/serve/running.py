@@ -43,7 +43,7 @@ class Request:
     def take(self, most: int) -> list[Arrived]:
         """The next of its inputs."""
         begun = len(self.answers)
-        some = [Arrived(one, begun + place) for place, one in enumerate(self.inputs[begun : begun + most])]
+        some = [Arrived(one, begun + place, self) for place, one in enumerate(self.inputs[begun : begun + most])]
         self.answers.update(dict.fromkeys(some))
         return some
 
