@@ -181,23 +181,11 @@ class Run:
         return found[0] if single else found
 
     def predict_arriving(
-        self,
-        take: Take,
-        overrides: Overrides = (),
-        *,
-        given: Callable[[Any], Any] = lambda one: one,
-        prefix: str = "",
-        attention: bool = False,
-        **decoding: Any,
+        self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
     ) -> Answers:
-        """(arrived, prediction) of each input as it is done; see `regard.arriving`.
-
-        `take()` is asked for inputs again and again, also between two steps of decoding: who comes joins those that are
-        under way. It ends when all is done and nobody comes. What is wrong with one input is an exception in the place
-        of its prediction.
-        """
-        job = self._with(overrides, {"decoding": decoding})
-        return job.predict_arriving(take, given, prefix=prefix, attention=attention)
+        """(arrived, prediction) of each input as it is done. `take()` gives inputs (`regard.arriving`), and is asked
+        again between two steps: who comes joins those that are under way. An input that is wrong has an exception."""
+        return self._with((), {"decoding": decoding}).predict_arriving(take, given, prefix=prefix)
 
     def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
         """How many processes share out so many inputs (None: nobody knows how many); `asked`: by the user, or None."""

@@ -173,14 +173,11 @@ class Job:
         with evaluating(self.model):
             return self.output.predict(self.model, inputs, **options)
 
-    def predict_arriving(
-        self, take: Take, given: Callable[[Any], Any], *, prefix: str = "", attention: bool = False
-    ) -> Answers:
+    def predict_arriving(self, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
         """`predict` for inputs that come while others are worked on; `given(one)` is what `predict` would be given."""
-        self._refuse(prefix=prefix, attention=attention)
-        options = {name: value for name, value in (("prefix", prefix), ("attention", attention)) if value}
+        self._refuse(prefix=prefix)
         with evaluating(self.model):
-            yield from self.output.predict_arriving(self.model, take, given, **options)
+            yield from self.output.predict_arriving(self.model, take, given, **({"prefix": prefix} if prefix else {}))
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """`tell(piece, text so far)` while an output is written. It may raise, which ends the work."""

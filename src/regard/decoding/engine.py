@@ -8,7 +8,7 @@ So nobody waits for a batch that is under way to end (continuous batching: Yu et
 and the batch stays full while anybody waits. A sentence of width W has W rows, its beams, which stay together. What
 comes out is what each sentence alone would give: rows of a batch do not see each other.
 
-Leaving and joining copy the states of all who stay, so sentences that are done leave in groups.
+Leaving and joining copy the states of all who stay, so sentences leave in groups, and join a large batch in groups.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +25,10 @@ from regard.special_tokens import START
 from regard.work import before_step
 
 LEAVING_SHARE = 0.125  # of the batch: so many sentences that are done leave together
+FEW, MOST_STEPS = (
+    16,
+    4,
+)  # few sentences are joined at any step; for each further 16, newcomers wait for one more, up to 4
 
 
 @dataclass(eq=False)
@@ -81,8 +85,10 @@ def decode(model: Steps[S], search: Search, arrivals: Arrivals[S]) -> Iterator[l
     """Sentences as they are done. `arrivals` is asked between two steps, where the state can be joined, and when nobody
     is left; if nobody comes then, this is the end."""
     batch: Batch[S] | None = None
+    steps = 0  # since somebody could join
     while True:
-        if batch is None or batch.state.joins:
+        if batch is None or (batch.state.joins and steps >= min(MOST_STEPS, len(batch.sentences) // FEW)):
+            steps = 0
             came = arrivals()
             if came is not None:
                 new, done = _step(model, search, _begun(*came))
@@ -93,6 +99,7 @@ def decode(model: Steps[S], search: Search, arrivals: Arrivals[S]) -> Iterator[l
         if batch is None:
             return
         batch, done = _step(model, search, batch)
+        steps += 1
         if done:
             yield done
 

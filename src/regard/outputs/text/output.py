@@ -140,9 +140,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             for one, item, hypotheses, seen in zip(inputs, items, found, looked, strict=True)
         ]
 
-    def predict_arriving(
-        self, model: Seq2Seq, take: Take, given: Callable[[Any], Any], *, prefix: str = "", attention: bool = False
-    ) -> Answers:
+    def predict_arriving(self, model: Seq2Seq, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
         searching = self._searching(model)
         source = ArrivingItems(
             take, lambda one: self.pieces(given(one)), lambda piece: self.input.length(piece[1]),
@@ -151,7 +149,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
         def answered() -> Answers:
             for arrived, begun in source.ready():
-                yield arrived, begun if isinstance(begun, Exception) else self._whole(model, begun, attention)
+                yield arrived, begun if isinstance(begun, Exception) else self._whole(model, begun)
 
         def encode(pieces: list[Any]) -> Memory:
             return self._encode(model, [item for _, item in pieces])
@@ -170,10 +168,10 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         """Of the pieces of an input: of the whole."""
         return predictions[0]
 
-    def _whole(self, model: Seq2Seq, begun: Begun, attention: bool) -> Prediction:
+    def _whole(self, model: Seq2Seq, begun: Begun) -> Prediction:
         ones, items = zip(*begun.items, strict=True)
         found = [begun.found[number] for number in range(len(items))]
-        return self.joined(self._predictions(model, ones, items, found, attention))
+        return self.joined(self._predictions(model, ones, items, found, attention=False))
 
     def prediction(
         self, one: Any, item: Any, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
