@@ -21,6 +21,7 @@ import regard
 from regard.arriving import at_once
 from regard.errors import CallError
 from regard.serve.schemas import Look, Picture, Predict, Stream
+from regard.work import before_step
 from test_translate import recipe
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need httpx")
@@ -287,6 +288,39 @@ def test_groups_limits_and_order_of_a_batch(held):
     go.set()
     assert [future.result(10) for future in futures] == [["A"], ["B", "C"], ["D", "E"], ["F", "G"], ["H"]]
     assert sorted(calls) == [["a", "d", "e", "f"], ["b", "c"], ["g", "h"]]
+
+
+def test_a_request_joins_work_that_is_under_way_and_is_answered_before_it_ends():
+    """A sentence takes as many steps as it has letters; a bad one, and one that was given up, trouble nobody."""
+    worker, taken = Worker("m", Metrics(), queue=9, max_batch=9, max_work=1000), []
+    asked = {name: threading.Event() for name in ("first", "all")}
+
+    def work(take):
+        under_way = {}
+        while came := [*under_way, *take()]:
+            before_step(len(came))
+            under_way = {one: under_way.get(one, 0) + 1 for one in came if not one.cancelled}
+            taken.append(sorted(one.one for one in under_way))
+            asked["first"].set()
+            assert asked["all"].wait(10)
+            for one in [one for one, steps in under_way.items() if steps == len(one.one)]:
+                under_way.pop(one)
+                yield one, CallError("bad input") if one.one == "bad" else one.one.upper()
+
+    worker.start()
+    try:
+        long = worker.submit(["abcdefgh"], work, 1)
+        assert asked["first"].wait(10)
+        short, bad, left = (worker.submit([text], work, 1) for text in ("xy", "bad", "z" * 50))
+        left.cancel()
+        asked["all"].set()
+        assert (short.result(10), long.result(10)) == (["XY"], ["ABCDEFGH"])
+        with pytest.raises(CallError, match="bad input"):
+            bad.result(10)
+    finally:
+        worker.stop()
+    assert taken[:3] == [["abcdefgh"], ["abcdefgh", "bad", "xy"], ["abcdefgh", "bad", "xy"]]
+    assert len(taken) == 8  # one piece of work, as long as its longest
 
 
 def test_a_wrong_request_spoils_no_other(held):

@@ -177,7 +177,7 @@ class Job:
         """`predict` for inputs that come while others are worked on; `given(one)` is what `predict` would be given."""
         self._refuse(prefix=prefix)
         with evaluating(self.model):
-            yield from self.output.predict_arriving(self.model, take, given, **({"prefix": prefix} if prefix else {}))
+            yield from self.output.predict_arriving(self.model, take, given, prefix=prefix)
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """`tell(piece, text so far)` while an output is written. It may raise, which ends the work."""

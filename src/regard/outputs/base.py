@@ -226,9 +226,10 @@ class Output(ABC, Generic[R, I, M]):
     def predict(self, model: M, inputs: Sequence[Any]) -> list[Prediction]:
         """Of each input. One with `takes_prefix` also takes `prefix`, one with `gives_attention` takes `attention`."""
 
-    def predict_arriving(self, model: M, take: Take, given: Callable[[Any], Any], **options: Any) -> Answers:
+    def predict_arriving(self, model: M, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
         """The same for inputs that come while others are worked on (`regard.arriving`). `given(one)` is what `predict`
         would be given."""
+        options = {"prefix": prefix} if prefix else {}
 
         def work(some: list[Any]) -> list[Prediction]:
             return self.predict(model, [given(one) for one in some], **options)
