@@ -381,6 +381,9 @@ def test_what_is_drawn_is_the_same_in_company(run, lock):
             while metric(client, "regard_queue_length") < len(TEXTS) - 1:  # one of them is with the model
                 time.sleep(0.01)
         told = [answer.result(20).json()["predictions"][0]["text"] for answer in answers]
+        assert metric(client, "regard_batch_requests_total") == len(TEXTS)
+        while not metric(client, "regard_batches_total"):  # it is counted when it has ended
+            time.sleep(0.01)
         assert metric(client, "regard_batches_total") == 1
     assert told == [run.predict(text, **how).text for text in TEXTS]
 

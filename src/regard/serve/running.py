@@ -64,19 +64,22 @@ class RunningBatch:
         self,
         take: Callable[[int], list[tuple[Request, Arrived]]],
         pause: Callable[[], None],
+        joined: Callable[[int, int], None],
         *,
         max_batch: int,
         max_work: int,
     ) -> None:
-        """`take`: so many inputs that may join, at most; `pause`: lets others have the model, if it is their turn."""
-        self._take_next, self._pause, self._max_batch, self._max_work = take, pause, max_batch, max_work
+        """`take`: so many inputs that may join, at most; `pause`: lets others have the model, if it is their turn;
+        `joined` is told how many requests and inputs there are more."""
+        self._take_next, self._pause, self._joined = take, pause, joined
+        self._max_batch, self._max_work = max_batch, max_work
         self._open: dict[Arrived, Request] = {}
-        self.requests = self.inputs = 0  # that it has taken
 
-    def run(self, work: Work) -> None:
+    def run(self, work: Work) -> bool:
+        """Whether there was anything to do."""
         first = [self._take()]  # so that somebody is there to be told of an error
         if not first[0]:
-            return
+            return False
         try:
             with limited(self._between):
                 for arrived, answer in work(lambda: first.pop() if first else self._take()):
@@ -84,13 +87,13 @@ class RunningBatch:
         except BaseException as error:
             for request in {*self._open.values()}:
                 request.fail(error)
+        return True
 
     def _take(self) -> list[Arrived]:
         self._drop()
         taken = self._take_next(self._max_batch - len(self._open))
         self._open.update({arrived: request for request, arrived in taken})
-        self.inputs += len(taken)
-        self.requests += sum(arrived.number == 0 for _, arrived in taken)
+        self._joined(sum(arrived.number == 0 for _, arrived in taken), len(taken))
         return [arrived for _, arrived in taken]
 
     def _answer(self, arrived: Arrived, answer: Any) -> None:

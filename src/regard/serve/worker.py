@@ -79,15 +79,13 @@ class Worker:
         while lead := self._begin(groups_only):
             started = time.perf_counter()
             batch = RunningBatch(
-                partial(self._next, lead, groups_only), self._turns.pause,
+                partial(self._next, lead, groups_only), self._turns.pause, partial(self._metrics.joined, self.name),
                 max_batch=self._max_batch, max_work=self._max_work,
             )  # fmt: skip
             try:
-                batch.run(lead.work)
+                if batch.run(lead.work):
+                    self._metrics.ended(self.name, time.perf_counter() - started)
             finally:
-                if batch.requests:
-                    seconds = time.perf_counter() - started
-                    self._metrics.batch(self.name, batch.requests, batch.inputs, seconds)
                 with self._changed:
                     self._running.discard(lead.group)
                 self._turns.end()
