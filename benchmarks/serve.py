@@ -11,6 +11,7 @@ Pass: no failed request, and at least four times the throughput of one request a
 import asyncio
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -58,6 +59,15 @@ def report(name: str, seen: list[float], failed: list[str], seconds: float) -> f
     return rate
 
 
+def processor_seconds(pid: int) -> float:
+    """That a process has used so far, where the system tells (Linux): fair on a machine that others use, too."""
+    file = Path(f"/proc/{pid}/stat")
+    if not file.is_file():
+        return float("nan")
+    fields = file.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def batches(port: int) -> float:
     """How often the model has been called."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -90,10 +100,12 @@ def main(run: Path | None, clients: int, seconds: float, alone: float) -> None:
             port = int(service.stderr.readline().split("/")[2].rpartition(":")[2])
             asyncio.run(load(port, 1, 1.0, sentences))  # warm
             one = report("one at a time", *asyncio.run(load(port, 1, alone, sentences)))
-            before = batches(port)
+            before, used = batches(port), processor_seconds(service.pid)
             seen, failed, taken = asyncio.run(load(port, clients, seconds, sentences))
             many = report(f"{clients} clients", seen, failed, taken)
-            print(f"{len(seen) / (batches(port) - before):.1f} requests in a batch")
+            used = processor_seconds(service.pid) - used
+            print(f"{len(seen) / (batches(port) - before):.1f} requests in a batch, from its first to its last")
+            print(f"{1000 * used / len(seen):.1f} ms of processor time a request")
         finally:
             service.terminate()
     print(f"{many / one:.1f} times the throughput: {'pass' if many >= 4 * one and not failed else 'FAIL'}")

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import LengthPenalty, beam
+from regard.decoding.beam import Beam, LengthPenalty, beam
 from regard.decoding.constraints import Constraints
-from regard.decoding.greedy import greedy
-from regard.decoding.sample import draw, sample
+from regard.decoding.engine import Sentence, decode
+from regard.decoding.greedy import TokenByToken, greedy
+from regard.decoding.sample import Drawing, draw, sample
 from regard.decoding.top import normalizer, top
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
@@ -26,6 +27,11 @@ class ChainState:
     @property
     def device(self):
         return self.tables.device
+
+    joins = True
+
+    def join(self, other):
+        return ChainState(torch.cat([self.tables, other.tables]), self.rows + other.rows)
 
     def select(self, rows):
         weights = None if self.weights is None else self.weights[rows]
@@ -121,11 +127,50 @@ def test_neither_order_nor_size_of_the_batch_changes_outputs():
             assert alone == [result[i]]
 
 
+@pytest.mark.parametrize("search", [TokenByToken(), TokenByToken(Drawing(seed=4)), Beam(3, 2)])
+def test_whoever_joins_a_running_batch_is_told_what_it_is_told_alone(search):
+    """One or two newcomers after each step."""
+    chain = Chain(23)
+    together, alone = ([Sentence(Constraints(9), number) for number in range(23)] for _ in range(2))
+    for number, one in enumerate(alone):
+        waiting = [(chain.start([number]), [one])]
+        list(decode(chain, search, lambda waiting=waiting: waiting.pop() if waiting else None))
+    left, under_way = list(range(23)), []
+
+    def arrivals():
+        under_way.append(sum(one.step > 0 and not one.done for one in together))
+        some = [left.pop(0) for _ in range(min(len(left), 1 + len(left) % 2))]
+        return (chain.start(some), [together[number] for number in some]) if some else None
+
+    done = [one for some in decode(chain, search, arrivals) for one in some]
+    assert {one.number for one in done} == set(range(23))
+    assert max(under_way) > 2  # at different steps
+    for one, expected in zip(together, alone, strict=True):
+        assert [h.tokens for h in one.found] == [h.tokens for h in expected.found]
+        assert [h.score for h in one.found] == pytest.approx([h.score for h in expected.found], abs=1e-4)
+
+
+def test_who_is_cancelled_leaves_and_nobody_else_notices():
+    chain = Chain(6, scale=0.1)
+    sentences, asked = [Sentence(Constraints(30, 20), number) for number in range(6)], []
+
+    def arrivals():
+        asked.append(None)
+        sentences[2].cancelled = len(asked) > 4
+        return (chain.start(), sentences) if len(asked) == 1 else None
+
+    done = [one for some in decode(chain, TokenByToken(), arrivals) for one in some]
+    assert done[0] is sentences[2]
+    assert sentences[2].step < 6
+    alone = greedy(chain, chain.start(), Constraints(30, 20))
+    assert [one.found for n, one in enumerate(sentences) if n != 2] == [f for n, f in enumerate(alone) if n != 2]
+
+
 def test_lengths_and_prefixes_hold():
     chain = Chain(12)
     limits = [5 + number % 3 for number in range(12)]
     prefixes = [[4, 5, 6][: number % 4] for number in range(12)]
-    rules = Constraints(limits, min_length=4, prefixes=prefixes)
+    rules = [Constraints(limit, 4, prefix) for limit, prefix in zip(limits, prefixes, strict=True)]
     outputs = greedy(chain, chain.start(), rules)
     outputs += beam(chain, chain.start(), rules, size=3, n_best=3)
     outputs += sample(chain, chain.start(), rules, seed=1)
@@ -218,8 +263,8 @@ def test_wrong_calls_say_what_is_wrong():
         beam(chain, chain.start(), Constraints(4), coverage=0.2)
     with pytest.raises(CallError, match="min_length=5"):
         Constraints(4, min_length=5)
-    with pytest.raises(CallError, match="prefix 1"):
-        Constraints(1, prefixes=[[], [4, 5]])
+    with pytest.raises(CallError, match="the prefix has 2 tokens"):
+        Constraints(1, prefix=[4, 5])
     with pytest.raises(CallError, match="temperature=0"):
         sample(chain, chain.start(), Constraints(4), seed=0, temperature=0.0)
 

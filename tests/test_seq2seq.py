@@ -17,9 +17,10 @@ from regard.data.examples import Batch
 from regard.decoders.decoder import share
 from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
-from regard.decoding.beam import LengthPenalty, beam
+from regard.decoding.beam import Beam, LengthPenalty, beam
 from regard.decoding.constraints import Constraints
-from regard.decoding.greedy import greedy
+from regard.decoding.engine import Sentence, decode
+from regard.decoding.greedy import TokenByToken, greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
@@ -285,6 +286,24 @@ def test_decoding_does_not_depend_on_the_batch(name):
         close(wider[number], together[number])
         close(backwards[number][::-1], together[number])
         close([run(source[row : row + 1])[number][0] for row in (0, 4)], [together[number][row] for row in (0, 4)])
+    for search, expected in zip((TokenByToken(), Beam(3, 2)), together, strict=True):
+        close(one_after_the_other(model, source, search, limits), expected)
+
+
+def one_after_the_other(model, source, search, limits):
+    """A row joins at each step, without the padding that it has beside longer ones."""
+    sentences, came = [Sentence(limits) for _ in source], iter(range(len(source)))
+
+    @torch.no_grad()
+    def arrivals():
+        row = next(came, None)
+        if row is None:
+            return None
+        real = source[row : row + 1, : int((source[row] != 0).sum())]
+        return model.start(model.encode(real)), [sentences[row]]
+
+    list(decode(model, search, arrivals))
+    return [sentence.found for sentence in sentences]
 
 
 @pytest.mark.parametrize("name", ["previous", "transformer"])

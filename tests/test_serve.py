@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regard
+from regard.arriving import at_once
 from regard.errors import CallError
 from regard.serve.schemas import Look, Picture, Predict, Stream
+from regard.work import before_step
 from test_translate import recipe
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need httpx")
@@ -266,9 +269,9 @@ def held():
         return [text.upper() for text in inputs]
 
     worker.start()
-    holding = worker.submit(["hold"], hold)
+    holding = worker.submit(["hold"], partial(at_once, hold))
     assert began.wait(10)
-    yield worker, work, calls, go
+    yield worker, partial(at_once, work), calls, go
     go.set()
     worker.stop()
     assert holding.result() == ["hold"]
@@ -284,7 +287,40 @@ def test_groups_limits_and_order_of_a_batch(held):
         worker.submit(["i"], work, 1)
     go.set()
     assert [future.result(10) for future in futures] == [["A"], ["B", "C"], ["D", "E"], ["F", "G"], ["H"]]
-    assert calls == [["a", "d", "e", "h"], ["b", "c"], ["f", "g"]]
+    assert sorted(calls) == [["a", "d", "e", "f"], ["b", "c"], ["g", "h"]]
+
+
+def test_a_request_joins_work_that_is_under_way_and_is_answered_before_it_ends():
+    """A sentence takes as many steps as it has letters; a bad one, and one that was given up, trouble nobody."""
+    worker, taken = Worker("m", Metrics(), queue=9, max_batch=9, max_work=1000), []
+    asked = {name: threading.Event() for name in ("first", "all")}
+
+    def work(take):
+        under_way = {}
+        while came := [*under_way, *take()]:
+            before_step(len(came))
+            under_way = {one: under_way.get(one, 0) + 1 for one in came if not one.cancelled}
+            taken.append(sorted(one.one for one in under_way))
+            asked["first"].set()
+            assert asked["all"].wait(10)
+            for one in [one for one, steps in under_way.items() if steps == len(one.one)]:
+                under_way.pop(one)
+                yield one, CallError("bad input") if one.one == "bad" else one.one.upper()
+
+    worker.start()
+    try:
+        long = worker.submit(["abcdefgh"], work, 1)
+        assert asked["first"].wait(10)
+        short, bad, left = (worker.submit([text], work, 1) for text in ("xy", "bad", "z" * 50))
+        left.cancel()
+        asked["all"].set()
+        assert (short.result(10), long.result(10)) == (["XY"], ["ABCDEFGH"])
+        with pytest.raises(CallError, match="bad input"):
+            bad.result(10)
+    finally:
+        worker.stop()
+    assert taken[:3] == [["abcdefgh"], ["abcdefgh", "bad", "xy"], ["abcdefgh", "bad", "xy"]]
+    assert len(taken) == 8  # one piece of work, as long as its longest
 
 
 def test_a_wrong_request_spoils_no_other(held):
@@ -314,13 +350,14 @@ def test_stop_finishes_what_it_took_and_takes_no_more(held):
 @pytest.fixture
 def lock(run, monkeypatch):
     """Whoever has it holds the model, so that requests pile up behind it."""
-    lock, predict = threading.Lock(), type(run).predict
+    lock, predict = threading.Lock(), type(run).predict_arriving
 
     def held_predict(self, *args, **options):
         with lock:
-            return predict(self, *args, **options)
+            pass
+        yield from predict(self, *args, **options)
 
-    monkeypatch.setattr(type(run), "predict", held_predict)
+    monkeypatch.setattr(type(run), "predict_arriving", held_predict)
     return lock
 
 
@@ -335,8 +372,8 @@ def test_a_service_that_stops_answers_what_it_has_taken(run, lock):
         assert [answer.result(20).status_code for answer in answers] == [200, 200, 200]
 
 
-def test_what_is_drawn_is_answered_by_itself(run, lock):
-    """Its numbers depend on its place in a batch: the same seed gives the same output, whoever else asks."""
+def test_what_is_drawn_is_the_same_in_company(run, lock):
+    """Its numbers depend on its place in its own request: the same seed gives the same output, whoever else asks."""
     how = {"sample": True, "seed": 3, "temperature": 2.0}
     with ThreadPoolExecutor(len(TEXTS)) as pool, serving({"pairs": run}, Limits()) as client:
         with lock:
@@ -344,7 +381,10 @@ def test_what_is_drawn_is_answered_by_itself(run, lock):
             while metric(client, "regard_queue_length") < len(TEXTS) - 1:  # one of them is with the model
                 time.sleep(0.01)
         told = [answer.result(20).json()["predictions"][0]["text"] for answer in answers]
-        assert metric(client, "regard_batches_total") == len(TEXTS)
+        assert metric(client, "regard_batch_requests_total") == len(TEXTS)
+        while not metric(client, "regard_batches_total"):  # it is counted when it has ended
+            time.sleep(0.01)
+        assert metric(client, "regard_batches_total") == 1
     assert told == [run.predict(text, **how).text for text in TEXTS]
 
 

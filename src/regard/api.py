@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, overload
 from torch import nn
 
 from regard import config, jobs
+from regard.arriving import Answers, Take
 from regard.attention import HeadMask
 from regard.data.examples import Example
 from regard.errors import CallError
@@ -179,6 +180,13 @@ class Run:
         with self._head_mask(job, given, without), Workers(work, _workers(job, workers, len(given))) as shared:
             found = shared(given)
         return found[0] if single else found
+
+    def predict_arriving(
+        self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
+    ) -> Answers:
+        """(arrived, prediction) of each input as it is done. `take()` gives inputs (`regard.arriving`), and is asked
+        again between two steps: who comes joins those that are under way. An input that is wrong has an exception."""
+        return self._with((), {"decoding": decoding}).predict_arriving(take, given, prefix=prefix)
 
     def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
         """How many processes share out so many inputs (None: nobody knows how many); `asked`: by the user, or None."""

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.arriving import Answers, Take
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.pairs import excerpt
@@ -171,6 +172,12 @@ class Job:
         options = {name: value for name, value in (("prefix", prefix), ("attention", attention)) if value}
         with evaluating(self.model):
             return self.output.predict(self.model, inputs, **options)
+
+    def predict_arriving(self, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
+        """`predict` for inputs that come while others are worked on; `given(one)` is what `predict` would be given."""
+        self._refuse(prefix=prefix)
+        with evaluating(self.model):
+            yield from self.output.predict_arriving(self.model, take, given, prefix=prefix)
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """`tell(piece, text so far)` while an output is written. It may raise, which ends the work."""

@@ -6,7 +6,7 @@ Parmar et al. 2018, section 3.1, arXiv:1802.05751.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.learned import Learned
@@ -62,12 +62,13 @@ class LearnedTextAndGrid(nn.Module):
     def table(self) -> Float[Tensor, "T D"]:
         return torch.cat([self.text.table, _cells(self.grid.rows, self.grid.columns)])
 
-    def forward(self, x: Float[Tensor, "*b T D"], start: int = 0) -> Float[Tensor, "*b T D"]:
-        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken."""
-        table, stop = self.table, start + x.shape[-2]
+    def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T D"]:
+        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
+        rows, or of each, whose T is 1."""
+        table, stop = self.table, start + x.shape[-2] if isinstance(start, int) else int(start.max()) + 1
         if stop > len(table):
             raise ValueError(f"a sequence reaches position {stop}, but a text and its picture have {len(table)}")
-        return with_positions(x, table[start:stop], "add")
+        return with_positions(x, table[start:stop] if isinstance(start, int) else table[start].unsqueeze(1), "add")
 
 
 def _on_grid(

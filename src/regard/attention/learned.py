@@ -6,7 +6,7 @@ Gehring et al. 2017, section 3.1, arXiv:1705.03122.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.positions import Combine, known_combine, with_positions
@@ -21,12 +21,14 @@ class Learned(nn.Module):
         self.table = nn.Parameter(torch.empty(length, width))
         nn.init.normal_(self.table, std=0.02)  # as in BERT and GPT-2: well below the size of embeddings
 
-    def forward(self, x: Float[Tensor, "*b T D"], start: int = 0) -> Float[Tensor, "*b T E"]:
-        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken."""
-        stop = start + x.shape[-2]
+    def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T E"]:
+        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
+        rows, or of each, whose T is 1."""
+        stop = start + x.shape[-2] if isinstance(start, int) else int(start.max()) + 1
         if stop > len(self.table):
             raise ValueError(
                 f"a sequence reaches position {stop}, but positions were learned up to {len(self.table)}; cut the "
                 "sequence, or train with a longer table or with sinusoidal positions"
             )
-        return with_positions(x, self.table[start:stop], self.combine)
+        table = self.table[start:stop] if isinstance(start, int) else self.table[start].unsqueeze(1)
+        return with_positions(x, table, self.combine)

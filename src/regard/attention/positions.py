@@ -22,7 +22,7 @@ Combine = Literal["add", "concat"]
 
 
 def with_positions(
-    x: Float[Tensor, "*b T D"], table: Float[Tensor, "T P"], combine: Combine
+    x: Float[Tensor, "*b T D"], table: Float[Tensor, "#N T P"] | Float[Tensor, "T P"], combine: Combine
 ) -> Float[Tensor, "*b T E"]:
     table = table.to(x.dtype)
     if combine == "concat":

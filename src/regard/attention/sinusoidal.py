@@ -6,7 +6,7 @@ Vaswani et al. 2017, section 3.5, arXiv:1706.03762.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.positions import Combine, known_combine, with_positions
@@ -34,8 +34,13 @@ class Sinusoidal(nn.Module):
         self.combine: Combine = known_combine(combine)
         self.register_buffer("table", sinusoids(_READY, width), persistent=False)
 
-    def forward(self, x: Float[Tensor, "*b T D"], start: int = 0) -> Float[Tensor, "*b T E"]:
-        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken."""
+    def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T E"]:
+        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
+        rows, or of each, whose T is 1."""
+        if isinstance(start, Tensor):
+            last = int(start.max())
+            table = self.table if last < _READY else sinusoids(last + 1, self.width).to(x.device)
+            return with_positions(x, table[start].unsqueeze(1), self.combine)
         stop = start + x.shape[-2]
         if stop <= _READY:
             table = self.table[start:stop]

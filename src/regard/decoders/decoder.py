@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -55,3 +56,14 @@ def share(rows: Int[Tensor, " M"], memory_rows: int, copies: int) -> Sharing:
         copies = 1
     unchanged = len(owner) == memory_rows and bool((owner == torch.arange(memory_rows, device=owner.device)).all())
     return Sharing(None if unchanged else owner, copies)
+
+
+def stacked(rows: Tensor, others: Tensor, *, dim: int, fill: float = 0.0) -> Tensor:
+    """One below the other; the one that is shorter along `dim` is filled up at its end."""
+    missing = [max(rows.shape[dim], others.shape[dim]) - part.shape[dim] for part in (rows, others)]
+    after = [0, 0] * (rows.dim() - 1 - dim)
+    filled = [
+        F.pad(part, [*after, 0, more], value=fill) if more else part
+        for part, more in zip((rows, others), missing, strict=True)
+    ]
+    return torch.cat(filled)

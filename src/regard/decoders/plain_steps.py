@@ -25,7 +25,7 @@ from torch import Tensor
 from regard.attention.memory import Memory
 from regard.attention.multihead import MultiHead
 from regard.attention.scaled_dot import ScaledDot
-from regard.decoders.decoder import share
+from regard.decoders.decoder import share, stacked
 from regard.layers.packed import linear
 from regard.layers.transformer import Block
 
@@ -60,10 +60,11 @@ class PlainState:
     memory: tuple[tuple[Tensor, Tensor] | None, ...]  # keys and values of the memory, S·H K d, a layer
     hidden: Float[Tensor, "S 1 1 K"] | None  # added to the scores: 0, or very low where there is no vector
     heads: int
-    length: int
+    length: int | Int[Tensor, " S"]  # steps that are taken; of each sentence, where they began at different times
     rows: int
     copies: int
     device: torch.device
+    joins = True
     weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
 
     def select(self, rows: Int[Tensor, " M"]) -> "PlainState":
@@ -75,29 +76,89 @@ class PlainState:
         cache = None if self.cache is None else self.cache.index_select(1, sentences)
         memory = tuple(kv and (kv[0].index_select(0, groups), kv[1].index_select(0, groups)) for kv in self.memory)
         hidden = None if self.hidden is None else self.hidden.index_select(0, sentences)
+        length = self.length if isinstance(self.length, int) else self.length.index_select(0, sentences)
         return replace(
-            self, cache=cache, written=[self.keys], past=past, memory=memory, hidden=hidden,
+            self, cache=cache, written=[self.keys], past=past, memory=memory, hidden=hidden, length=length,
             rows=len(rows), copies=copies,
         )  # fmt: skip
 
+    def join(self, other: "PlainState") -> "PlainState":
+        """Both have taken a step. Sentences are masked from the places that only others have keys in."""
+        (used, past), (others, others_past) = self._alive(), other._alive()
+        places = [used.shape[3], others.shape[3]]
+        cache = used.new_empty(
+            used.shape[0], used.shape[1] + others.shape[1], self.heads, max(places) + ROOM * self.copies, used.shape[4]
+        )
+        cache[:, : used.shape[1], :, : places[0]] = used
+        cache[:, : used.shape[1], :, places[0] : max(places)] = 0.0
+        cache[:, used.shape[1] :, :, : places[1]] = others
+        cache[:, used.shape[1] :, :, places[1] : max(places)] = 0.0
+        if past is not None or others_past is not None or places[0] != places[1]:
+            seen = [
+                torch.ones(one.shape[1], self.copies, one.shape[3], dtype=torch.bool, device=self.device)
+                for one in (used, others)
+            ]
+            past = stacked(seen[0] if past is None else past, seen[1] if others_past is None else others_past, dim=2)
+        memory = tuple(
+            mine and theirs and (stacked(mine[0], theirs[0], dim=1), stacked(mine[1], theirs[1], dim=1))
+            for mine, theirs in zip(self.memory, other.memory, strict=True)
+        )
+        return replace(
+            self, cache=cache, written=[max(places)], keys=max(places), past=past, memory=memory,
+            hidden=self._joined_hidden(other), length=torch.cat([self._lengths(), other._lengths()]),
+            rows=self.rows + other.rows,
+        )  # fmt: skip
+
+    def _joined_hidden(self, other: "PlainState") -> Float[Tensor, "S 1 1 K"] | None:
+        """Over the places that only the longer memory has, too."""
+        mine, theirs = self._memory_mask(), other._memory_mask()
+        if self.hidden is None and other.hidden is None and mine.shape[3] == theirs.shape[3]:
+            return None
+        return stacked(mine, theirs, dim=3, fill=torch.finfo(mine.dtype).min / 2)
+
+    def _memory_mask(self) -> Float[Tensor, "S 1 1 K"]:
+        if self.hidden is not None:
+            return self.hidden
+        assert self.cache is not None
+        keys = 0 if self.memory[0] is None else self.memory[0][0].shape[1]
+        return self.cache.new_zeros(self.rows // self.copies, 1, 1, keys)
+
+    def _lengths(self) -> Int[Tensor, " S"]:
+        if isinstance(self.length, Tensor):
+            return self.length
+        return torch.full((self.rows // self.copies,), self.length, device=self.device)
+
+    @property
+    def positions(self) -> int | Int[Tensor, " N"]:
+        """Of the next token of each row."""
+        return self.length if isinstance(self.length, int) else self.length.repeat_interleave(self.copies)
+
     def with_place(self, like: Float[Tensor, "N D"], parts: int) -> "PlainState":
         """The same, with a place for the next key of each row: in another buffer, if this one is full or taken."""
-        cache, keys, past = self.cache, self.keys, self.past
+        cache, keys = self.cache, self.keys
         if cache is not None and self.written[0] == keys and keys + self.copies <= cache.shape[3]:
             return self
-        sentences = self.rows // self.copies
         if cache is None:
-            cache = like.new_empty(parts, sentences, self.heads, 0, like.shape[1] // self.heads)
-        used = cache[:, :, :, :keys]
-        if past is not None:
-            alive = past.any(1)
-            keys = int(alive.sum(1).max())
-            order = alive.byte().argsort(dim=1, descending=True, stable=True)[:, :keys]
-            past = past.gather(2, order.unsqueeze(1).expand(-1, self.copies, -1))
-            used = used.gather(3, order[None, :, None, :, None].expand(*used.shape[:3], -1, used.shape[4]))
-        larger = cache.new_empty(*cache.shape[:3], keys + ROOM * self.copies, cache.shape[4])
+            shape = (parts, self.rows // self.copies, self.heads, 0, like.shape[1] // self.heads)
+            used, past = like.new_empty(shape), None
+        else:
+            used, past = self._alive()
+        keys = used.shape[3]
+        larger = used.new_empty(*used.shape[:3], keys + ROOM * self.copies, used.shape[4])
         larger[:, :, :, :keys] = used
         return replace(self, cache=larger, written=[keys], keys=keys, past=past)
+
+    def _alive(self) -> tuple[Float[Tensor, "P S H J d"], Bool[Tensor, "S W J"] | None]:
+        """The keys that are in anybody's past."""
+        assert self.cache is not None
+        used, past = self.cache[:, :, :, : self.keys], self.past
+        if past is None:
+            return used, None
+        alive = past.any(1)
+        keys = int(alive.sum(1).max())
+        order = alive.byte().argsort(dim=1, descending=True, stable=True)[:, :keys]
+        used = used.gather(3, order[None, :, None, :, None].expand(*used.shape[:3], -1, used.shape[4]))
+        return used, past.gather(2, order.unsqueeze(1).expand(-1, self.copies, -1))
 
     def past_with_now(self) -> Bool[Tensor, "S W seen"] | None:
         """Whose past each key is in, when each row has seen its own newest."""

@@ -1,12 +1,12 @@
 """What a recurrent decoder carries from step to step, as a value of its own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decoders.decoder import share
+from regard.decoders.decoder import share, stacked
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,32 @@ class RecurrentState:
             watch=self.watch,
             weights=None if self.weights is None else self.weights[rows],
         )
+
+    @property
+    def joins(self) -> bool:
+        return not self.watch
+
+    def join(self, other: "RecurrentState") -> "RecurrentState":
+        def both(mine: Tensor | None, theirs: Tensor | None, dim: int) -> Tensor | None:
+            return None if mine is None or theirs is None else stacked(mine, theirs, dim=dim)
+
+        cell = None if self.cell is None or other.cell is None else torch.cat([self.cell, other.cell], 1)
+        return replace(
+            self,
+            hidden=torch.cat([self.hidden, other.hidden], 1),
+            cell=cell,
+            fed=both(self.fed, other.fed, 1),
+            key=both(self.key, other.key, 1),
+            value=both(self.value, other.value, 1),
+            mask=both(self._real(), other._real(), 2),
+            summary=both(self.summary, other.summary, 1),
+        )
+
+    def _real(self) -> Bool[Tensor, "B 1 K"] | None:
+        """The mask, also where there is none because all vectors are real."""
+        if self.mask is not None or self.key is None:
+            return self.mask
+        return torch.ones(len(self.key), 1, self.key.shape[1], dtype=torch.bool, device=self.device)
 
     def packed(self) -> Tensor | tuple[Tensor, Tensor]:
         """As nn.GRU and nn.LSTM want it."""

@@ -73,7 +73,7 @@ class TransformerDecoder(Decoder):
         self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState
     ) -> tuple[Float[Tensor, "N D"], TransformerState | PlainState]:
         if isinstance(state, PlainState):
-            x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
+            x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)
             x, after = plain_steps.step(list(self._blocks()), x, state)
             return self.norm(x), after
         seen = torch.is_grad_enabled() or tracing()

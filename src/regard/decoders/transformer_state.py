@@ -28,6 +28,10 @@ class TransformerState:
     watch: bool = False
     weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
     single: single_steps.Layers | None = None  # for steps of one row, if they can go the quick way
+    joins = False  # rows share their positions
+
+    def join(self, other: "TransformerState") -> "TransformerState":
+        raise TypeError("rows of this state share their positions: nobody joins them")
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         memory_rows, copies = share(rows, self.rows // self.copies, self.copies)

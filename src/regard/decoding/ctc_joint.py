@@ -35,6 +35,7 @@ class JointState:
     prefixes: Prefixes | None
     language: Any
     started: bool = False
+    joins = False  # the sounds that are behind prefixes differ in length
 
     @property
     def rows(self) -> int:
@@ -55,6 +56,9 @@ class JointState:
             None if self.language is None else self.language.select(rows),
             self.started,
         )
+
+    def join(self, other: "JointState") -> "JointState":
+        raise TypeError("recordings that are decoded with CTC or a language model are not joined by others")
 
 
 class Joint:

@@ -19,8 +19,17 @@ class State(Protocol):
     @property
     def device(self) -> torch.device: ...
 
+    @property
+    def joins(self) -> bool:
+        """Whether rows that began at another step can join."""
+        ...
+
     def select(self: T, rows: Int[Tensor, " M"]) -> T:
         """Keep, drop, repeat or reorder rows."""
+        ...
+
+    def join(self: T, other: T) -> T:
+        """These rows, and after them those of another state of the same model."""
         ...
 
 

@@ -5,44 +5,63 @@
 
 Nucleus sampling (top_p): Holtzman et al. 2019, section 3.1 (arXiv:1904.09751).
 
-Each draw inverts the cumulative distribution at one uniform number, and all these numbers are drawn at the start, a row
-of them a sentence. So an output depends on the seed and the sentence's place in the batch, not on which others ended.
+Each draw inverts the cumulative distribution at one uniform number. A sentence has numbers of its own, which the seed
+and its own number decide: it comes out the same whoever is decoded with it.
 """
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.constraints import Constraints
-from regard.decoding.greedy import token_by_token
+from regard.decoding.engine import Sentence, decode_all
+from regard.decoding.greedy import TokenByToken
 from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.errors import CallError
+
+APART = 1_000_003  # seeds of neighbors differ by this, so that no two sentences of near seeds draw alike
+
+
+class Drawing:
+    """Picks a token at random; for `TokenByToken`, whose score is then the log-probability under the model itself."""
+
+    def __init__(self, *, seed: int, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0) -> None:
+        if temperature <= 0.0:
+            raise CallError(f"temperature={temperature} must be above 0 (greedy is the limit of small ones)")
+        if top_k is not None and top_k < 1:
+            raise CallError(f"top_k={top_k} must be at least 1")
+        if not 0.0 < top_p <= 1.0:
+            raise CallError(f"top_p={top_p} must be above 0 and at most 1")
+        self.seed, self.temperature, self.top_k, self.top_p = seed, temperature, top_k, top_p
+        self._chance: WeakKeyDictionary[Sentence, torch.Generator] = WeakKeyDictionary()
+
+    def __call__(self, logits: Float[Tensor, "N V"], sentences: Sequence[Sentence]) -> Int[Tensor, " N"]:
+        uniform = torch.cat([torch.rand(1, generator=self._generator(one)) for one in sentences]).to(logits.device)
+        return draw(logits / self.temperature, uniform, top_k=self.top_k, top_p=self.top_p)
+
+    def _generator(self, sentence: Sentence) -> torch.Generator:
+        if sentence not in self._chance:
+            seed = (self.seed * APART + sentence.number) % 2**63
+            self._chance[sentence] = torch.Generator().manual_seed(seed)
+        return self._chance[sentence]
 
 
 def sample(
     model: Steps[S],
     state: S,
-    constraints: Constraints,
+    constraints: Constraints | Sequence[Constraints],
     *,
     seed: int,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float = 1.0,
 ) -> list[list[Hypothesis]]:
-    """One drawn hypothesis a sentence; its score is its log-probability under the model itself, at temperature 1."""
-    if temperature <= 0.0:
-        raise CallError(f"temperature={temperature} must be above 0 (greedy is the limit of small ones)")
-    if top_k is not None and top_k < 1:
-        raise CallError(f"top_k={top_k} must be at least 1")
-    if not 0.0 < top_p <= 1.0:
-        raise CallError(f"top_p={top_p} must be above 0 and at most 1")
-    generator = torch.Generator().manual_seed(seed)
-    uniform = torch.rand(state.rows, constraints.longest + 1, generator=generator).to(state.device)
-
-    def choose(logits: Tensor, step: int, sentences: Tensor) -> Tensor:
-        return draw(logits / temperature, uniform[sentences, step], top_k=top_k, top_p=top_p)
-
-    return token_by_token(model, state, constraints, choose)
+    """One drawn hypothesis a sentence, for sentences that begin together."""
+    pick = Drawing(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p)
+    return decode_all(model, TokenByToken(pick), state, constraints)
 
 
 def draw(

@@ -44,12 +44,13 @@ class Embedding(nn.Module):
             beside = self.add_positions(torch.zeros(1, 1, width), 0)
         self.width_out = beside.shape[-1]
 
-    def forward(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T D"]:
-        """`start`: the position of the first token, which decoding step by step needs to say."""
+    def forward(self, tokens: Int[Tensor, "B T"], start: int | Int[Tensor, " B"] = 0) -> Float[Tensor, "B T D"]:
+        """`start`: the position of the first token, which decoding step by step needs to say; of all rows, or of each,
+        which then has one token."""
         x = self.table(tokens)
         if self.scaled:
             x = x * math.sqrt(self.width)
         return self.dropout(self.add_positions(x, start))
 
-    def add_positions(self, x: Float[Tensor, "B T D"], start: int) -> Float[Tensor, "B T E"]:
+    def add_positions(self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, " B"]) -> Float[Tensor, "B T E"]:
         return x if self.positions is None else cast(Tensor, self.positions(x, start))

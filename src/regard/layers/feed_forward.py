@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
+from regard.layers.packed import linear
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
 FUNCTIONS = {
@@ -46,15 +47,15 @@ class FeedForward(nn.Module):
         self.widen = nn.Linear(width, 2 * hidden if gated else hidden, bias=bias)
         self.narrow = nn.Linear(hidden, width, bias=bias)
         self.dropout = Dropout(dropout)
-        for linear in (self.widen, self.narrow):
-            nn.init.xavier_uniform_(linear.weight)
+        for layer in (self.widen, self.narrow):
+            nn.init.xavier_uniform_(layer.weight)
             if bias:
-                nn.init.zeros_(linear.bias)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
         # As a matrix: relu can work in place on a fresh one, while on a view autograd would make copies.
-        wide = self.between(self.widen(x.reshape(-1, x.shape[-1])))
-        return self.narrow(self.dropout(wide)).view(x.shape)
+        wide = self.between(linear(self.widen, x.reshape(-1, x.shape[-1])))
+        return linear(self.narrow, self.dropout(wide)).view(x.shape)
 
     def between(self, wide: Float[Tensor, "N E"]) -> Float[Tensor, "N F"]:
         """What happens between the two products."""

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 
 from regard.layers.fastest import fastest
 
-USES = 24  # of a weight, before it is packed: a single short output is done by then
+USES = 24  # of a weight for a few rows, before it is packed: a single short output is done by then
 ROWS = (1, 8, 64, 512)  # what is faster is asked once for each range of rows, up to these; above, always packed
 TIMED_FEATURES = 1024  # of a larger matrix, a part says as much
 ROUNDS = 5
-LIKELY_ROWS = 64  # the blocks are chosen for so many rows, and serve for any number
+LIKELY_ROWS = 64  # the blocks are chosen for so many rows, and serve for any number; so many count as one use
 
 
 @dataclass
@@ -51,7 +51,7 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
         return layer(x)
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return layer(x)
-    packing = used(layer)
+    packing = used(layer, len(x))
     if (
         packing.uses <= USES
         or not packs()
@@ -63,13 +63,13 @@ def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
     return product(x, packing.blocks, layer.bias)
 
 
-def used(layer: nn.Linear) -> Packing:
+def used(layer: nn.Linear, rows: int = 1) -> Packing:
     """What is known of its weight, with one use more; nothing of before, if the weight was changed."""
     weight = layer.weight
     packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
     if packing is None or packing.version != version:
         packing = _packings[layer] = Packing(version)
-    packing.uses += 1
+    packing.uses += max(1, rows // LIKELY_ROWS)
     return packing
 
 

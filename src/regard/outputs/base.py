@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.arriving import Answers, Take, at_once
 from regard.cost.hardware import machine_memory
 from regard.cost.step import step_cost, weight_bytes
 from regard.cost.units import count, duration, memory
@@ -93,6 +94,7 @@ class Output(ABC, Generic[R, I, M]):
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
     gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
     draws: ClassVar[bool] = False  # whether its predictions are pictures, which are written to files
+    draws_alone: ClassVar[bool] = False  # whether what it draws for an input depends on its number only, not on others
     takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
     gives: ClassVar[str] = "text"  # what comes out, in a word or two
     unit: ClassVar[str] = "tokens"  # what the loss counts
@@ -223,6 +225,16 @@ class Output(ABC, Generic[R, I, M]):
     @abstractmethod
     def predict(self, model: M, inputs: Sequence[Any]) -> list[Prediction]:
         """Of each input. One with `takes_prefix` also takes `prefix`, one with `gives_attention` takes `attention`."""
+
+    def predict_arriving(self, model: M, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
+        """The same for inputs that come while others are worked on (`regard.arriving`). `given(one)` is what `predict`
+        would be given."""
+        options = {"prefix": prefix} if prefix else {}
+
+        def work(some: list[Any]) -> list[Prediction]:
+            return self.predict(model, [given(one) for one in some], **options)
+
+        return at_once(work, take)
 
     def stream(self, model: M, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """`tell(token, text so far)` while it is written. It may raise, which ends the work."""

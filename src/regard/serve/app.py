@@ -33,7 +33,7 @@ from regard.serve.openai import add_openai
 from regard.serve.pages import description, page_files
 from regard.serve.record_selection import as_json, chosen
 from regard.serve.record_views import drawn, outline, part
-from regard.serve.requests import Question
+from regard.serve.requests import Question, once
 from regard.serve.run_pages import RunFolders, add_run_pages
 from regard.serve.service import DRAWING, Service, begun
 
@@ -136,7 +136,7 @@ def create_app(
                 update={"model": body.against, "output": output, "prefix": prefix, "without": [], "n_best": None}
             )
             other = (await ask(questions.look(again)))[0]
-        content = await ask(Question(DRAWING, [""], lambda _: [drawn(record, body, other)]))
+        content = await ask(Question(DRAWING, [""], once(lambda: drawn(record, body, other))))
         return Response(content[0], media_type=PICTURES[body.format])
 
     @app.post(

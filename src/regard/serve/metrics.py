@@ -28,10 +28,14 @@ class Metrics:
         self._requests.labels(path, status).inc()
         self._seconds.labels(path).observe(seconds)
 
-    def batch(self, model: str, requests: int, inputs: int, seconds: float) -> None:
-        self._batches.labels(model).inc()
+    def joined(self, model: str, requests: int, inputs: int) -> None:
+        """A batch that begins or is under way."""
         self._batched.labels(model).inc(requests)
         self._inputs.labels(model).inc(inputs)
+
+    def ended(self, model: str, seconds: float) -> None:
+        """A batch, after so long."""
+        self._batches.labels(model).inc()
         self._busy.labels(model).inc(seconds)
 
     def text(self, queues: Mapping[str, int]) -> bytes:

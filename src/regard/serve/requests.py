@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.api import Run
+from regard.arriving import Answers, Take, at_once
 from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
 from regard.look.value_table import ValueTable
@@ -16,8 +18,8 @@ from regard.serve.examples import ModelExamples
 from regard.serve.limits import Limits
 from regard.serve.record_cache import Recent
 from regard.serve.record_selection import require_sendable, token_cell
+from regard.serve.running import Work
 from regard.serve.uploads import WHAT, Uploads, table_text
-from regard.serve.worker import Work
 
 
 class Question(NamedTuple):
@@ -95,7 +97,12 @@ class Questions:
         self.require_short(body.prefix, "prefix")
         decoding = body.decoding()
 
-        def work(inputs: list[str]) -> list[dict[str, Any]]:
+        def joining(take: Take) -> Answers:
+            answers = run.predict_arriving(take, given=partial(self.given, name), prefix=body.prefix, **decoding)
+            for arrived, found in answers:
+                yield arrived, found if isinstance(found, Exception) else found.as_dict() | {"input": arrived.one}
+
+        def at_a_time(inputs: list[str]) -> list[dict[str, Any]]:
             given = [self.given(name, text) for text in inputs]
             found = run.predict(
                 given, prefix=body.prefix, attention=body.attention, without=body.without, **decoding
@@ -104,22 +111,25 @@ class Questions:
             require_sendable(tables, "send fewer or shorter inputs")
             return [one.as_dict() | {"input": text} for one, text in zip(found, inputs, strict=True)]
 
-        # What is drawn depends on its place in a batch: by itself, the same seed gives the same output.
         same = ("predict", body.prefix, body.attention, tuple(body.without), json.dumps(decoding, sort_keys=True))
-        return Question(name, body.inputs, work, None if _random(run, decoding) else same)
+        joins = not (body.attention or body.without)
+        # What is drawn may depend on its place in a batch: by itself, the same seed gives the same output.
+        by_itself = _random(run, decoding) and not (joins and run.job.output.draws_alone)
+        work = joining if joins else partial(at_once, at_a_time)
+        return Question(name, body.inputs, work, None if by_itself else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
     def look(self, body: schemas.Look) -> Question:
         """Its answer is a record."""
         name, ask = self._asking(body, _about(body))
-        return Question(name, [body.text], lambda inputs: [ask() for _ in inputs])
+        return Question(name, [body.text], once(ask))
 
     def remembered_look(self, body: schemas.Part, answer: Callable[[AttentionRecord], Any]) -> Question:
         """The same for a page, which asks for one part after another; `answer` is made of the record."""
         about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
         name, ask = self._asking(body, about)
         key = (*_key(body), *about.values())
-        return Question(name, [body.text], lambda inputs: [answer(self._recent[name].get(key, ask)) for _ in inputs])
+        return Question(name, [body.text], once(lambda: answer(self._recent[name].get(key, ask))))
 
     def _asking(self, body: schemas.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
         name, run = self.find(body.model)
@@ -151,7 +161,7 @@ class Questions:
             other = None if body.against_input is None else self.given(name, body.against_input)
             return run.explain(self.given(name, body.text), body.how, against_input=other, **body.options())
 
-        return Question(name, [body.text], lambda inputs: [ask() for _ in inputs])
+        return Question(name, [body.text], once(ask))
 
     def weight(self, body: schemas.Weight) -> Question:
         """Its answer is a dictionary."""
@@ -159,7 +169,7 @@ class Questions:
         name, seen = self._asking(look, {})
         run, key = self._runs[name], _key(look)
 
-        def work(inputs: list[str]) -> list[dict[str, Any]]:
+        def told() -> dict[str, Any]:
             row, column = body.row, body.column
             if body.words or not body.specials:  # the page counts what it shows
                 row, column = token_cell(self._recent[name].get(key, seen), body)
@@ -167,9 +177,9 @@ class Questions:
                 self.given(name, body.text), row, column, kind=body.kind, layer=body.layer, prefix=body.prefix,
                 head=body.head if isinstance(body.head, int) else None, output=body.output, without=body.without,
             )  # fmt: skip
-            return [found.as_dict() for _ in inputs]
+            return found.as_dict()
 
-        return Question(name, [body.text], work)
+        return Question(name, [body.text], once(told))
 
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:
@@ -179,6 +189,11 @@ class Questions:
         if kind is None:
             raise CallError(f"the model {model or ''} takes text: there is nothing to upload for it")
         return schemas.Uploaded(name=self._uploads.add(content, kind), takes=kind)
+
+
+def once(ask: Callable[[], Any]) -> Work:
+    """For a question about one input."""
+    return partial(at_once, lambda inputs: [ask() for _ in inputs])
 
 
 def _key(body: schemas.Look) -> tuple[Any, ...]:

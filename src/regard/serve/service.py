@@ -9,14 +9,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from regard.api import Run
+from regard.arriving import at_once
 from regard.outputs.result import Prediction
 from regard.serve.error_responses import RefusedError
 from regard.serve.examples import ModelExamples
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.requests import Question, Questions
+from regard.serve.running import Answer
 from regard.serve.uploads import Uploads
-from regard.serve.worker import Answer, QueueFullError, Worker
+from regard.serve.worker import QueueFullError, Worker
 
 T = TypeVar("T")
 DRAWING = "/drawing"  # pictures are drawn one after the other, and no model waits; no folder of a run has this name
@@ -87,7 +89,7 @@ class Service:
             if not answer.cancelled():
                 put(answer.exception() or answer.result()[0])
 
-        answer = self._submit(Question(name, [text], work))
+        answer = self._submit(Question(name, [text], partial(at_once, work)))
         answer.add_done_callback(ended)
         try:
             while True:

@@ -1,8 +1,8 @@
-"""The work of one model: it takes whatever waits and can be decoded together, and runs it as one call.
+"""The work of one model: whatever waits and can be decoded together is, as one batch that others join while it runs.
 
-A batch costs little more than a sentence. Nothing waits for company: while the model is busy, requests gather by
-themselves. The oldest leads, and those of its group (the same settings) go with it, up to a limit; so nobody is
-overtaken for ever.
+A batch costs little more than a sentence. Nothing waits for company: the oldest request leads, those of its group (the
+same settings) go with it, up to a limit, and whoever comes later joins between two steps (`regard.arriving`). A batch
+takes nobody else while older requests of another group wait and have no lane; so nobody is overtaken for ever.
 
 Work that takes long does not keep the model for itself. Each piece of work has a lane, a thread of its own, and lanes
 take turns between steps (`turns`). One lane is for groups only, so that predictions go on while looks fill the others.
@@ -12,48 +12,19 @@ Work that nobody waits for any more, or that turns out to be more than a request
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Hashable
+from functools import partial
 
-from regard.errors import CallError
+from regard.arriving import Arrived
 from regard.serve.metrics import Metrics
+from regard.serve.running import Answer, Request, RunningBatch, Work
 from regard.serve.turns import Turns
-from regard.work import limited
 
-Work = Callable[[list[str]], Sequence[Any]]  # one answer an input
 LANES = 3  # pieces of work that may be under way, and one more for groups; six took 100 MB more and gained nothing
 
 
 class QueueFullError(Exception):
     """As many requests wait as may wait, or the service is about to stop."""
-
-
-class UnwantedError(Exception):
-    """Nobody waits for this any more."""
-
-
-class Answer(Future[list[Any]]):
-    """Cancelled before its turn, it costs nothing; cancelled while it is worked on, the work ends at its next step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unwanted = False
-
-    def cancel(self) -> bool:
-        self.unwanted = True
-        return super().cancel()
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """Inputs of one request. Requests of equal groups do the same work, so that of the first serves for all of them."""
-
-    group: Hashable | None
-    inputs: list[str]
-    work: Work
-    answer: Answer = field(default_factory=Answer)
 
 
 class Worker:
@@ -63,6 +34,7 @@ class Worker:
         self._waiting: deque[Request] = deque()
         self._changed = threading.Condition()
         self._stopping = False
+        self._running: set[Hashable] = set()  # groups that have a batch
         self._idle = dict.fromkeys((False, True), 0)  # lanes without work: those for anything, those for groups only
         self._turns = Turns(self._changed, lambda: any(self._first(kind) for kind, idle in self._idle.items() if idle))
         self._threads = [
@@ -104,20 +76,29 @@ class Worker:
 
     # ----------------------------------------------------------------------------------------------------------- lanes
     def _lane(self, groups_only: bool) -> None:
-        while requests := self._take(groups_only):
+        while lead := self._begin(groups_only):
+            started = time.perf_counter()
+            batch = RunningBatch(
+                partial(self._next, lead, groups_only), self._turns.pause, partial(self._metrics.joined, self.name),
+                max_batch=self._max_batch, max_work=self._max_work,
+            )  # fmt: skip
             try:
-                running = [request for request in requests if request.answer.set_running_or_notify_cancel()]
-                if running:
-                    self._run(running)
+                if batch.run(lead.work):
+                    self._metrics.ended(self.name, time.perf_counter() - started)
             finally:
+                with self._changed:
+                    self._running.discard(lead.group)
                 self._turns.end()
 
     def _first(self, groups_only: bool) -> Request | None:
-        """The oldest request that a lane may take."""
-        return next((request for request in self._waiting if request.group is not None or not groups_only), None)
+        """The oldest request that a lane may begin. Who can join a batch that is running does not begin another."""
+        return next((request for request in self._waiting if self._may_begin(request, groups_only)), None)
 
-    def _take(self, groups_only: bool) -> list[Request]:
-        """The oldest request and those that can go with it, and the model; nothing, once the service has stopped."""
+    def _may_begin(self, request: Request, groups_only: bool) -> bool:
+        return (request.group is not None or not groups_only) and request.group not in self._running
+
+    def _begin(self, groups_only: bool) -> Request | None:
+        """The oldest request, and the model; nothing, once the service has stopped."""
         with self._changed:
             self._idle[groups_only] += 1
             self._changed.wait_for(
@@ -128,58 +109,30 @@ class Worker:
             )
             self._idle[groups_only] -= 1
             first = self._first(groups_only)
-            if first is None:
-                return []
-            self._turns.begin()
-            taken, left, room = [first], deque[Request](), self._max_batch - len(first.inputs)
-            for request in self._waiting:
-                if request is first:
+            if first is not None:
+                self._turns.begin()
+                if first.group is not None:
+                    self._running.add(first.group)
+            return first
+
+    def _next(self, lead: Request, groups_only: bool, room: int) -> list[tuple[Request, Arrived]]:
+        """Inputs of the request that leads and of those that can go with it, in the order in which they came."""
+        taken: list[tuple[Request, Arrived]] = []
+        with self._changed:
+            for request in list(self._waiting):
+                if request is not lead and (lead.group is None or request.group != lead.group):
+                    if self._may_begin(request, groups_only) and not self._other_lane(request):
+                        break  # it waits for this lane
                     continue
-                if first.group is not None and request.group == first.group and len(request.inputs) <= room:
-                    taken.append(request)
-                    room -= len(request.inputs)
-                else:
-                    left.append(request)
-            self._waiting = left
-            return taken
+                if request.answer.done() or not (request.answers or request.answer.set_running_or_notify_cancel()):
+                    self._waiting.remove(request)
+                    continue
+                taken += [(request, arrived) for arrived in request.take(room - len(taken))]
+                if not request.is_taken:
+                    break
+                self._waiting.remove(request)
+        return taken
 
-    def _run(self, requests: list[Request]) -> None:
-        started = time.perf_counter()
-        inputs = [text for request in requests for text in request.inputs]
-        try:
-            with limited(self._between(requests)):
-                answers = list(requests[0].work(inputs))
-        except CallError as error:
-            if len(requests) > 1:  # one of them is at fault: let each have its own answer
-                for request in requests:
-                    self._run([request])
-                return
-            return requests[0].answer.set_exception(error)
-        except BaseException as error:
-            for request in requests:
-                request.answer.set_exception(error)
-            return
-        finally:
-            self._metrics.batch(self.name, len(requests), len(inputs), time.perf_counter() - started)
-        start = 0
-        for request in requests:
-            request.answer.set_result(answers[start : start + len(request.inputs)])
-            start += len(request.inputs)
-
-    def _between(self, requests: list[Request]) -> Callable[[int], None]:
-        """What happens between two steps of the work on these requests."""
-        spent, most = 0, self._max_work * len(requests)
-
-        def between(vectors: int) -> None:
-            nonlocal spent
-            if all(request.answer.unwanted for request in requests):
-                raise UnwantedError
-            spent += vectors
-            if spent > most:
-                raise CallError(
-                    f"this asks the model to work on more than {self._max_work:,} vectors (tokens, regions, frames): "
-                    "send fewer or shorter inputs, or ask for a smaller beam, max_length or n_best, or another method"
-                )
-            self._turns.pause()
-
-        return between
+    def _other_lane(self, request: Request) -> bool:
+        """Whether another lane has nothing to do, and could begin this."""
+        return any(idle and self._may_begin(request, kind) for kind, idle in self._idle.items())

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.arriving import Answers, Take
+from regard.attention.memory import Memory
 from regard.data.batches import pad_sentences, padded
 from regard.data.examples import Example, Examples
 from regard.data.tokenizer import TOKENIZER, Tokenizer
@@ -28,12 +30,13 @@ from regard.look.passes import AT_ONCE
 from regard.look.said import NextToken
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told
-from regard.outputs.batched import device_of, in_groups
+from regard.outputs.batched import device_of
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
+from regard.outputs.text.arriving import ArrivingItems, Begun
 from regard.outputs.text.build import build_writer
 from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, forced, log_probabilities
 from regard.outputs.text.next_tokens import most_probable
-from regard.outputs.text.search import search
+from regard.outputs.text.search import Searching, Sorted, searched
 from regard.outputs.text.stream import stream_of, token_of
 from regard.special_tokens import END, PAD, START
 
@@ -53,6 +56,7 @@ class Forced(NamedTuple):
 class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     takes_prefix: ClassVar[bool] = True
     writes_text: ClassVar[bool] = True
+    draws_alone: ClassVar[bool] = True
     gives_attention: ClassVar[bool] = True
 
     def __init__(self, recipe: R, input: I) -> None:
@@ -123,7 +127,11 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         self, model: Seq2Seq, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]
-        found = self.search(model, items, prefix=prefix)
+        return self._predictions(model, inputs, items, self.search(model, items, prefix=prefix), attention)
+
+    def _predictions(
+        self, model: Seq2Seq, inputs: Sequence[Any], items: Sequence[Any], found: Sequence[Any], attention: bool
+    ) -> list[Prediction]:
         looked: Sequence[CrossAttention | None] = [None] * len(items)
         if items and (attention or self.needs_attention(found)):
             looked = cross_attention(model, self.input, items, [hypotheses[0].tokens for hypotheses in found])
@@ -131,6 +139,39 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             self.prediction(one, item, hypotheses, seen, attention)
             for one, item, hypotheses, seen in zip(inputs, items, found, looked, strict=True)
         ]
+
+    def predict_arriving(self, model: Seq2Seq, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
+        searching = self._searching(model)
+        source = ArrivingItems(
+            take, lambda one: self.pieces(given(one)), lambda piece: self.input.length(piece[1]),
+            self.tokenizer.encode(prefix), searching.how.batch_tokens,
+        )  # fmt: skip
+
+        def answered() -> Answers:
+            for arrived, begun in source.ready():
+                yield arrived, begun if isinstance(begun, Exception) else self._whole(model, begun)
+
+        def encode(pieces: list[Any]) -> Memory:
+            return self._encode(model, [item for _, item in pieces])
+
+        for place, found in searched(searching, encode, source):
+            item = place.begun.items[place.number][1]
+            source.found(place, self._own(model, item, found) if searching.helped else found)
+            yield from answered()
+        yield from answered()
+
+    def pieces(self, one: Any) -> list[tuple[Any, Any]]:
+        """What an input is read in: each with the item that the model is given."""
+        return [(one, self.input.read(one))]
+
+    def joined(self, predictions: list[Any]) -> Prediction:
+        """Of the pieces of an input: of the whole."""
+        return predictions[0]
+
+    def _whole(self, model: Seq2Seq, begun: Begun) -> Prediction:
+        ones, items = zip(*begun.items, strict=True)
+        found = [begun.found[number] for number in range(len(items))]
+        return self.joined(self._predictions(model, ones, items, found, attention=False))
 
     def prediction(
         self, one: Any, item: Any, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
@@ -161,22 +202,23 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
         `plain`: by the decoder alone, without what helps it.
         """
-        decoding, begin = self.recipe.decoding.model_copy(update=how), self.tokenizer.encode(prefix)
-        device, helped = device_of(model), {} if plain else self.helped_by(model)
-
-        def decode(numbers: list[int]) -> list[list[Hypothesis]]:
-            some = [items[number] for number in numbers]
-            with torch.inference_mode():
-                memory = model.encode(self.input.collate(some).to(device))
-            found = search(model, memory, decoding, begin, tell=tell, **helped)
-            return [self._own(model, *pair) for pair in zip(some, found, strict=True)] if helped else found
-
+        searching = self._searching(model, plain=plain, tell=tell, **how)
         lengths = [self.input.length(item) for item in items]
         results = [[Hypothesis([], 0.0, 0.0)] for _ in items]
-        filled = [number for number, length in enumerate(lengths) if length]
-        for number, hypotheses in in_groups(filled, lengths, decoding.batch_tokens, decode):
-            results[number] = hypotheses
+        source = Sorted(items, lengths, searching.how.batch_tokens, self.tokenizer.encode(prefix))
+        for number, found in searched(searching, partial(self._encode, model), source):
+            results[number] = self._own(model, items[number], found) if searching.helped else found
         return results
+
+    def _searching(
+        self, model: Seq2Seq, *, plain: bool = False, tell: Callable[[int], None] | None = None, **how: Any
+    ) -> Searching:
+        helped = {} if plain else self.helped_by(model)
+        return Searching(model, self.recipe.decoding.model_copy(update=how), tell=tell, **helped)
+
+    @torch.inference_mode()
+    def _encode(self, model: Seq2Seq, items: list[Any]) -> Memory:
+        return model.encode(self.input.collate(items).to(device_of(model)))
 
     def _own(self, model: Seq2Seq, item: Any, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """With the model's own log-probabilities: what helped a search had a say in the sums that it ranked by."""

@@ -31,6 +31,7 @@ MEASURED = 256  # recordings whose times are measured together
 
 class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     takes_alignments: ClassVar[bool] = True
+    draws_alone: ClassVar[bool] = False  # the windows of all recordings are numbered together
 
     def helped_by(self, model: Seq2Seq) -> dict[str, Any]:
         how, found = self.recipe.decoding, {}
@@ -56,6 +57,12 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
                 for (number, _), one in zip(own, said, strict=True):
                     found[number].append(one)
         return [joined(windows) for windows in found]
+
+    def pieces(self, one: Any) -> list[tuple[Any, Any]]:
+        return [(item, item) for item in self.input.pieces(one, self.recipe.decoding.window)]
+
+    def joined(self, predictions: list[Any]) -> Prediction:
+        return joined(predictions)
 
     def stream(self, model: Seq2Seq, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Transcript:
         """One window after the other."""

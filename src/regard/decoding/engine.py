@@ -1,0 +1,163 @@
+"""One running batch: newcomers join it between two steps, and whoever is done leaves it.
+
+    newcomers ──→ first step on their own ──→ ┌───────────────┐
+                                              │ step for all  │ ──→ done
+                                              └───────↺───────┘
+
+So nobody waits for a batch that is under way to end (continuous batching: Yu et al. 2022, "Orca", OSDI, section 4.1),
+and the batch stays full while anybody waits. A sentence of width W has W rows, its beams, which stay together. What
+comes out is what each sentence alone would give: rows of a batch do not see each other.
+
+Leaving and joining copy the states of all who stay, so sentences leave in groups, and join a large batch in groups.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.decoding.constraints import Constraints
+from regard.decoding.protocol import Hypothesis, S, Steps
+from regard.special_tokens import START
+from regard.work import before_step
+
+LEAVING_SHARE = 0.125  # of the batch: so many sentences that are done leave together
+FEW, MOST_STEPS = (
+    16,
+    4,
+)  # few sentences are joined at any step; for each further 16, newcomers wait for one more, up to 4
+
+
+@dataclass(eq=False)
+class Sentence:
+    """An output under way. Whoever sent it here may set `cancelled`: it then leaves without having been found."""
+
+    constraints: Constraints
+    number: int = 0  # decides what it draws, where outputs are drawn at random
+    step: int = 0  # steps that are taken
+    done: bool = False
+    cancelled: bool = False
+    found: list[Hypothesis] = field(default_factory=list)  # best first, once it is done
+    origins: list[list[int]] = field(default_factory=list)  # step by step: which beam each beam went on from,
+    tokens: list[list[int]] = field(default_factory=list)  # and with which token
+
+    def said(self, beam: int = 0) -> list[int]:
+        """The tokens of a beam so far."""
+        said = []
+        for origins, tokens in zip(reversed(self.origins), reversed(self.tokens), strict=True):
+            said.append(tokens[beam])
+            beam = origins[beam]
+        return said[::-1]
+
+
+@dataclass(frozen=True)
+class Batch(Generic[S]):
+    """Sentences, W rows of the state for each, the token that each row is given next, and its score."""
+
+    state: S
+    sentences: list[Sentence]
+    tokens: Int[Tensor, " N"]
+    scores: Float[Tensor, "S W"]
+
+
+class Choice(NamedTuple):
+    """How each sentence goes on: with which tokens, after which of its beams (None: each after itself)."""
+
+    tokens: Int[Tensor, "S V"]
+    scores: Float[Tensor, "S V"]
+    origins: Int[Tensor, "S V"] | None = None
+
+
+@runtime_checkable
+class Search(Protocol):
+    def choose(self, logits: Float[Tensor, "N V"], batch: Batch) -> Choice:
+        """The next tokens. Sentences that are done with this step are marked so, with what was found."""
+        ...
+
+
+Arrivals = Callable[[], tuple[S, Sequence[Sentence]] | None]  # newcomers in their first state; None: nobody, for now
+
+
+def decode(model: Steps[S], search: Search, arrivals: Arrivals[S]) -> Iterator[list[Sentence]]:
+    """Sentences as they are done. `arrivals` is asked between two steps, where the state can be joined, and when nobody
+    is left; if nobody comes then, this is the end."""
+    batch: Batch[S] | None = None
+    steps = 0  # since somebody could join
+    while True:
+        if batch is None or (batch.state.joins and steps >= min(MOST_STEPS, len(batch.sentences) // FEW)):
+            steps = 0
+            came = arrivals()
+            if came is not None:
+                new, done = _step(model, search, _begun(*came))
+                batch = new if batch is None else batch if new is None else _joined(batch, new)
+                if done:
+                    yield done
+                continue
+        if batch is None:
+            return
+        batch, done = _step(model, search, batch)
+        steps += 1
+        if done:
+            yield done
+
+
+def decode_all(
+    model: Steps[S], search: Search, state: S, constraints: Constraints | Sequence[Constraints]
+) -> list[list[Hypothesis]]:
+    """What is found for sentences that begin together, in their order; constraints of all, or of each."""
+    rules = [constraints] * state.rows if isinstance(constraints, Constraints) else constraints
+    sentences = [Sentence(one, number) for number, one in enumerate(rules)]
+    waiting = [(state, sentences)] if sentences else []
+    for _ in decode(model, search, lambda: waiting.pop() if waiting else None):
+        pass
+    return [sentence.found for sentence in sentences]
+
+
+def _begun(state: S, sentences: Sequence[Sentence]) -> Batch[S]:
+    tokens = torch.full((len(sentences),), START, device=state.device)
+    return Batch(state, list(sentences), tokens, torch.zeros(len(sentences), 1, device=state.device))
+
+
+@torch.inference_mode()
+def _step(model: Steps[S], search: Search, batch: Batch[S]) -> tuple[Batch[S] | None, list[Sentence]]:
+    """The batch after a step, without those that have left; and who is done since."""
+    before_step(len(batch.tokens))
+    running = [sentence for sentence in batch.sentences if not sentence.done]
+    features, state = model.step(batch.tokens, batch.state)
+    batch = Batch(state, batch.sentences, batch.tokens, batch.scores)
+    choice = search.choose(model.logits(features), batch)
+    for sentence in running:
+        sentence.step += 1
+        sentence.done = sentence.done or sentence.cancelled
+    done = [sentence for sentence in running if sentence.done]
+    return _after(batch, choice), done
+
+
+def _after(batch: Batch[S], choice: Choice) -> Batch[S] | None:
+    """With the tokens that were chosen; without those that are done, if there are enough of them."""
+    sentences, (tokens, scores, origins) = batch.sentences, choice
+    staying = [number for number, sentence in enumerate(sentences) if not sentence.done]
+    if not staying:
+        return None
+    leave = len(staying) <= (1.0 - LEAVING_SHARE) * len(sentences)
+    if not leave and origins is None:
+        return Batch(batch.state, sentences, tokens.flatten(), scores)
+    rows = torch.arange(len(sentences), device=tokens.device).unsqueeze(1) * batch.scores.shape[1]
+    rows = rows.expand_as(tokens) if origins is None else rows + origins
+    if leave:
+        kept = torch.tensor(staying, device=tokens.device)
+        sentences, tokens, scores, rows = [sentences[n] for n in staying], tokens[kept], scores[kept], rows[kept]
+    return Batch(batch.state.select(rows.flatten()), sentences, tokens.flatten(), scores)
+
+
+@torch.inference_mode()
+def _joined(batch: Batch[S], new: Batch[S]) -> Batch[S]:
+    return Batch(
+        batch.state.join(new.state),
+        batch.sentences + new.sentences,
+        torch.cat([batch.tokens, new.tokens]),
+        torch.cat([batch.scores, new.scores]),
+    )
