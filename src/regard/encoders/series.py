@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention import Learned, Memory, Sinusoidal
+from regard.attention.role import Recurrence
 from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.norm import norm
@@ -59,10 +60,10 @@ class RecurrentSeriesEncoder(nn.Module):
         kind = nn.GRU if cell == "gru" else nn.LSTM
         self.numbers = nn.Identity()  # what gradients by the input are taken of
         self.enter = nn.Linear(inputs, width)
-        self.rnn = kind(
+        self.rnn = Recurrence("encoder").of(kind(
             width, width // 2 if bidirectional else width, depth, batch_first=True, bidirectional=bidirectional,
             dropout=dropout if depth > 1 else 0.0,
-        )  # fmt: skip
+        ))  # fmt: skip
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tensor | Steps) -> Memory:

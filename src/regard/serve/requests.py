@@ -144,7 +144,7 @@ class Questions:
     def explain(self, body: schemas.Explain) -> Question:
         """Its answer is a table."""
         name, run = self.find(body.model)
-        for field in ("text", "output", "prefix", "against_input", "instead"):
+        for field in ("text", "output", "prefix", "against_input", "exchange", "instead"):
             self.require_short(getattr(body, field) or "", field)
 
         def ask() -> ValueTable:

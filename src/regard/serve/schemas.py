@@ -113,6 +113,7 @@ class Explain(Body):
     output: Text | None = Field(None, description="explain this output instead of the model's own")
     prefix: Text = Field("", description="or one that begins with this")
     against_input: Text | None = Field(None, description="of patching: the second input")
+    exchange: Text | None = Field(None, description="or OLD=NEW: the same one, with a word exchanged")
     instead: Text | None = Field(None, description="why not this word")
     without: list[HeadName] = WITHOUT
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="one step of the output, from 0")
