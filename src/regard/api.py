@@ -291,18 +291,20 @@ class Run:
         output: str | None = None,
         prefix: str = "",
         without: Sequence[str] = (),
+        tokens: bool = False,
     ) -> Weight:
         """How one weight that `look` shows came about: its score by the model's formula, the softmax, what it adds.
 
         `row` and `column`: the cell of the table, from 0, token by token. Without a layer or a head, those in which the
-        cell has the most weight.
+        cell has the most weight. `.parts` is what query and key are made of; `tokens=True` also asks what each part of
+        the input brings to the score (`.tokens`).
         """
         job = self._with(overrides, {})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
-            return job.weight(text, options, row, column, kind=kind, layer=layer, head=head)
+            return job.weight(text, options, row, column, kind=kind, layer=layer, head=head, tokens=tokens)
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

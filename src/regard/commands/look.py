@@ -142,7 +142,9 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
     from regard import api
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
-    _refuse_others(wish, ASKED | {"weight"}, "--weight")
+    _refuse_others(wish, ASKED | {"weight", "by"}, "--weight")
+    if wish.by not in (None, "tokens"):
+        raise CallError(f"--by {wish.by}: --weight takes --by tokens, or none")
     if output is not None:
         raise CallError("--weight is printed: leave -o out (--json has all numbers)")
     overrides, texts = _texts(inputs)
@@ -155,7 +157,7 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
     found = loaded.weight(
         inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], row, column, overrides,
         kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
-        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0],
+        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], tokens=wish.by == "tokens",
     )  # fmt: skip
     print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2, allow_nan=False) if as_json else found)
 

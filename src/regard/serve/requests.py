@@ -166,6 +166,7 @@ class Questions:
             found = run.weight(
                 self.given(name, body.text), row, column, kind=body.kind, layer=body.layer, prefix=body.prefix,
                 head=body.head if isinstance(body.head, int) else None, output=body.output, without=body.without,
+                tokens=body.tokens,
             )  # fmt: skip
             return [found.as_dict() for _ in inputs]
 
