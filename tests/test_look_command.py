@@ -187,6 +187,10 @@ def test_how_a_weight_came_about_from_the_command_line_is_what_python_says(run):
     assert call(*wish, "1,0,0,1").strip() == str(found)
     told = json.loads(call(*wish, "1,0,0,1", "--json"))
     assert told["equation"] == found.equation
+    assert sum(part["value"] for part in told["parts"]) == pytest.approx(found.score, abs=1e-4)
+    assert [set(part) for part in told["parts"]] == [{"side", "kind", "name", "value"}] * len(found.parts)
+    assert "an input of zeros" in call(*wish, "1,0,0,1", "--by", "tokens")
+    assert "takes --by tokens" in call(*wish, "1,0,0,1", "--by", "heads", code=2)
     assert told["steps"] == [list(step) for step in found.steps()]
     assert json.loads(call(*wish, "0,1", "--json"))["weight"] == run.weight(TEXT, 0, 1, kind="encoder").weight
     assert "--weight knows no --view" in call(*wish, "1,0", "--view", "grid", code=2)
