@@ -378,6 +378,28 @@ def test_roles_are_found_where_they_were_put():
     assert chance / rows == pytest.approx(np.mean([1 / n for n in range(1, K + 1)]))
 
 
+@pytest.mark.parametrize("by", ["position", "content"])
+def test_a_head_is_positional_if_its_pattern_stays_when_contents_are_shuffled(by):
+    """Of a model that is told positions only, all patterns stay; of one that is told words only, all go with them."""
+    job = made(positions="learned", encoder_layers=2)
+    with torch.no_grad():
+        embedding = job.model.encoder.embedding
+        (embedding.table.weight if by == "position" else embedding.positions.table).zero_()
+    table = head_profile([case_of(job, "two blue dogs sleep"), case_of(job, "the cat sees three dogs")])
+    column = table.columns.index("positional")
+    told = [
+        row[column].strip(")").split(" (") for row, name in zip(table.words, table.rows, strict=True) if "enc" in name
+    ]
+    stays, baseline = np.array(told, float).T
+    assert len(stays) == 8
+    if by == "position":
+        np.testing.assert_allclose(stays, 1.0, atol=0.01)
+        assert (baseline < 0.9).all()
+    else:
+        np.testing.assert_allclose(stays, baseline, atol=0.011)
+        assert (baseline < 0.9).any()
+
+
 def test_places_across_know_both_sides():
     rows, columns = look.axis(["la", "cat", "</s>"]), look.axis(["the", "Cat", "x", "y", "z", "</s>"])
     places = places_across(rows, columns)
