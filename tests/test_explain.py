@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from regard import look
 from regard.attention import HeadMask, Memory, Trace
 from regard.data.batches import pad_sentences
 from regard.errors import CallError
-from regard.look.explain import ExplainOptions
+from regard.look.explain import BY, ExplainOptions
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.methods.attnlrp import relevance
 from regard.look.methods.gradients import input_times_gradient
@@ -217,7 +218,7 @@ def test_a_path_is_what_one_head_adds_to_what_another_reads():
     assert np.abs(expected).max() > 1e-2
     assert not values[3:].any()
     assert not values[:, :3].any()
-    assert explained(job, "patching", against=OTHER, by="paths").values.shape == (6, 6)  # of the decoder
+    assert explained(job, "patching", against=OTHER, by="paths").values.shape == (6, 6)
 
 
 def test_patching_of_a_recurrent_model_goes_by_its_memory():
@@ -351,6 +352,46 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
         table.save(tmp_path / "x.npz")
     with pytest.raises(CallError, match="not finite"):
         ValueTable(np.array([[np.nan]]), ["a"], ["b"], "title", "about")
+
+
+TABLES = {
+    "lens": ("lens", {}),
+    "logits": ("logits", {}),
+    "logits of one word": ("logits", {"row": 1, "instead": "blue"}),
+    "scores": ("scores", {"row": 1, "layer": 1, "head": 0}),
+    **{f"inputs by {by}": ("inputs", {"by": by}) for by in BY["inputs"]},
+    **{f"patching by {by}": ("patching", {"by": by, "against": OTHER}) for by in BY["patching"]},
+    "profile": ("profile", {}),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_explanation_is_drawn_in_every_place(name, tmp_path, capsys):
+    """In the terminal, as a picture, as a page, in a notebook, and as numbers for whoever asks over HTTP."""
+    how, choice = TABLES[name]
+    job = recurrent() if choice.get("by") == "states" else made(encoder_layers=2)
+    table = head_profile([case_of(job)]) if how == "profile" else explained(job, how, **choice)
+    assert np.abs(table.values).max() > 0
+    table.show()
+    drawn, page = capsys.readouterr().out, table.save(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert table.save(tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG"
+    notebook, numbers = table._repr_html_(), json.loads(json.dumps(table.as_dict(), allow_nan=False))
+    assert numbers["values"] == table.values.tolist()
+    for label in (*table.rows, *table.columns):
+        assert label.split()[0] in drawn
+        assert escape(label) in page
+        assert escape(label) in notebook
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_drawn_in_every_place(method, tmp_path, capsys):
+    record = made(encoder_layers=2).look(TEXT, LookOptions(output=SAID, method=method))
+    look.show(record)
+    assert f"Method: {method}" in capsys.readouterr().out
+    page = look.save(record, tmp_path / "x.html").read_text(encoding="utf-8")
+    svg = look.save(record, tmp_path / "x.svg").read_text(encoding="utf-8")
+    for shown in (page, svg, look.widget(record)._repr_mimebundle_()["text/html"]):
+        assert method in shown
 
 
 def test_roles_are_found_where_they_were_put():
