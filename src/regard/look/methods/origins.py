@@ -73,7 +73,11 @@ def score_origins(case: Case, name: str, call: int, head: int, query: int, key: 
         scoring, weights = seen.scorings(name)[call], seen.calls(name)[call]
         row = scoring.row(weights if weights.ndim == 4 else weights.unsqueeze(1), case.row, head, query)
         pair = row.with_key(key)
-        slopes = scoring.score.slopes(pair._replace(query=pair.query.detach(), key=pair.key.detach()))
+        q, k = pair.query.detach(), pair.key.detach()
+        if scoring.together:  # its form was turned round: what looks was the key of the score
+            slopes = scoring.score.slopes(pair._replace(query=k, key=q))[::-1]
+        else:
+            slopes = scoring.score.slopes(pair._replace(query=q, key=k))
         totals = [slope.float() @ x[0].float() for slope, x in zip(slopes, (pair.query, pair.key), strict=True)]
     found = [part for side, total in zip(("query", "key"), totals, strict=True) for part in _side(side, total, cuts)]
     if row.bias is not None:
@@ -146,13 +150,14 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
         handles.append(module.register_forward_pre_hook(hook))
 
     for name, module in model.named_modules():
+        many = module if isinstance(module, ManyHeads) else None
         if isinstance(module, POSITIONS):
             after(module, lambda args, y: placed(args[0], y))
         elif isinstance(module, nn.RNNBase):
             after(module, lambda args, y, name=name, module=module: states(_direction(name, module), y))
-        elif isinstance(module, ManyHeads):
+        elif many is not None:
             place = _place(module, name)
-            before(module.out, lambda x, place=place, heads=module.heads: leaf("head", place, x, heads))
+            before(many.out, lambda x, place=place, heads=many.heads: leaf("head", place, x, heads))
         elif hasattr(module, "feed_forward_norm"):
             block = cast(Block, module)
             place = _place(block.attention, name)

@@ -103,14 +103,13 @@ def _unrolled(layer: StateLayer, change: Change) -> Iterator[list[int]]:
 
     def again(module: nn.Module, args: Any, output: Any) -> Any:
         x, *given = args
-        packed = isinstance(x, PackedSequence)
-        x, sizes = pad_packed_sequence(x, batch_first=True) if packed else (x, None)
+        x, sizes = pad_packed_sequence(x, batch_first=True) if isinstance(x, PackedSequence) else (x, None)
         before = sum(lengths)
         lengths.append(x.shape[1])
         y, last = unroll(
             layer.module, x, given[0] if given else None, layer.number, lambda step, s: change(before + step, s)
         )
-        if packed:
+        if sizes is not None:
             y = pack_padded_sequence(y, sizes, batch_first=True, enforce_sorted=False)
         return y, last
 
@@ -130,6 +129,7 @@ def unroll(
     zeros = x.new_zeros(len(module.all_weights), len(x), module.hidden_size)
     begin = ((zeros, zeros) if lstm else (zeros,)) if state is None else state if lstm else (state,)
     last: list[State] = []
+    given, sides = x, []
     for layer, weights in enumerate(module.all_weights):
         if layer % directions == 0:
             given, sides = x, []
