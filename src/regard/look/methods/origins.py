@@ -150,7 +150,7 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
         handles.append(module.register_forward_pre_hook(hook))
 
     for name, module in model.named_modules():
-        many = module if isinstance(module, ManyHeads) else None
+        many = _many_heads(module)
         if isinstance(module, POSITIONS):
             after(module, lambda args, y: placed(args[0], y))
         elif isinstance(module, nn.RNNBase):
@@ -171,6 +171,10 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _many_heads(module: nn.Module) -> ManyHeads | None:
+    return module if isinstance(module, ManyHeads) else None
 
 
 def _place(attention: nn.Module, name: str) -> str:
