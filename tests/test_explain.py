@@ -2,16 +2,18 @@
 
 import json
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from regard import look
-from regard.attention import HeadMask, Trace
+from regard.attention import HeadMask, Memory, Trace
 from regard.data.batches import pad_sentences
 from regard.errors import CallError
-from regard.look.explain import ExplainOptions
+from regard.look.explain import BY, ExplainOptions
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.methods.attnlrp import relevance
 from regard.look.methods.gradients import input_times_gradient
@@ -19,6 +21,7 @@ from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.patching import patched_heads, patched_positions
 from regard.look.methods.paths import patched_paths
 from regard.look.methods.roles import places_across, places_within, shares
+from regard.look.methods.states import unroll
 from regard.look.profile import head_profile, role_history
 from regard.look.stream import read_stream
 from regard.look.value_table import ValueTable
@@ -215,7 +218,7 @@ def test_a_path_is_what_one_head_adds_to_what_another_reads():
     assert np.abs(expected).max() > 1e-2
     assert not values[3:].any()
     assert not values[:, :3].any()
-    assert explained(job, "patching", against=OTHER, by="paths").values.shape == (6, 6)  # of the decoder
+    assert explained(job, "patching", against=OTHER, by="paths").values.shape == (6, 6)
 
 
 def test_patching_of_a_recurrent_model_goes_by_its_memory():
@@ -226,6 +229,62 @@ def test_patching_of_a_recurrent_model_goes_by_its_memory():
     assert list(table.rows) == ["memory"]
     assert any("|" in column for column in table.columns)
     assert np.abs(table.values).max() > 1e-3
+
+
+def recurrent(**settings):
+    settings = {"kind": "recurrent", "width": 20, "embedding": 12, "query": "current"} | settings
+    return translator(RecurrentSettings(**settings), "word")
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_recurrent_state_is_carried_over_and_all_that_follows_runs_on(cell):
+    """By hand: torch's own layer, up to the state and on from it."""
+    job = recurrent(cell=cell)
+    clean, other = case_of(job), case_of(job, OTHER)
+    encoder, place = job.model.encoder, 1
+    x, y = (encoder.embedding(job.input.collate([job.input.read(text)])) for text in (TEXT, OTHER))
+    ahead, back, S = encoder.ahead[0], encoder.back[0], x.shape[1]
+    with torch.no_grad():
+        _, own = ahead(x[:, : place + 1])
+        rest, _ = ahead(y[:, place + 1 :], own)
+        state = (own[0] if cell == "lstm" else own).transpose(0, 1)
+        states = torch.cat([ahead(y[:, :place])[0], state, rest], dim=1)
+        turned = back(y.flip(1))[0].flip(1)
+        last = torch.cat([states[:, -1], turned[:, 0]], dim=1)
+        memory = Memory(torch.cat([states, turned], dim=2), torch.ones(1, S, dtype=torch.bool), last)
+        target = pad_sentences([case_target(job)])
+        logits = job.model.logits(job.model.features(memory, target)).log_softmax(-1)
+        patched = float(logits.gather(2, target.unsqueeze(2)).sum())
+        top, bottom = (float(case.ask([frozenset()]).sum()) for case in (clean, other))
+    table = explained(job, "patching", against=OTHER, by="states", kind="encoder")
+    assert list(table.rows) == ["encoder.ahead.0 →", "encoder.back.0 ←"]
+    assert list(table.columns) == ["one | two", "red", "cat", "</s>"]
+    assert table.values[0, place] == pytest.approx((patched - bottom) / (top - bottom), abs=1e-4)
+    assert abs(table.values[0, place]) > 1e-3
+    np.testing.assert_allclose(table.values[1, 1:], 0.0, atol=1e-4)  # backwards, these come before the word
+    assert abs(table.values[1, 0]) > 1e-3
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_the_first_state_of_a_decoder_without_attention_brings_all_back(cell):
+    job = recurrent(cell=cell, context="initial", query="previous", decoder_layers=1)
+    table = explained(job, "patching", against=OTHER, by="states", kind="decoder")
+    assert list(table.columns) == ["<s>", "the", "cat", "sleep"]
+    assert table.values[0, 0] == pytest.approx(1.0, abs=1e-4)
+    assert table.values[0, -1] != pytest.approx(1.0, abs=1e-2)
+    deep = recurrent(cell=cell, decoder_layers=2, encoder_layers=2, query="previous")
+    assert explained(deep, "patching", against=OTHER, kind="decoder").values.shape == (2, 4)  # states, if no heads
+    assert explained(deep, "patching", against=OTHER, row=1, instead="blue").values.shape == (4, 4)
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_layers_cell_by_cell_are_those_of_torch(kind):
+    torch.manual_seed(0)
+    module, x = kind(5, 7, 2, batch_first=True, bidirectional=True), torch.randn(3, 4, 5)
+    begin = torch.randn(4, 3, 7)
+    for state in (None, (begin, -begin) if kind is nn.LSTM else begin):
+        found, expected = unroll(module, x, state, 0, lambda step, one: one), module(x, state)
+        torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -246,9 +305,10 @@ def test_patching_of_a_recurrent_model_goes_by_its_memory():
         (
             "patching",
             {"against": OTHER, "by": "keys"},
-            "by='keys': explain='patching' takes heads or positions or paths",
+            "by='keys': explain='patching' takes heads or positions or states or paths",
         ),
         ("patching", {"against": "the red cat sees dogs", "by": "paths", "kind": "encoder"}, "same number of tokens"),
+        ("patching", {"against": OTHER, "by": "states"}, "there is no recurrent layer"),
         ("patching", {"against": OTHER, "by": "paths", "kind": "cross"}, "goes along self-attention"),
         ("lens", {"by": "keys"}, "by='keys': explain='lens' takes none"),
         ("scores", {"row": 1, "layer": 0}, "one query of one head"),
@@ -269,7 +329,9 @@ def test_a_recurrent_decoder_has_no_layers_to_read():
     with pytest.raises(CallError, match="this model computes something else"):
         explained(job, "inputs", by="attnlrp")
     with pytest.raises(CallError, match="no attention with heads"):
-        explained(job, "patching", against=OTHER)
+        explained(job, "patching", against=OTHER, by="heads")
+    with pytest.raises(CallError, match="6 steps here and 4 there"):
+        explained(job, "patching", against="the red cat sees dogs", kind="encoder")
 
 
 def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
@@ -290,6 +352,46 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
         table.save(tmp_path / "x.npz")
     with pytest.raises(CallError, match="not finite"):
         ValueTable(np.array([[np.nan]]), ["a"], ["b"], "title", "about")
+
+
+TABLES = {
+    "lens": ("lens", {}),
+    "logits": ("logits", {}),
+    "logits of one word": ("logits", {"row": 1, "instead": "blue"}),
+    "scores": ("scores", {"row": 1, "layer": 1, "head": 0}),
+    **{f"inputs by {by}": ("inputs", {"by": by}) for by in BY["inputs"]},
+    **{f"patching by {by}": ("patching", {"by": by, "against": OTHER}) for by in BY["patching"]},
+    "profile": ("profile", {}),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_explanation_is_drawn_in_every_place(name, tmp_path, capsys):
+    """In the terminal, as a picture, as a page, in a notebook, and as numbers for whoever asks over HTTP."""
+    how, choice = TABLES[name]
+    job = recurrent() if choice.get("by") == "states" else made(encoder_layers=2)
+    table = head_profile([case_of(job)]) if how == "profile" else explained(job, how, **choice)
+    assert np.abs(table.values).max() > 0
+    table.show()
+    drawn, page = capsys.readouterr().out, table.save(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert table.save(tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG"
+    notebook, numbers = table._repr_html_(), json.loads(json.dumps(table.as_dict(), allow_nan=False))
+    assert numbers["values"] == table.values.tolist()
+    for label in (*table.rows, *table.columns):
+        assert label.split()[0] in drawn
+        assert escape(label) in page
+        assert escape(label) in notebook
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_drawn_in_every_place(method, tmp_path, capsys):
+    record = made(encoder_layers=2).look(TEXT, LookOptions(output=SAID, method=method))
+    look.show(record)
+    assert f"Method: {method}" in capsys.readouterr().out
+    page = look.save(record, tmp_path / "x.html").read_text(encoding="utf-8")
+    svg = look.save(record, tmp_path / "x.svg").read_text(encoding="utf-8")
+    for shown in (page, svg, look.widget(record)._repr_mimebundle_()["text/html"]):
+        assert method in shown
 
 
 def test_roles_are_found_where_they_were_put():
@@ -315,6 +417,28 @@ def test_roles_are_found_where_they_were_put():
         assert rows == {"induction": 2, "same token": 2, "previous": 5}.get(role, K)
     _, chance, rows = shares(weights, places["first"], seen)
     assert chance / rows == pytest.approx(np.mean([1 / n for n in range(1, K + 1)]))
+
+
+@pytest.mark.parametrize("by", ["position", "content"])
+def test_a_head_is_positional_if_its_pattern_stays_when_contents_are_shuffled(by):
+    """Of a model that is told positions only, all patterns stay; of one that is told words only, all go with them."""
+    job = made(positions="learned", encoder_layers=2)
+    with torch.no_grad():
+        embedding = job.model.encoder.embedding
+        (embedding.table.weight if by == "position" else embedding.positions.table).zero_()
+    table = head_profile([case_of(job, "two blue dogs sleep"), case_of(job, "the cat sees three dogs")])
+    column = table.columns.index("positional")
+    told = [
+        row[column].strip(")").split(" (") for row, name in zip(table.words, table.rows, strict=True) if "enc" in name
+    ]
+    stays, baseline = np.array(told, float).T
+    assert len(stays) == 8
+    if by == "position":
+        np.testing.assert_allclose(stays, 1.0, atol=0.01)
+        assert (baseline < 0.9).all()
+    else:
+        np.testing.assert_allclose(stays, baseline, atol=0.011)
+        assert (baseline < 0.9).any()
 
 
 def test_places_across_know_both_sides():

@@ -162,6 +162,11 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     call(*wish, "--by", "positions", "--kind", "decoder", "-o", tmp_path / "x.html")
     assert "brings back (decoder)" in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "layer 1" in call(*wish)
+    swapped = (run.folder, TEXT, "--explain", "patching", "--exchange")
+    assert call(*swapped, "red=blue") == call(*wish)
+    assert "no word 're' in the input" in call(*swapped, "re=blue", code=2)
+    assert "write OLD=NEW" in call(*swapped, "red", code=2)
+    assert "or --exchange, not both" in call(*wish, "--exchange", "red=blue", code=2)
     one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
     scores = json.loads(call(run.folder, TEXT, "--explain", "scores", *one, "--json"))
     assert scores["rows"][-1] == "score"
@@ -171,7 +176,7 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     assert profile["values"] == run.head_profile(2).values.tolist()
     assert "number of validation inputs" in call(run.folder, TEXT, "--profile", code=2)
     assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
-    assert "--against-input belongs to --explain patching" in call(run.folder, TEXT, "--against-input", "x", code=2)
+    assert "--exchange belong to --explain patching" in call(run.folder, TEXT, "--against-input", "x", code=2)
     assert "(--instead) needs one of gradient" in call(run.folder, TEXT, "--instead", "x", code=2)
     assert "or a prefix of it" in call(*wish, "--target", "la", "--prefix", "la", code=2)
 
@@ -182,6 +187,10 @@ def test_how_a_weight_came_about_from_the_command_line_is_what_python_says(run):
     assert call(*wish, "1,0,0,1").strip() == str(found)
     told = json.loads(call(*wish, "1,0,0,1", "--json"))
     assert told["equation"] == found.equation
+    assert sum(part["value"] for part in told["parts"]) == pytest.approx(found.score, abs=1e-4)
+    assert [set(part) for part in told["parts"]] == [{"side", "kind", "name", "value"}] * len(found.parts)
+    assert "an input of zeros" in call(*wish, "1,0,0,1", "--by", "tokens")
+    assert "takes --by tokens" in call(*wish, "1,0,0,1", "--by", "heads", code=2)
     assert told["steps"] == [list(step) for step in found.steps()]
     assert json.loads(call(*wish, "0,1", "--json"))["weight"] == run.weight(TEXT, 0, 1, kind="encoder").weight
     assert "--weight knows no --view" in call(*wish, "1,0", "--view", "grid", code=2)

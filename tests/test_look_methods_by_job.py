@@ -137,6 +137,8 @@ def test_every_weight_has_a_score_whose_softmax_it_is(name):
                 run.weight(one, row, column, **which)
             continue
         found = run.weight(one, row, column, **which)
+        whole = found.score + (found.bias or 0)
+        assert sum(part.value for part in found.parts) == pytest.approx(whole, rel=1e-3, abs=1e-3)
         assert found.weight * (found.gate or 1) == pytest.approx(table.weights[head, row, column], abs=1e-6)
         after = np.exp(found.scores - found.scores.max())
         np.testing.assert_allclose(after / after.sum(), found.weights, atol=1e-5)

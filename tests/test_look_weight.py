@@ -9,6 +9,7 @@ import torch
 
 from regard import catalog
 from regard.errors import CallError
+from regard.look.explain import ExplainOptions
 from regard.outputs.base import LookOptions
 from regard.settings.model import RecurrentSettings
 from test_explain import SAID, TEXT, made
@@ -52,12 +53,12 @@ def test_parts_add_up_to_the_weight_that_is_shown(name):
     make, settings = JOBS[name]
     job = make(**settings)
     record = job.look(TEXT, LookOptions(output=SAID))
-    for one in record.attentions:
+    for one in record.attentions[:1] + record.attentions[1:][-1:]:  # over the source, and over itself
         heads, rows, columns = one.weights.shape
         row, column = rows - 1, columns // 2
         shares = 0.0
         for head in range(heads):
-            found = weight(job, row, column, kind=one.kind, layer=one.layer, head=head)
+            found = weight(job, row, column, kind=one.kind, layer=one.layer, head=head, parts=head == heads - 1)
             assert one.weights[head, row, column] == pytest.approx(found.weight * (found.gate or 1.0), abs=1e-6)
             own = found.score + (found.bias or 0.0)
             assert own == pytest.approx(found.scores[found.place], rel=1e-4, abs=1e-4)
@@ -68,10 +69,63 @@ def test_parts_add_up_to_the_weight_that_is_shown(name):
             for part in numbers:
                 assert computed(part) == pytest.approx(found.score, rel=0.02, abs=0.02)
             assert f"= {found.weight:.4f}" in dict(found.steps())["softmax"]
-            shares += sum(weight(job, row, j, kind=one.kind, layer=one.layer, head=head).share for j in range(columns))
+            which = {"kind": one.kind, "layer": one.layer, "head": head, "parts": False}
+            shares += sum(weight(job, row, j, **which).share for j in range(columns))
         assert shares == pytest.approx(1, abs=1e-4)
+        assert sum(part.value for part in found.parts) == pytest.approx(own, rel=1e-4, abs=1e-4)
+        kinds = {part.kind for part in found.parts}
+        if make is made:
+            assert kinds >= ({"token", "bias", "head", "feed-forward"} if one.layer else {"token", "bias"})
+            assert ("position" in kinds) == (name not in ("rotary", "alibi", "relative"))
+            assert ("distance" in kinds) == (one.kind != "cross" and name in ("alibi", "relative"))
+        else:
+            assert kinds == {"state", "bias"}
     assert ("position" in dict(found.steps())) == (name in ("alibi", "relative"))
     assert (found.gate is not None) == (name == "gate")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_is_called_a_bias_is_one(name):
+    """Without any bias in the model, token, position, heads, layers and states make up all of a score."""
+    make, settings = JOBS[name]
+    job = make(**settings)
+    with torch.no_grad():
+        for own, one in job.model.named_parameters():
+            if own.rpartition(".")[2].startswith("bias") and not own.endswith("relative.bias"):
+                one.zero_()
+    found = weight(job, 2, 1, kind="cross", layer=1 if make is made else 0, head=0)
+    size = sum(abs(part.value) for part in found.parts)
+    assert all(abs(part.value) < 1e-4 * size for part in found.parts if part.kind == "bias")
+    assert size > 1e-3
+
+
+@pytest.mark.parametrize("settings", [{}, {"norm_first": False, "kv_heads": 2}, {"positions": "rotary"}])
+def test_parts_of_a_key_are_those_that_explain_shows_of_all_keys(settings):
+    """`--explain scores` leaves the query whole, so that its numbers are twice those of one side."""
+    job = made(**settings)
+    table = job.explain(TEXT, "scores", LookOptions(output=SAID), ExplainOptions(row=2, layer=1, head=3))
+    found = weight(job, 2, 1, kind="decoder", layer=1, head=3)
+    for kind, rows in (
+        ("head", ("decoder.0", "cross.0")),
+        ("token", ("token",)),
+        ("feed-forward", ("feed-forward.0",)),
+    ):
+        own = sum(part.value for part in found.parts if (part.side, part.kind) == ("key", kind))
+        assert 2 * own == pytest.approx(sum(table.values[table.rows.index(row), 1] for row in rows), abs=1e-4)
+
+
+@pytest.mark.parametrize("make", [made, recurrent])
+def test_a_score_by_parts_of_the_input(make):
+    """By hand: an input of zeros is what is left without them."""
+    job = make(score="additive")
+    found = weight(job, 1, 0, kind="cross", layer=0, head=0, parts=False, tokens=True)
+    assert [part.name for part in found.tokens] == ["one", "red", "cat", "the rest", "an input of zeros"]
+    assert sum(part.value for part in found.tokens) == pytest.approx(found.score, abs=1e-5)
+    hook = job.model.encoder.embedding.table.register_forward_hook(lambda module, args, y: torch.zeros_like(y))
+    nothing = weight(job, 1, 0, kind="cross", layer=0, head=0, parts=False).score
+    hook.remove()
+    assert found.tokens[-1].value == pytest.approx(nothing, abs=0.05 * abs(found.score - nothing) + 1e-3)
+    assert abs(found.tokens[0].value) > 1e-4
 
 
 def test_what_a_weight_adds_is_part_of_what_the_attention_gives():

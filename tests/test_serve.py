@@ -114,6 +114,7 @@ def test_explain_sends_the_table_of_the_run(client, run):
         {"how": "logits", "row": 1, "instead": "perro"},
         {"how": "inputs", "by": "attnlrp"},
         {"how": "patching", "against_input": "two red cat", "by": "positions"},
+        {"how": "patching", "exchange": "one=two"},
     ):
         told = client.post("/api/explain", json=body | more)
         assert told.status_code == 200, told.text

@@ -145,6 +145,10 @@ def test_how_a_weight_came_about(client, run):  # noqa: F811
     told = client.post("/api/weight", json={**body, "kind": "cross", "layer": 1, "head": 0}).json()
     assert told["title"] == expected.title
     np.testing.assert_allclose(told["scores"], expected.scores, atol=1e-5)
+    assert [part["name"] for part in told["parts"]] == [part.told for part in expected.parts]
+    assert sum(part["value"] for part in told["parts"]) == pytest.approx(expected.score, abs=1e-4)
+    by_token = client.post("/api/weight", json={**body, "tokens": True}).json()["tokens"]
+    assert by_token[-1]["name"] == "an input of zeros"
     strongest = client.post("/api/weight", json={**body, "head": "mean"}).json()
     assert strongest["weight"] == pytest.approx(run.weight(TEXT, 1, 2).weight, abs=1e-6)
     record = run.look(TEXT)

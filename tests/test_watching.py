@@ -212,6 +212,64 @@ class Own(nn.Module):
         return self.how(query, memory, memory)
 
 
+class VisionAttention(nn.Module):
+    """As timm's: one product for queries, keys and values, norms of heads, fused or in the open."""
+
+    def __init__(self, width: int, heads: int, *, fused: bool) -> None:
+        super().__init__()
+        self.num_heads, self.scale, self.fused_attn = heads, (width // heads) ** -0.5, fused
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.q_norm, self.k_norm = nn.LayerNorm(width // heads), nn.LayerNorm(width // heads)
+        self.attn_drop, self.proj_drop = nn.Dropout(0.1), nn.Dropout(0.1)
+        self.kept: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        B, N, C = x.shape
+        qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        q, k = self.q_norm(q), self.k_norm(k)
+        if self.fused_attn:
+            x = F.scaled_dot_product_attention(q, k, v, dropout_p=self.attn_drop.p if self.training else 0.0)
+        else:
+            self.kept = (q * self.scale @ k.transpose(-2, -1)).softmax(dim=-1)
+            x = self.attn_drop(self.kept) @ v
+        return self.proj_drop(self.proj(x.transpose(1, 2).reshape(B, N, C)))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_attention_as_timm_writes_it(autocast):
+    torch.manual_seed(0)
+    fused, eager = (
+        nn.Sequential(*(VisionAttention(24, 3, fused=way) for _ in range(2))).eval() for way in (True, False)
+    )
+    eager.load_state_dict(fused.state_dict())
+    x = torch.randn(2, 7, 24)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        eager(x)
+        for model in (fused, eager):
+            plain = model(x)
+            with look.watching(model) as seen:
+                assert torch.equal(model(x), plain)
+            for number, layer in enumerate(eager):
+                close = 0.02 if autocast else 1e-5
+                torch.testing.assert_close(seen[str(number)], layer.kept.float(), atol=close, rtol=close)
+    assert seen.record(rows=list("abcdefg")).kinds == ["encoder"]
+
+
+def test_a_model_of_timm():
+    timm = pytest.importorskip("timm", reason="it needs torchvision")
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=2, num_classes=0).eval()
+    with torch.inference_mode():
+        plain = model(torch.ones(1, 3, 32, 32))
+        with look.watching(model) as seen:
+            assert torch.equal(model(torch.ones(1, 3, 32, 32)), plain)
+        block = model.blocks[0].attn
+        block.fused_attn = False
+        with look.watching(model) as eager:
+            model(torch.ones(1, 3, 32, 32))
+    torch.testing.assert_close(seen["blocks.0.attn"], eager["blocks.0.attn"], atol=1e-5, rtol=1e-4)
+
+
 SCALE = 24**-0.5
 BIAS = torch.linspace(-2, 2, 5 * 7).reshape(5, 7)
 OWN: dict[str, Callable[..., torch.Tensor]] = {
@@ -377,6 +435,10 @@ def test_a_compiled_model_is_refused():
     for model in (torch.compile(plain), nn.Sequential(torch.compile(plain))):
         with pytest.raises(CallError, match="compiled"), look.watching(model):
             pass
+    x = torch.randn(2, 3, 8)
+    with look.watching(plain.eval()) as seen:  # the one that it was made of
+        plain(x)
+    assert seen["0.self_attn"].shape == (2, 2, 3, 3)
     plain[0].compile()
     with pytest.raises(CallError, match="0 is compiled"), look.watching(plain):
         pass

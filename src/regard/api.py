@@ -33,6 +33,7 @@ from regard.job import Job
 from regard.layers import quantized
 from regard.layers.quantized import PRECISIONS, Precision
 from regard.look import AttentionRecord, History
+from regard.look.exchange import exchanged
 from regard.look.explain import By, ExplainOptions
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, load_histories, load_history
@@ -254,6 +255,7 @@ class Run:
         output: str | None = None,
         prefix: str = "",
         against_input: str | None = None,
+        exchange: str | None = None,
         without: Sequence[str] = (),
         row: int | None = None,
         instead: str | None = None,
@@ -266,8 +268,9 @@ class Run:
 
         lens      what each layer would say next
         logits    what each layer adds to the logit of each word; with `row`, each head to that of one word
-        patching  what each head (`by="positions"`: each vector) brings back of the answer, when it is carried from this
-                  input into `against_input`
+        patching  what each head (`by="positions"`: each vector; "states": each recurrent state) brings back of the
+                  answer, when it is carried from this input into `against_input`, or into this one with a word
+                  exchanged (`exchange="red=blue"`)
         inputs    what each part of the input adds to each step of the output; `by`: "integrated-gradients", "attnlrp"
                   or "input-gradient"
         scores    what the scores of one query (`row`) of a `layer`'s `head` are made of; `by`: "keys" or "queries"
@@ -277,9 +280,12 @@ class Run:
         job = self._with(overrides, {})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
+        if exchange is not None and against_input is not None:
+            raise CallError("give a second input (against_input=) or a word to exchange (exchange=), not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix, instead=instead)
         with self._head_mask(job, [text], without):
-            return job.explain(text, how, options, ExplainOptions(row, kind, by, layer, head), against_input)
+            against = against_input if exchange is None else exchanged(text, exchange)
+            return job.explain(text, how, options, ExplainOptions(row, kind, by, layer, head), against)
 
     def weight(
         self,
@@ -294,18 +300,20 @@ class Run:
         output: str | None = None,
         prefix: str = "",
         without: Sequence[str] = (),
+        tokens: bool = False,
     ) -> Weight:
         """How one weight that `look` shows came about: its score by the model's formula, the softmax, what it adds.
 
         `row` and `column`: the cell of the table, from 0, token by token. Without a layer or a head, those in which the
-        cell has the most weight.
+        cell has the most weight. `.parts` is what query and key are made of; `tokens=True` also asks what each part of
+        the input brings to the score (`.tokens`).
         """
         job = self._with(overrides, {})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
-            return job.weight(text, options, row, column, kind=kind, layer=layer, head=head)
+            return job.weight(text, options, row, column, kind=kind, layer=layer, head=head, tokens=tokens)
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

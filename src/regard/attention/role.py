@@ -7,12 +7,15 @@
     gate      not weights over anything, but how much of what was looked at is let through
 
 Whoever puts an attention into its place says which one it is (`module.role = Role("cross", 2)`), a trace keeps it with
-the weights, and nobody has to read it off the name of a module.
+the weights, and nobody has to read it off the name of a module. Recurrent layers have a place, too: `Recurrence`.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+from torch import nn
 
 RoleKind = Literal["encoder", "decoder", "cross", "pooling", "gate"]
+M = TypeVar("M", bound=nn.Module)
 
 
 class Role(NamedTuple):
@@ -22,3 +25,16 @@ class Role(NamedTuple):
     kind: RoleKind
     layer: int = 0
     followed: bool = True
+
+
+class Recurrence(NamedTuple):
+    """Of a recurrent layer (`module.recurrence`): whether its states read an input or write an output. `backward`: what
+    it is given is turned round, the last vector first."""
+
+    kind: Literal["encoder", "decoder"]
+    backward: bool = False
+
+    def of(self, layer: M) -> M:
+        """The layer, which now says so."""
+        object.__setattr__(layer, "recurrence", self)
+        return layer

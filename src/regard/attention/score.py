@@ -61,6 +61,10 @@ class DotForm(NamedTuple):
         """What the score is the sum of, in a form of one query and one key."""
         return at_least_float32(self.query[0]) * self.scale * at_least_float32(self.key[0])
 
+    def slopes(self) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+        """(a, b) with e = a · q + b · k, of one query and one key: half of each product belongs to either."""
+        return 0.5 * self.scale * self.key[0], 0.5 * self.scale * self.query[0]
+
     def numbers(self) -> str:
         """The same with its numbers, as text."""
         return "" if self.scale == 1 else f"{self.scale:.4g} · {self.terms().sum().item() / self.scale:.4g}"
@@ -84,6 +88,12 @@ class TanhForm(NamedTuple):
         """What the score is the sum of, in a form of one query and one key."""
         query, key, weight = (at_least_float32(x) for x in self)
         return weight * torch.tanh(query[0] + key[0])
+
+    def slopes(self) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+        """(a, b) with e = a · q + b · k: tanh(u) is tanh(u)/u times u, and u = q + k is what both add."""
+        u = self.query[0] + self.key[0]
+        slope = self.weight * torch.where(u == 0, 1.0, torch.tanh(u) / torch.where(u == 0, 1.0, u))
+        return slope, slope
 
     def numbers(self, most: int = 3) -> str:
         """The terms that contribute most, with their numbers, and the sum of the others, as text."""
@@ -135,6 +145,10 @@ class Score(nn.Module, ABC):
     ) -> DotForm | TanhForm:
         """The score in the form that `attend` computes; `prepared` says that `key` went through `prepare` already."""
         return self.pair(query, key if prepared else self.prepare(key))
+
+    def slopes(self, form: DotForm | TanhForm) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+        """What query and key of one pair bring: (a, b) with e = a · q + b · k, for vectors of the form."""
+        return form.slopes()
 
     def numbers(self, form: DotForm | TanhForm) -> str:
         """The equation's right side with the numbers of one query and one key; empty if that is the score itself."""

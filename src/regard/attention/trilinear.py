@@ -45,6 +45,12 @@ class Trilinear(Score):
         alone = (query @ self.query).unsqueeze(-1)
         return DotForm(torch.cat([query * self.both, alone, torch.ones_like(alone)], dim=-1), prepared, scale=1.0)
 
+    def slopes(self, form: DotForm | TanhForm) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+        """w_qᵀ q is all of the query, w_kᵀ k all of the key."""
+        query, key = form.query[0] / 2, form.key[0] / 2
+        query[-2:], key[-2:] = query.new_tensor([0.0, 1.0]), key.new_tensor([1.0, 0.0])
+        return key, query
+
     def numbers(self, form: DotForm | TanhForm) -> str:
         *both, query, key = form.terms().tolist()
         return f"{query:.4g} + {key:.4g} + {sum(both):.4g}"

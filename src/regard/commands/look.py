@@ -11,6 +11,7 @@ from rich.console import Console
 
 from regard import look as pictures
 from regard.errors import CallError, nearest
+from regard.look.exchange import exchanged
 from regard.look.files import as_dict
 from regard.look.methods import METHODS
 from regard.look.records import AttentionRecord, Head, Kind
@@ -24,7 +25,7 @@ POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoi
 
 
 ASKED = {"kind", "target", "prefix", "without", "about"}  # what all questions about one input know
-EXPLAINED = ASKED | {"explain", "against_input", "by", "instead", "row"}
+EXPLAINED = ASKED | {"explain", "against_input", "exchange", "by", "instead", "row"}
 
 
 class Wish(NamedTuple):
@@ -49,6 +50,7 @@ class Wish(NamedTuple):
     evidence: bool = False
     explain: str | None = None
     against_input: str | None = None
+    exchange: str | None = None
     by: str | None = None
     instead: str | None = None
     profile: bool = False
@@ -67,8 +69,8 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
         return weight(run, inputs, output, wish, as_json)
     if wish.explain is not None:
         return explain(run, inputs, output, wish, as_json)
-    if wish.against_input is not None:
-        raise CallError("--against-input belongs to --explain patching")
+    if wish.against_input is not None or wish.exchange is not None:
+        raise CallError("--against-input and --exchange belong to --explain patching")
     if run.suffix == ".npz" and (inputs or wish.method != "raw"):
         raise CallError(f"{run} is a record that was taken before: it has its input and method already")
     record = taken(run, inputs, wish)
@@ -110,7 +112,10 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
     overrides, texts = _texts(inputs)
     loaded = api.load(run)
     subject = subject_of(loaded, wish.about)
-    seconds = [] if wish.against_input is None else inputs_of(loaded, [wish.against_input], subject)
+    if wish.against_input is not None and wish.exchange is not None:
+        raise CallError("give --against-input or --exchange, not both")
+    second = wish.against_input if wish.exchange is None else exchanged(texts[0], wish.exchange)
+    seconds = [] if second is None else inputs_of(loaded, [second], subject)
     table = loaded.explain(
         inputs_of(loaded, texts, subject)[0], cast(str, wish.explain), overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], prefix=wish.prefix,
@@ -137,7 +142,9 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
     from regard import api
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
-    _refuse_others(wish, ASKED | {"weight"}, "--weight")
+    _refuse_others(wish, ASKED | {"weight", "by"}, "--weight")
+    if wish.by not in (None, "tokens"):
+        raise CallError(f"--by {wish.by}: --weight takes --by tokens, or none")
     if output is not None:
         raise CallError("--weight is printed: leave -o out (--json has all numbers)")
     overrides, texts = _texts(inputs)
@@ -150,7 +157,7 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
     found = loaded.weight(
         inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], row, column, overrides,
         kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
-        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0],
+        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], tokens=wish.by == "tokens",
     )  # fmt: skip
     print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2, allow_nan=False) if as_json else found)
 

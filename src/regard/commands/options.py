@@ -110,9 +110,10 @@ def explain_options(command: Any) -> Any:
         ),
         click.option(
             "--by",
-            help="What is patched: heads, positions or paths; what of scores is taken apart, keys or queries; by what "
-            "method inputs count, integrated-gradients, attnlrp or input-gradient.",
+            help="What is patched: heads, positions, states or paths; what of scores is taken apart, keys or queries; "
+            "by what method inputs count, integrated-gradients, attnlrp or input-gradient; tokens: with --weight.",
         ),
+        click.option("--exchange", metavar="OLD=NEW", help="... or the same one, with a word exchanged: red=blue."),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
         click.option(
             "--weight",

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.attention.memory import Memory
-from regard.attention.role import Role
+from regard.attention.role import Recurrence, Role
 from regard.attention.score import Score
 from regard.decoders.recurrent_context import Gate
 from regard.decoders.recurrent_state import RecurrentState
@@ -57,7 +57,8 @@ class RecurrentParts(nn.Module):
         context_width = {"initial": 0, "constant": summary_width}.get(context, memory_width)
         fed_width = self.feature_width if input_feeding else context_width if context != "current" else 0
         kind = nn.GRU if cell == "gru" else nn.LSTM
-        self.rnn = kind(inputs + fed_width, width, depth, batch_first=True, dropout=dropout if depth > 1 else 0.0)
+        rnn = kind(inputs + fed_width, width, depth, batch_first=True, dropout=dropout if depth > 1 else 0.0)
+        self.rnn = Recurrence("decoder").of(rnn)
         self.begin = nn.Linear(summary_width, depth * width * (1 if cell == "gru" else 2))
         self.readout = nn.Linear(width + context_width + inputs, self.feature_width)
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.attention.role import Recurrence
 from regard.errors import CallError
 from regard.layers.dropout import Dropout
 
@@ -42,8 +43,9 @@ class Recurrent(nn.Module):
         kind = nn.GRU if cell == "gru" else nn.LSTM
         own = width // 2 if bidirectional else width
         widths = [inputs] + [width] * (depth - 1)
-        self.ahead = nn.ModuleList(kind(n, own, batch_first=True) for n in widths)
-        self.back = nn.ModuleList(kind(n, own, batch_first=True) for n in widths if bidirectional)
+        ahead, back = Recurrence("encoder"), Recurrence("encoder", backward=True)
+        self.ahead = nn.ModuleList(ahead.of(kind(n, own, batch_first=True)) for n in widths)
+        self.back = nn.ModuleList(back.of(kind(n, own, batch_first=True)) for n in widths if bidirectional)
         self.dropout = Dropout(dropout)
 
     def forward(

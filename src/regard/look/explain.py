@@ -2,7 +2,7 @@
 
 lens       what each layer would say next                                    methods/lens.py
 logits     what each layer and head adds to the logit of the answer          methods/logits.py
-patching   what each head or position carries of a second input              methods/patching.py
+patching   what each head, position or state carries of a second input       methods/patching.py, paths.py, states.py
 inputs     what each part of the input adds                                  methods/integrated.py, attnlrp.py, …
 scores     what the scores of a head are made of                             methods/scores.py
 """
@@ -22,10 +22,11 @@ from regard.look.methods.gradients import input_times_gradient
 from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens
 from regard.look.methods.logits import direct_logits
-from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.patching import has_heads, patched_heads, patched_positions
 from regard.look.methods.paths import patched_paths
 from regard.look.methods.scores import Side, score_parts
-from regard.look.records import KINDS, Kind
+from regard.look.methods.states import patched_states, state_layers
+from regard.look.records import KINDS, ORDER, Kind
 from regard.look.stream import Block, Reading, Stream, read_stream
 from regard.look.stream_parts import Part
 from regard.look.value_table import ValueTable
@@ -46,8 +47,10 @@ INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
         input_times_gradient, "A row does not add up to anything.", "Input × gradient (Shrikumar et al. 2016).",
     ),
 }  # fmt: skip
-BY = {"patching": ("heads", "positions", "paths"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
-By = Literal["heads", "positions", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"]
+BY = {"patching": ("heads", "positions", "states", "paths"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
+By = Literal[
+    "heads", "positions", "states", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"
+]
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class ExplainOptions:
     """
     row       one step of the output, from 0; −1 is the last. None: all of them
     kind      patching: which attention, or whose positions; None: over the input, if the model has that
-    by        patching: heads, positions, or paths from head to head; scores: keys or queries are taken apart; inputs:
-              by which method
+    by        patching: heads, positions, recurrent states, or paths from head to head (None: heads, if there are any;
+              else states; else positions); scores: keys or queries are taken apart; inputs: by which method
     layer, head   scores: which ones, of self-attention
     """
 
@@ -73,8 +76,8 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
         raise CallError(f"explain={how!r} is not known{nearest(how, EXPLANATIONS)}")
     if (other is not None) != (how == "patching"):
         raise CallError(
-            "explain='patching' needs a second input (against_input=..., --against-input), and no other explanation "
-            f"has one: this is explain={how!r}"
+            "explain='patching' needs a second input (against_input=..., --against-input; exchange='red=blue', "
+            f"--exchange), and no other explanation has one: this is explain={how!r}"
         )
     if options.by is not None and options.by not in BY.get(how, ()):
         raise CallError(f"by={options.by!r}: explain={how!r} takes {' or '.join(BY.get(how, ('none',)))}")
@@ -218,19 +221,31 @@ def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
         f"{back}this state alone is carried from the first input into the second: 1 is all of it, 0 nothing. "
         "Activation patching (Vig et al. 2020)."
     )
-    if options.by != "positions":
+    by = options.by or _what_there_is(other, options.kind)
+    if by == "heads":
         kind, rows, values = patched_heads(case, other, options.kind, options.row)
         columns = [f"head {number}" for number in range(values.shape[1])]
         return ValueTable(values, rows, columns, f"What each head brings back: attention {KINDS[kind]}", about)
-    kind, rows, values = patched_positions(case, other, options.kind, options.row)
+    way, what = (patched_states, "recurrent state") if by == "states" else (patched_positions, "vector")
+    kind, rows, values = way(case, other, options.kind, options.row)
     columns = _positions(case, other, kind, values.shape[1])
-    return ValueTable(values, rows, columns, f"What the vector at each position brings back ({kind})", about)
+    return ValueTable(values, rows, columns, f"What the {what} at each position brings back ({kind})", about)
+
+
+def _what_there_is(case: Case, kind: Kind | None) -> By:
+    if has_heads(case, kind):
+        return "heads"
+    recurrent = any(state_layers(case.model, one) for one in ORDER if kind in (None, one))
+    return "states" if recurrent else "positions"
 
 
 def _positions(case: Case, other: Case, kind: Kind, length: int) -> list[str]:
     """The tokens of both inputs, where they differ; a state that no axis names has its number."""
-    name = "source" if kind == "encoder" else "read"
-    if name not in case.axes or len(case.axes[name]) != length or len(other.axes[name]) != length:
+    names = ["source"] if kind == "encoder" else ["read", case.rows]
+    name = next(
+        (one for one in names if all(one in side.axes and len(side.axes[one]) == length for side in (case, other))), ""
+    )
+    if not name:
         return [str(place) for place in range(length)]
     both = zip(case.axes[name].labels, other.axes[name].labels, strict=True)
     return [one if one == two else f"{one} | {two}" for one, two in both]

@@ -18,12 +18,14 @@ from regard.look.attribution import attentions
 from regard.look.axis import Axis
 from regard.look.case import Case
 from regard.look.history import History
-from regard.look.methods.roles import places_across, places_within, shares
+from regard.look.methods.positional import kept_patterns
+from regard.look.methods.roles import copied, places_across, places_within, shares
 from regard.look.records import ORDER, Attention, AttentionRecord, Kind
 from regard.look.value_table import ValueTable
 
 CLEAR = 0.2  # more than chance, for a role to be in a head's name
 WITHOUT = "loss without it"
+POSITIONAL = "positional"
 Place = tuple[Kind, int]
 
 
@@ -33,16 +35,19 @@ def head_profile(cases: Sequence[Case]) -> ValueTable:
         raise CallError("none of the validation inputs can be looked at: there is nothing to make a profile of")
     names: dict[Place, tuple[str, int]] = {}
     mass: dict[Place, dict[str, np.ndarray | float]] = defaultdict(lambda: defaultdict(float))
-    chance: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    chance: dict[Place, dict[str, np.ndarray | float]] = defaultdict(lambda: defaultdict(float))
     rows: dict[Place, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for case in cases:
-        for one in attentions(case):
+        seen = {one.name: one for one in attentions(case)}
+        found = [(one, *role) for one in seen.values() for role in _roles(case.axes, one)]
+        found += [(one, POSITIONAL, own, usual, count) for one, own, usual, count in kept_patterns(case, seen)]
+        for one in seen.values():
+            names.setdefault((one.kind, one.layer), (one.name, len(one.weights)))
+        for one, role, own, usual, count in found:
             place = one.kind, one.layer
-            names.setdefault(place, (one.name, len(one.weights)))
-            for role, own, usual, count in _roles(case.axes, one):
-                mass[place][role] += own
-                chance[place][role] += usual
-                rows[place][role] += count
+            mass[place][role] += own
+            chance[place][role] += np.broadcast_to(usual, own.shape)
+            rows[place][role] += count
     if not names:
         raise CallError("there is no attention whose rows and columns are named: nothing to make a profile of")
     ordered = sorted(names, key=lambda place: (ORDER.index(place[0]), place[1]))
@@ -58,7 +63,7 @@ def head_profile(cases: Sequence[Case]) -> ValueTable:
                     above.append(0.0)
                     written.append("")
                     continue
-                own, usual = float(np.asarray(mass[place][role])[head]) / count, chance[place][role] / count
+                own, usual = (float(np.asarray(sums[place][role])[head]) / count for sums in (mass, chance))
                 above.append(own - usual)
                 written.append(f"{own:.2f} ({usual:.2f})")
             clear = roles[int(np.argmax(above))] if above and max(above) >= CLEAR else ""
@@ -68,7 +73,8 @@ def head_profile(cases: Sequence[Case]) -> ValueTable:
     return ValueTable(
         np.array(values), labels, [*roles, WITHOUT], f"What each head looks for, over {len(cases)} inputs", words=words,
         about="The share of a head's weight that falls there, with that of chance in brackets; the color is how far it "
-        f"is above. {WITHOUT}: by how much −log p of the right output grows, 0.05 is 5%.",
+        f"is above. {POSITIONAL}: the share that stays when contents are shuffled, and in brackets what would stay if "
+        f"the head followed them. {WITHOUT}: by how much −log p of the right output grows, 0.05 is 5%.",
     )  # fmt: skip
 
 
@@ -116,6 +122,8 @@ def _roles(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str, np.n
     elif Q == K:
         causal = one.kind == "decoder"
         found, allowed = places_within(columns, causal=causal), np.ones((Q, K), bool)
+        if one.rows != one.columns:  # what is written is not what was read
+            found["copying"] = copied(rows, columns)
         allowed = np.tril(allowed) if causal else allowed
     else:
         return

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -166,18 +167,20 @@ class _Watcher(TorchFunctionMode):
 
     # -------------------------------------------------------------------------------------------------------- modules
     def before(self, module: nn.Module, args: Any) -> None:
+        own = _is_plain(type(module))
+        if own and not module._modules and self._frames:  # a layer of torch that no attention is in
+            return
         if self._at_work or module not in self._names or threading.get_ident() != self._thread:
             return
         if not self._frames:
             self._passes += 1
-        own = type(module).__module__.startswith("torch.nn.") and type(module).forward not in FAST
         frame = _Frame(module, self._names[module])
         frame.switched = not own and self._switch(aside=type(module).forward in FAST)
         self._frames.append(frame)
 
     def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
         """After an error, there is no output, and torch gives no keywords either."""
-        if self._at_work or not any(frame.module is module for frame in self._frames):
+        if self._at_work or not any(frame.module is module for frame in reversed(self._frames)):
             return
         if threading.get_ident() != self._thread:
             return
@@ -260,9 +263,21 @@ def _operands(args: Any) -> Iterator[Any]:
         yield from one if isinstance(one, tuple | list) else (one,)
 
 
+@cache
+def _is_plain(kind: type[nn.Module]) -> bool:
+    """A module of torch itself, without a fast path of its own."""
+    return kind.__module__.startswith("torch.nn.") and kind.forward not in FAST
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
 def _vectors_given(module: nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
     """What a module was given to look with and to look at, in this order."""
-    names = list(inspect.signature(module.forward).parameters)
+    function = getattr(module.forward, "__func__", None)
+    names = list(inspect.signature(module.forward).parameters) if function is None else _parameters(function)[1:]
     named = {**dict(zip(names, args, strict=False)), **kwargs}
     return [
         x

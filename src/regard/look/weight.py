@@ -8,18 +8,23 @@ shares sum to one.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from regard.look.asking import evaluating
 from regard.look.case import Case
+from regard.look.methods.origins import Origin, score_origins
+from regard.look.methods.score_tokens import score_tokens
 from regard.look.records import KINDS, Kind
 from regard.look.weight_place import PlacedWeight, find_weight
 
 MOST_TERMS = 8
 MOST_KEYS = 10
+MOST_PARTS = 12
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Weight:
     keys                of the query's row, and their `scores` and `weights` before and after the softmax; a score is −∞
                         where the query may not look; `place`: that of this key
     value_length        ‖v‖, and `added_length`: ‖a v W_o‖, what this weight adds to the output; `share` of the whole
+    parts               what query and key are made of, each with what it adds: their sum is `score` and `bias` together
+    tokens              the same by parts of the input, where it was asked for
     shared_softmax      each key belongs to the query whose score is highest, and one softmax is over all keys
     """
 
@@ -57,6 +64,8 @@ class Weight:
     value_length: float
     added_length: float
     share: float
+    parts: tuple[Origin, ...]
+    tokens: tuple[Origin, ...]
     shared_softmax: bool
 
     @property
@@ -101,6 +110,8 @@ class Weight:
         """Numbers and texts; a score where the query may not look is None."""
         arrays = {name: value.tolist() for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         arrays["scores"] = [score if math.isfinite(score) else None for score in arrays["scores"]]
+        for name in ("parts", "tokens"):
+            arrays[name] = [part._asdict() | {"name": part.told} for part in getattr(self, name)]
         return vars(self) | arrays | {"title": self.title, "steps": self.steps()}
 
     def __str__(self) -> str:
@@ -118,7 +129,17 @@ class Weight:
         left = len(self.keys) - len(shown)
         more = [f"{'':>12}and {left} keys with less weight"] if left else []
         head = f"{'':>12}{'key':<{width}} {'score':>9}   weight"
-        return "\n".join([self.title, "", *steps, "", head, *row, *more])
+        parts = _told("where the score comes from", self.parts) + _told("by parts of the input", self.tokens)
+        return "\n".join([self.title, "", *steps, "", head, *row, *more, *parts])
+
+
+def _told(title: str, parts: Sequence[Origin]) -> list[str]:
+    """The largest first, and the sum of those that are not shown."""
+    ordered = sorted(parts, key=lambda part: -abs(part.value))
+    rest, left = sum(part.value for part in ordered[MOST_PARTS:]), len(ordered) - MOST_PARTS
+    lines = [f"{'':>12}{part.value:>+9.3f}  {part.told}" for part in ordered[:MOST_PARTS]]
+    more = [f"{'':>12}{rest:>+9.3f}  {left} other parts"] if left > 0 else []
+    return ["", f"{'':>12}{title}", *lines, *more] if lines else []
 
 
 def _score(score: float) -> str:
@@ -126,14 +147,26 @@ def _score(score: float) -> str:
 
 
 def weight(
-    case: Case, row: int, column: int, *, kind: Kind | None = None, layer: int | None = None, head: int | None = None
+    case: Case,
+    row: int,
+    column: int,
+    *,
+    kind: Kind | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    parts: bool = True,
+    tokens: bool = False,
 ) -> Weight:
-    """Of a cell of the tables that `look` shows. Without a layer or a head, those in which it has the most weight."""
-    with torch.no_grad():
-        return _explained(find_weight(case, row, column, kind, layer, head))
+    """Of a cell of the tables that `look` shows. Without a layer or a head, those in which it has the most weight.
+
+    `parts`: what query and key are made of; `tokens`: what each part of the input brings to the score, which takes
+    some time.
+    """
+    with torch.no_grad(), evaluating(case.model):
+        return _explained(find_weight(case, row, column, kind, layer, head), parts, tokens)
 
 
-def _explained(found: PlacedWeight) -> Weight:
+def _explained(found: PlacedWeight, parts: bool, tokens: bool) -> Weight:
     case, seen, shown, name = found.case, found.seen, found.shown, found.shown.name
     head, i, j = found.cell
     steps = [weights.shape[-2] for weights in seen.calls(name)]  # a decoder may take them one by one
@@ -151,6 +184,7 @@ def _explained(found: PlacedWeight) -> Weight:
     after = weights[case.row, head]
     gates = [seen[other][case.row].flatten() for other in seen.names if seen.role(other).kind == "gate"]
     gated = bool(gates) and seen.role(name).kind == "cross"
+    place = name, call, head, query, found.key
     return Weight(
         kind=shown.kind, layer=shown.layer, head=head, row=i, column=j,
         row_label=case.axes[shown.rows].labels[i], column_label=case.axes[shown.columns].labels[j],
@@ -163,5 +197,8 @@ def _explained(found: PlacedWeight) -> Weight:
         place=found.key, scores=row.scores.double().cpu().numpy(),
         weights=(after.sum(0) if scoring.together else after[query]).double().cpu().numpy(),
         value_length=float(values[head, found.key].norm()), added_length=float(own.norm()),
-        share=float(own @ whole / (whole @ whole).clamp(min=1e-30)), shared_softmax=scoring.together,
+        share=float(own @ whole / (whole @ whole).clamp(min=1e-30)),
+        parts=tuple(score_origins(case, *place)) if parts else (),
+        tokens=tuple(score_tokens(case, *place)) if tokens else (),
+        shared_softmax=scoring.together,
     )  # fmt: skip

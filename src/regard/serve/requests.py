@@ -154,7 +154,7 @@ class Questions:
     def explain(self, body: schemas.Explain) -> Question:
         """Its answer is a table."""
         name, run = self.find(body.model)
-        for field in ("text", "output", "prefix", "against_input", "instead"):
+        for field in ("text", "output", "prefix", "against_input", "exchange", "instead"):
             self.require_short(getattr(body, field) or "", field)
 
         def ask() -> ValueTable:
@@ -176,6 +176,7 @@ class Questions:
             found = run.weight(
                 self.given(name, body.text), row, column, kind=body.kind, layer=body.layer, prefix=body.prefix,
                 head=body.head if isinstance(body.head, int) else None, output=body.output, without=body.without,
+                tokens=body.tokens,
             )  # fmt: skip
             return found.as_dict()
 

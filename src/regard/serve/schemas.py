@@ -113,6 +113,7 @@ class Explain(Body):
     output: Text | None = Field(None, description="explain this output instead of the model's own")
     prefix: Text = Field("", description="or one that begins with this")
     against_input: Text | None = Field(None, description="of patching: the second input")
+    exchange: Text | None = Field(None, description="or OLD=NEW: the same one, with a word exchanged")
     instead: Text | None = Field(None, description="why not this word")
     without: list[HeadName] = WITHOUT
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="one step of the output, from 0")
@@ -174,7 +175,17 @@ class Weight(Body):
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
     head: Head | None = Field(None, description="a head, from 0; mean and max are as if none was given")
     words: bool = Field(False, description="rows and columns are words; of their pieces, the one with the most weight")
+    tokens: bool = Field(False, description="also what each part of the input brings to the score; takes longer")
     specials: bool = Field(True, description="rows and columns count special tokens, too")
+
+
+class OriginOut(BaseModel):
+    """What a part of a query, of a key or of the input adds to a score."""
+
+    side: Literal["query", "key", "both"]
+    kind: str = Field(description="token, position, head, feed-forward, state, vector, bias, distance or rest")
+    name: str
+    value: float
 
 
 class WeightOut(BaseModel):
@@ -201,6 +212,8 @@ class WeightOut(BaseModel):
     value_length: float
     added_length: float = Field(description="of what this weight adds to the output")
     share: float = Field(description="of the way to the whole output; over all keys and heads they sum to one")
+    parts: list[OriginOut] = Field(description="where the score comes from: they add up to score and bias together")
+    tokens: list[OriginOut] = Field(description="the same by parts of the input, if it was asked for")
     shared_softmax: bool = Field(description="one softmax is over all rows")
     steps: list[tuple[str, str]] = Field(description="from the score to the output, in words and numbers")
 

@@ -65,8 +65,8 @@ def relevance(case: Case) -> Relevance:
     if any(isinstance(one, nn.RNNBase) for one in case.model.modules()):  # of two towers, either
         raise CallError(NO_RULE)
     others = [one for one in case.model.modules() if isinstance(one, nn.Embedding) and one is not vectors]
-    parts, rules, size = [], _Rules(), 0.0
-    with _fixed(case.model), Trace(case.model):  # under a trace, attention is computed in the open
+    parts, rules, size = [], Rules(), 0.0
+    with fixed(case.model), Trace(case.model):  # under a trace, attention is computed in the open
         for steps in some_steps(case):
             with leaves([vectors]) as own, leaves(others) as beside, rules:
                 z = at_steps(case, steps)
@@ -84,7 +84,7 @@ def relevance(case: Case) -> Relevance:
     return Relevance(np.concatenate(parts), logits, rules.shares)
 
 
-class _Rules(TorchFunctionMode):
+class Rules(TorchFunctionMode):
     """While it is active, operations have the gradient of their rule. `shares`: what stays at constants."""
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ def _argument(args: Any, kwargs: Any, place: int, name: str) -> Any:
 
 
 @contextmanager
-def _fixed(model: nn.Module) -> Iterator[None]:
+def fixed(model: nn.Module) -> Iterator[None]:
     """Weights are no part of what is explained: only what comes from the input has gradients."""
     learned = [one for one in model.parameters() if one.requires_grad]
     for one in learned:

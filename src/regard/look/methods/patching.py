@@ -7,7 +7,8 @@ answer back; 0: it carries nothing of what matters; below zero: it speaks agains
 
     heads       what a head says, at all positions, before W_o mixes it with the others
     positions   the vector that a layer leaves at one position; or that the encoder leaves in its memory, of whatever
-                kind the encoder is: a recurrent one, too
+                kind the encoder is
+    states      those of recurrent layers, step by step: `states`
 
 Vig et al. 2020, section 3 (arXiv:2004.12265); Meng et al. 2022, section 2.1 (arXiv:2202.05262); Zhang and Nanda 2023
 (arXiv:2309.16042) on what can go wrong. Shares need not add up to one: two heads may do the same, or only together.
@@ -53,7 +54,7 @@ def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
     """What each head brings back."""
     kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted, one))
     if not layers:
-        raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' may have more to show")
+        raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' or 'states' may show more")
     answers = Answers(clean, corrupted, row)
     most = max(layer.heads for layer in layers)
     found = np.zeros((len(layers), most))
@@ -113,6 +114,10 @@ def _heads(case: Case, kind: Kind) -> list[Layer]:
     return [layers[number] for number in sorted(layers)]
 
 
+def has_heads(case: Case, kind: Kind | None) -> bool:
+    return any(_heads(case, one) for one in ORDER if kind in (None, one))
+
+
 def _layers(case: Case, kind: Kind) -> list[Layer]:
     """The layers that attentions of this kind stand in; for an encoder, and what it leaves in its memory."""
     modules = dict(case.model.named_modules())
@@ -152,7 +157,7 @@ class Answers:
 
     def __init__(self, clean: Case, corrupted: Case, row: int | None) -> None:
         self.clean, self.corrupted, self.row = clean, corrupted, row
-        self.top, self.bottom = self._score(clean), self._score(corrupted)
+        self.top, self.bottom = self.score(clean), self.score(corrupted)
         if abs(self.top - self.bottom) < SAME:
             raise CallError(
                 f"the model thinks the same of this answer by both inputs ({self.top:.4f}): there is nothing to bring "
@@ -168,12 +173,12 @@ class Answers:
             return state
 
         with _changing(layer, keep):
-            self._score(self.clean if of_clean else self.corrupted)
+            self.score(self.clean if of_clean else self.corrupted)
         return states
 
     def share(self) -> float:
         """What comes back of the answer by the second input, as the model is now."""
-        return (self._score(self.corrupted) - self.bottom) / (self.top - self.bottom)
+        return (self.score(self.corrupted) - self.bottom) / (self.top - self.bottom)
 
     def recovered(self, layer: Layer, states: Sequence[Tensor], carry: Callable[[Tensor, Tensor], Tensor]) -> float:
         calls = iter(states)
@@ -191,7 +196,7 @@ class Answers:
         with _changing(layer, change):
             return self.share()
 
-    def _score(self, case: Case) -> float:
+    def score(self, case: Case) -> float:
         with torch.no_grad():
             steps = case.ask([WHOLE])[0]
         return float(steps.sum() if self.row is None else steps[self.row])

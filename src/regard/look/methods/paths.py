@@ -37,7 +37,7 @@ class Paths(NamedTuple):
 def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Paths:
     if kind == "cross":
         raise CallError("kind='cross': by='paths' goes along self-attention: encoder or decoder")
-    kinds: Sequence[Kind] = ("decoder", "encoder") if kind is None else (kind,)
+    kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
     found: list[tuple[Kind, list[Block]]] = [(one, _blocks(corrupted, one)) for one in kinds]
     of, blocks = next((pair for pair in found if len(pair[1]) > 1), found[0])
     if len(blocks) < 2:

@@ -6,7 +6,8 @@ M_r is where row r would have to look; rows that have no such place do not count
 
     within a text     previous, next, itself; the same token elsewhere; induction: what came after the same token before
                       (Olsson et al. 2022, arXiv:2209.11895); the first token, where heads look that have nothing to
-                      look for (Xiao et al. 2023, arXiv:2309.17453); the last; special tokens
+                      look for (Xiao et al. 2023, arXiv:2309.17453); the last; special tokens; copying: the token
+                      that is written next, where it was read before
     over the source   copying: the same token on the other side; diagonal: the same share of the way; first, last,
                       special
 
@@ -49,16 +50,22 @@ def places_within(tokens: Axis, *, causal: bool) -> dict[str, Places]:
 
 def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
     """Of cross-attention."""
-    (said, ending), (labels, special) = _columns(rows), _columns(columns)
-    Q, K = len(said), len(labels)
+    _, special = _columns(columns)
+    Q, K = len(rows), len(columns)
     row, column = np.indices((Q, K))
     return {
-        "copying": (said[:, None] == labels[None, :]) & ~ending[:, None],
+        "copying": copied(rows, columns),
         "diagonal": np.abs((row + 0.5) / Q - (column + 0.5) / K) <= max(1 / Q, 1 / K),
         "first": column == 0,
         "last": column == K - 1,
         "special": np.broadcast_to(special, (Q, K)),
     }
+
+
+def copied(rows: Axis, columns: Axis) -> Places:
+    """Where the token stands that the row says."""
+    (said, ending), (labels, _) = _columns(rows), _columns(columns)
+    return (said[:, None] == labels[None, :]) & ~ending[:, None]
 
 
 def shares(

@@ -1,0 +1,189 @@
+"""Where a score comes from: what the parts of a query and of a key bring to it.
+
+    e = a · q + b · k            q = Σ_i q_i,  k = Σ_j k_j            e = Σ_i a · q_i + Σ_j b · k_j
+
+q_i and k_j are what query and key are the sums of: the token, its position, heads and feed-forwards of earlier layers
+(Elhage et al. 2021, "QK circuits"), recurrent states in either direction; and what is the same for every input: biases.
+
+    dot form     e = s q · k, exactly:  a = s k / 2, b = s q / 2: half of each product belongs to either side
+    tanh form    e = w · tanh(u), u = q + k:  a = b = w ∘ tanh(u) / u, a decomposition that is held by its slope
+    cosine       lengths are held as they were, as are the norms on the way from a part to a query or a key
+    rotary       turns each part like the whole; a bias by distance is a part of its own
+
+Whatever else lies on that way obeys the rules of AttnLRP (`attnlrp`), so that the parts add up to the score.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import get_ident
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from regard.attention import Learned, LearnedGrid, Memory, MultiHead, Sinusoidal, SinusoidalGrid, Trace
+from regard.attention.grid_positions import LearnedTextAndGrid
+from regard.attention.head_mask import ManyHeads
+from regard.attention.role import Recurrence, Role
+from regard.look.case import WHOLE, Case
+from regard.look.methods.attnlrp import Rules, fixed
+from regard.look.stream import Block
+
+POSITIONS = (Sinusoidal, Learned, SinusoidalGrid, LearnedGrid, LearnedTextAndGrid)
+
+
+class Origin(NamedTuple):
+    """`side`: query, key or both; `kind`: token, position, head, feed-forward, state, vector, bias or distance."""
+
+    side: str
+    kind: str
+    name: str
+    value: float
+
+    @property
+    def told(self) -> str:
+        return self.name if self.side == "both" else f"{self.side}: {self.name}"
+
+
+class Cut(NamedTuple):
+    """A part, as it is given on: a leaf of the gradients. `heads`: so many stand in it, side by side."""
+
+    kind: str
+    name: str
+    leaf: Tensor
+    heads: int = 0
+
+    def values(self, felt: Tensor) -> list[tuple[str, float]]:
+        """What it adds by this gradient; of each head."""
+        product = (self.leaf.detach() * felt).double()
+        if not self.heads:
+            return [(self.name, float(product.sum()))]
+        by_head = product.unflatten(-1, (self.heads, -1)).sum(-1).flatten(0, -2).sum(0)
+        return [(f"{self.name}.{head}", value) for head, value in enumerate(by_head.tolist())]
+
+
+def score_origins(case: Case, name: str, call: int, head: int, query: int, key: int) -> list[Origin]:
+    """Of one query and one key of the attention `name`, in one of its calls. Their sum is the score and its bias."""
+    with torch.enable_grad(), fixed(case.model), torch.backends.cudnn.flags(enabled=False), Rules():
+        with _cutting(case.model, name) as cuts, Trace(case.model, scores=True) as seen:
+            case.ask([WHOLE])
+        scoring, weights = seen.scorings(name)[call], seen.calls(name)[call]
+        row = scoring.row(weights if weights.ndim == 4 else weights.unsqueeze(1), case.row, head, query)
+        pair = row.with_key(key)
+        q, k = pair.query.detach(), pair.key.detach()
+        if scoring.together:  # its form was turned round: what looks was the key of the score
+            slopes = scoring.score.slopes(pair._replace(query=k, key=q))[::-1]
+        else:
+            slopes = scoring.score.slopes(pair._replace(query=q, key=k))
+        totals = [slope.float() @ x[0].float() for slope, x in zip(slopes, (pair.query, pair.key), strict=True)]
+    found = [part for side, total in zip(("query", "key"), totals, strict=True) for part in _side(side, total, cuts)]
+    if row.bias is not None:
+        found.append(Origin("both", "distance", "distance", float(row.bias[key])))
+    return found
+
+
+def _side(side: str, total: Tensor, cuts: list[Cut]) -> list[Origin]:
+    sums: dict[tuple[str, str], float] = {}
+    if total.requires_grad:
+        felt = torch.autograd.grad(total, [cut.leaf for cut in cuts], allow_unused=True, retain_graph=True)
+        for cut, own in zip(cuts, felt, strict=True):
+            if own is not None:
+                for name, value in cut.values(own):
+                    sums[cut.kind, name] = sums.get((cut.kind, name), 0.0) + value
+    rest = float(total) - sum(sums.values())
+    return [*(Origin(side, *what, value) for what, value in sums.items()), Origin(side, "bias", "bias", rest)]
+
+
+@contextmanager
+def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
+    """While it is active, whatever adds to a stream or makes states of its own gives a leaf on.
+
+    What comes first is a leaf only where nothing before it is one: a token at its positions, or else at the first
+    layer, or in a memory; and where there are none of these, what the attention itself is given.
+    """
+    cuts: list[Cut] = []
+    asking = get_ident()
+
+    def leaf(kind: str, name: str, x: Tensor, heads: int = 0) -> Tensor:
+        cuts.append(Cut(kind, name, x.detach().requires_grad_(), heads))
+        return cuts[-1].leaf
+
+    def first(x: Tensor, kind: str, name: str) -> Tensor:
+        return x if x.requires_grad or not x.is_floating_point() else leaf(kind, name, x)
+
+    def placed(x: Tensor, y: Tensor) -> Tensor:
+        wide = F.pad(x, (0, y.shape[-1] - x.shape[-1]))  # positions may stand beside the vectors
+        return F.pad(first(x, "token", "token"), (0, y.shape[-1] - x.shape[-1])) + leaf(
+            "position", "position", (y - wide).detach()
+        )
+
+    def states(name: str, output: Any) -> Any:
+        y, last = output
+        if isinstance(y, PackedSequence):
+            y = y._replace(data=leaf("state", name, y.data))
+        else:
+            y = leaf("state", name, y)
+        ends = last if isinstance(last, tuple) else (last,)
+        given = tuple(leaf("state", name, one) for one in ends)
+        return y, given if isinstance(last, tuple) else given[0]
+
+    def memory(output: Any) -> Any:
+        if not isinstance(output, Memory) or output.vectors.requires_grad:
+            return output
+        return replace(output, vectors=leaf("vector", "memory", output.vectors))
+
+    handles = []
+
+    def after(module: nn.Module, change: Callable[[Any, Any], Any]) -> None:
+        hook = lambda _, args, y: change(args, y) if get_ident() == asking else None  # noqa: E731
+        handles.append(module.register_forward_hook(hook))
+
+    def before(module: nn.Module, change: Callable[[Tensor], Tensor]) -> None:
+        def hook(_: nn.Module, args: Any) -> Any:
+            if get_ident() != asking:
+                return None
+            return tuple(change(one) if isinstance(one, Tensor) else one for one in args)
+
+        handles.append(module.register_forward_pre_hook(hook))
+
+    for name, module in model.named_modules():
+        many = _many_heads(module)
+        if isinstance(module, POSITIONS):
+            after(module, lambda args, y: placed(args[0], y))
+        elif isinstance(module, nn.RNNBase):
+            after(module, lambda args, y, name=name, module=module: states(_direction(name, module), y))
+        elif many is not None:
+            place = _place(module, name)
+            before(many.out, lambda x, place=place, heads=many.heads: leaf("head", place, x, heads))
+        elif hasattr(module, "feed_forward_norm"):
+            block = cast(Block, module)
+            place = _place(block.attention, name)
+            before(module, lambda x: first(x, "token", "token"))
+            after(block.feed_forward, lambda args, y, place=place: leaf("feed-forward", f"feed-forward {place}", y))
+        if name == asked and not isinstance(module, MultiHead):
+            before(module, lambda x: first(x, "vector", "vector"))
+        after(module, lambda args, y: memory(y))
+    try:
+        yield cuts
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _many_heads(module: nn.Module) -> ManyHeads | None:
+    return module if isinstance(module, ManyHeads) else None
+
+
+def _place(attention: nn.Module, name: str) -> str:
+    role = getattr(attention, "role", None)
+    return f"{role.kind}.{role.layer}" if isinstance(role, Role) else name
+
+
+def _direction(name: str, module: nn.RNNBase) -> str:
+    place = getattr(module, "recurrence", None)
+    if module.bidirectional:
+        return f"{name} ↔"
+    return f"{name} ←" if isinstance(place, Recurrence) and place.backward else f"{name} →"

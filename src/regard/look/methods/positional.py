@@ -1,0 +1,81 @@
+"""How far a head goes by position: what of its pattern stays when the contents are shuffled.
+
+    share = mean over rows of  Σ_j min(A_rj, A′_rj)          baseline = the same with  A_{π(r) π(j)}  in the place of A′
+
+A′ is the pattern after the vectors of tokens have changed places by π, while positions stayed where they are. A head
+that goes by position alone keeps its pattern: 1. One that follows the contents takes its pattern along, which is the
+baseline; so a head that looks everywhere alike is no more than its baseline, either. Special tokens keep their places.
+
+Voita et al. 2019, section 5.1 (arXiv:1905.09418), call heads positional by where they look; Ke et al. 2020
+(arXiv:2006.15595) ask, as here, what is due to positions and what to words.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.look.attribution import attentions
+from regard.look.case import Case
+from regard.look.records import Attention
+
+Orders = dict[int, np.ndarray]  # by how many vectors there are: the place that each comes from
+
+
+def kept_patterns(
+    case: Case, before: Mapping[str, Attention]
+) -> Iterator[tuple[Attention, Float[np.ndarray, " H"], Float[np.ndarray, " H"], int]]:
+    """Of the tables of a case: sums over rows of the share that stays and of its baseline, and how many rows count."""
+    with shuffled_contents(case) as orders:
+        after = attentions(case)
+    for one in after:
+        old = before.get(one.name)
+        Q, K = one.weights.shape[1:]
+        if old is None or K not in orders or old.weights.shape != one.weights.shape:
+            continue
+        rows = orders[Q] if Q in orders else np.arange(Q)
+        moved = old.weights[:, rows][:, :, orders[K]]
+        if one.kind == "decoder":  # what comes later is hidden, whoever stands there
+            moved = np.tril(moved)
+            moved = moved / np.maximum(moved.sum(-1, keepdims=True), 1e-12)
+        count = np.arange(Q) > 0 if one.kind == "decoder" else np.ones(Q, bool)  # the first has no choice
+        stays, baseline = (np.minimum(old.weights, other).sum(-1)[:, count].sum(-1) for other in (one.weights, moved))
+        yield old, stays, baseline, int(count.sum())
+
+
+@contextmanager
+def shuffled_contents(case: Case) -> Iterator[Orders]:
+    """While it is active, vectors of tokens stand at other places of their text: one order for each length."""
+    orders: Orders = {}
+    for T in {len(axis) for axis in case.axes.values()}:
+        real = [
+            place for place in range(T) if all(place in axis.real() for axis in case.axes.values() if len(axis) == T)
+        ]
+        if len(real) > 1:
+            orders[T] = _order(T, np.array(real))
+    asking = get_ident()
+
+    def shuffle(module: nn.Module, args: object, output: Tensor) -> Tensor | None:
+        if get_ident() != asking or not isinstance(output, Tensor) or output.ndim != 3:
+            return None
+        order = orders.get(output.shape[1])
+        return None if order is None else output[:, torch.from_numpy(order).to(output.device)]
+
+    modules = [one for one in case.model.modules() if isinstance(one, nn.Embedding) or one is case.vectors]
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_hook(shuffle).remove)
+        yield orders
+
+
+def _order(length: int, real: np.ndarray) -> np.ndarray:
+    """Of some orders at random, the one that parts most neighbors: few words are soon as they were."""
+    random = np.random.default_rng(length)
+    found = np.arange(length)
+    tried = [random.permutation(real) for _ in range(16)]
+    found[real] = max(tried, key=lambda one: int((np.diff(one) != 1).sum() + (one != real).sum()))
+    return found
