@@ -2,13 +2,15 @@
 
     recipe = read("translate-transformer", ["model.width=256", "data.train=pairs.tsv"])
 
-Nothing is read but the recipe itself: a typo is found before any data is touched.
+Nothing is read but the recipe itself, and a few examples of its data where it leaves a size to them (auto): a typo is
+found before any data is touched.
 """
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from importlib import resources
 from itertools import chain
 from pathlib import Path
@@ -17,11 +19,12 @@ from typing import Any
 import yaml
 
 from regard.errors import CallError, nearest
-from regard.jobs import JOBS
+from regard.jobs import JOBS, make
 from regard.outputs.text import generate_settings as language_model
-from regard.recipe_mistakes import validated
+from regard.recipe_mistakes import validated, without
 from regard.settings import model
 from regard.settings.base import Settings
+from regard.settings.decisions import AUTO
 from regard.settings.recipe import Recipe
 
 SIZES = model.SIZES | language_model.SIZES
@@ -276,7 +279,33 @@ def _with_model_of_start(tree: Tree) -> Tree:
 
 
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:
-    """A tree of plain values → settings."""
+    """A tree of plain values → settings. What is `auto` is decided by the data; where that is a choice like others
+    (training.device), it is the default, too, and the data is not asked."""
+    sought = list(_autos(tree))
+    settings = _build(reduce(without, sought, tree), origin)
+    whole = as_tree(settings) if sought else {}
+    if not (left := [path for path in sought if reduce(lambda inner, name: inner[name], path, whole) != AUTO]):
+        return settings
+    found = {decision.key: decision for decision in make(settings).sizes()}
+    decided: Tree = {}
+    for name in map(".".join, left):
+        if name not in found:
+            raise CallError(f"{name}=auto: the data does not decide this here; give a value")
+        decided[name] = found[name].value
+        if not str(whole["data"]["train"]).startswith("corpus:"):
+            print(f"regard: {name}={found[name].value} ({found[name].why})", file=sys.stderr)
+    return _build(override(reduce(without, sought, tree), decided), origin)
+
+
+def _autos(tree: Any, path: Path_ = ()) -> Iterator[Path_]:
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _autos(value, (*path, str(key)))
+    elif tree == AUTO:
+        yield path
+
+
+def _build(tree: Tree, origin: str) -> Recipe:
     job = tree.get("job")
     if not isinstance(job, str) or job not in JOBS:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"

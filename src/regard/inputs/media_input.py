@@ -23,6 +23,8 @@ from regard.inputs.media_files import Bytes, find_file, is_tar, members
 from regard.inputs.media_source import Entry, MediaSource, files_root
 from regard.inputs.media_store import MediaExamples, MediaStore
 
+LISTED, OPENED = 2000, 50  # files whose names and texts are looked at, and those that are opened, to decide on sizes
+
 
 class MediaInput(Input):
     takes_files: ClassVar[bool] = True
@@ -58,6 +60,17 @@ class MediaInput(Input):
             all_of_them = f"all {len(stores['train']):,} {self.source.what}s"
             raise RegardError(f"data.train={splits['train']}: {all_of_them} are longer than {self.limits}: raise this")
         return {**found}
+
+    def some(self, most: int = OPENED) -> list[Entry]:
+        """A few of the training data, spread over the first of it."""
+        source = self.source.by_role(self.data)["train"]
+        first = OPENED if source.where.startswith(PREFIX) else LISTED  # a corpus is made as it is read, and all alike
+        read = islice(source.read(), first)
+        entries = [one for one in read if isinstance(one, Entry)]
+        return entries[:: max(1, len(entries) // most)]
+
+    def target_texts(self) -> list[str]:
+        return [text for entry in self.some(LISTED) for text in entry.texts]
 
     def texts(self, train: MediaStore) -> Iterable[str]:
         """What a vocabulary is learned from."""
