@@ -6,6 +6,7 @@
     badges     pictures of 48×20 pixels in colors, in folders of twelve classes: which two shapes, and in which order
     meters     a table without header and without times: three numbers a line, to be forecast
     calls      recordings at 22,050 Hz in folders of eight classes: how the pitch moves, whatever the pitch is
+    numbers    recordings of three to six "spoken" digits at 16 kHz, each with its text beside it, by twelve voices
     shops      240 short series of 84 days, by name and date, to be forecast
 
 Each maker writes into a folder and gives the training data and the test data; None where the table is divided by time.
@@ -226,6 +227,52 @@ def calls(folder: Path) -> Made:
     return folder / "train", folder / "test"
 
 
+# ------------------------------------------------------------------------------------------------------------- numbers
+#: The first two formants of vowels (Peterson and Barney 1952), in Hz; consonants are noise around a frequency.
+VOWELS = {
+    "i": (270, 2290), "I": (390, 1990), "e": (530, 1840), "a": (730, 1090), "o": (570, 840), "u": (300, 870),
+    "r": (490, 1350), "n": (280, 1700), "w": (300, 610), "v": (250, 1200),
+}  # fmt: skip
+HISSES = {"s": 6000, "f": 4500, "t": 3500, "k": 2200, "z": 5200, "x": 3000}
+DIGITS = {
+    "zero": "zIro", "one": "wan", "two": "tu", "three": "fri", "four": "for", "five": "faIv", "six": "sIks",
+    "seven": "sevn", "eight": "eIt", "nine": "naIn",
+}  # fmt: skip
+
+
+def _phone(rng: np.random.Generator, phone: str, pitch: float, tract: float, rate: int) -> np.ndarray:
+    """A buzz at the voice's pitch, loud around its formants; or a hiss."""
+    count = int(rate * rng.uniform(0.06, 0.12))
+    time, hertz = np.arange(count) / rate, np.arange(1, 40)
+    if phone in HISSES:
+        hiss = np.fft.rfft(rng.normal(0, 1, count))
+        around = np.exp(-((np.fft.rfftfreq(count, 1 / rate) / tract - HISSES[phone]) ** 2) / (2 * 900**2))
+        sound = np.fft.irfft(hiss * around, count)
+    else:
+        tones = hertz * pitch * rng.uniform(0.95, 1.05)
+        loud = sum(np.exp(-((tones / tract - formant) ** 2) / (2 * 110**2)) for formant in VOWELS[phone])
+        sound = (loud[:, None] * np.sin(2 * np.pi * tones[:, None] * time)).sum(0)
+    return sound / np.abs(sound).max() * np.sin(np.pi * np.linspace(0, 1, count)) ** 0.3
+
+
+def numbers(folder: Path) -> Made:
+    rng, rate = np.random.default_rng(6), 16_000
+    voices = [(rng.uniform(90, 230), rng.uniform(0.9, 1.15)) for _ in range(12)]
+    for part, count in (("train", 400), ("test", 100)):
+        (folder / part).mkdir()
+        for number in range(count):
+            pitch, tract = voices[number % len(voices)]
+            said = [str(word) for word in rng.choice([*DIGITS], rng.integers(3, 7))]
+            pieces = [np.zeros(int(0.1 * rate))]
+            for word in said:
+                pieces += [_phone(rng, phone, pitch, tract, rate) for phone in DIGITS[word]]
+                pieces.append(np.zeros(int(rng.uniform(0.03, 0.2) * rate)))
+            whole = np.concatenate(pieces)
+            _write_sound(folder / part / f"{number:03d}.wav", whole + rng.normal(0, 0.02, len(whole)), rate)
+            (folder / part / f"{number:03d}.txt").write_text(" ".join(said) + "\n", encoding="utf-8")
+    return folder / "train", folder / "test"
+
+
 # --------------------------------------------------------------------------------------------------------------- shops
 def _sales(rng: np.random.Generator, days: int) -> Iterator[float]:
     level, trend, week = rng.uniform(20, 200), rng.normal(0, 0.003), rng.normal(0, 0.25, 7)
@@ -247,7 +294,9 @@ def shops(folder: Path) -> Made:
     return folder / "shops.csv", None
 
 
-MADE: dict[str, Callable[[Path], Made]] = {maker.__name__: maker for maker in (japanese, badges, meters, calls, shops)}
+MADE: dict[str, Callable[[Path], Made]] = {
+    maker.__name__: maker for maker in (japanese, badges, meters, calls, numbers, shops)
+}
 
 
 def main() -> None:

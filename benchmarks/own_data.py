@@ -139,6 +139,7 @@ CASES = {
             "training.max_epochs": 80, "training.learning_rate": 3e-3, "training.validate_every": 0,
         },
     ),
+    "numbers": Case(MADE["numbers"], "speech", "cer", less=True),
     "shops": Case(
         MADE["shops"], "stocks-forecast", "mse",
         {

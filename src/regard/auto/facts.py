@@ -75,6 +75,7 @@ class SeriesFacts:
     series: int
     columns: int
     regular: float = 1.0  # share of neighboring times that are one step apart
+    categories: int = 0  # columns of texts that help
 
     def described(self) -> str:
         many = f"{self.series} series" if self.series > 1 else "one series"

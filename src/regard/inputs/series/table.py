@@ -24,13 +24,12 @@ from regard.data.formats import csv_rows, tsv_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
-from regard.inputs.series.settings import LabeledSeriesSettings, TableSettings, WindowSettings
+from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
 LOOKED_AT = 100  # lines that show what a column holds
-MOST_TEXTS = 50  # of a column of texts
 Cells = Sequence[object]
 Rows = Iterator[tuple[int, Cells, str]]  # line, cells, what is wrong with it
 
@@ -121,7 +120,7 @@ def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | 
         if problem:
             raise RegardError(f"the first line, which names the columns: {problem}")
         if any(field.strip() for field in fields):
-            if not all(_is_number(field) or _time_of(field) is not None for field in fields):
+            if not all(_is_number(field) or time_of(field) is not None for field in fields):
                 return [field.strip() for field in fields], rows
             return _called(len(fields), roles), _again((line, fields, ""), rows)
     raise RegardError("the table is empty")
@@ -192,7 +191,7 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
 
 def _clock(names: list[str], seen: Mapping[str, list[object]], *, several: bool) -> str | None:
     """The first column, if it holds dates, or numbers that rise beside others (of `several` series: any numbers)."""
-    times = [_time_of(cell) for cell in seen[names[0]]]
+    times = [time_of(cell) for cell in seen[names[0]]]
     known = [time for time in times if time is not None]
     if not known or len(known) < len(times):
         return None
@@ -247,7 +246,8 @@ def _is_number(cell: object) -> bool:
     return isinstance(_number(cell), float)
 
 
-def _time_of(cell: object) -> tuple[float, bool] | None:
+def time_of(cell: object) -> tuple[float, bool] | None:
+    """The time that a cell holds, and whether it is a date; None if it holds none."""
     try:
         return as_number(cell, None)
     except (ValueError, OverflowError):

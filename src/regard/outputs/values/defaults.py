@@ -12,9 +12,14 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     week = 3 <= facts.season <= 16 and look_back >= 3 * facts.season
     patch = facts.season if week else 16 if look_back >= 128 else max(1, look_back // 8)
     levels = facts.series > 1  # of several series each has a level and a spread of its own
-    common: dict[str, Any] = {
+    norm = "window" if levels else "last"
+    if facts.categories:  # patches read each target alone
+        common: dict[str, Any] = {"kind": "recurrent", "context": "attention", "dropout": 0.1, "instance_norm": norm}
+        sizes = [Size("small", {**common, "width": 32}, 6), Size("middle", {**common, "width": 64}, 20)]
+        return Plan(decisions, sizes, 16 * window)
+    common = {
         "kind": "patch", "patch": patch, "stride": patch, "heads": 4, "dropout": 0.2, "shortcut": True,
-        "instance_norm": "window" if levels else "last",
+        "instance_norm": norm,
     }  # fmt: skip
     return Plan(decisions, [
         Size("small", {**common, "width": 16, "feed_forward": 64, "layers": 2}, 4),
