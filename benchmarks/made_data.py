@@ -3,7 +3,7 @@
     python benchmarks/made_data.py japanese FOLDER
 
     japanese   Japanese → English: a script without spaces, another order of words (train.tsv, test.tsv; no header)
-    badges     pictures of 48×20 pixels in colors, in folders of twelve classes: which two shapes, and in which order
+    badges     pictures of 48×20 pixels in colors, in folders of six classes: which two shapes, and in which order
     meters     a table without header and without times: three numbers a line, to be forecast
     calls      recordings at 22,050 Hz in folders of eight classes: how the pitch moves, whatever the pitch is
     numbers    recordings of three to six "spoken" digits at 16 kHz, each with its text beside it, by twelve voices
@@ -120,15 +120,13 @@ def japanese(folder: Path) -> Made:
 
 
 # -------------------------------------------------------------------------------------------------------------- badges
-SHAPES = ("circle", "square", "triangle", "cross")
+SHAPES = ("circle", "triangle", "cross")
 
 
 def _draw(pen: ImageDraw.ImageDraw, shape: str, x: float, y: float, size: float, color: tuple[int, ...]) -> None:
     box = (x - size, y - size, x + size, y + size)
     if shape == "circle":
         pen.ellipse(box, fill=color)
-    elif shape == "square":
-        pen.rectangle(box, fill=color)
     elif shape == "triangle":
         pen.polygon([(x, y - size), (x - size, y + size), (x + size, y + size)], fill=color)
     else:
@@ -150,7 +148,7 @@ def _badge(rng: np.random.Generator, shapes: tuple[str, str]) -> Image.Image:
 
 def badges(folder: Path) -> Made:
     rng = np.random.default_rng(2)
-    for part, count in (("train", 150), ("test", 50)):
+    for part, count in (("train", 300), ("test", 100)):
         for left in SHAPES:
             for right in (shape for shape in SHAPES if shape != left):
                 place = folder / part / f"{left}-{right}"

@@ -258,6 +258,11 @@ def test_texts_in_a_table_of_numbers_are_categories_and_not_names_of_series(tmp_
     planned = plan(found, 5.0)
     assert config.build(planned.tree).model.kind == "recurrent"  # pyright: ignore[reportAttributeAccessIssue]
     assert detect(str(shops(tmp_path))).data["id"] == "shop"
+    numbers = [line.replace("sun,", "").replace("rain,", "").replace("snow,", "") for line in lines]
+    unnamed = detect(str(_written(tmp_path / "numbers.csv", "\n".join(numbers))))
+    assert (unnamed.kinds, "time" in unnamed.data) == (("series", "values"), False), "the first column is the clock"
+    with pytest.raises(CallError, match="write a first line that names the columns"):
+        detect(str(_written(tmp_path / "unnamed.csv", "\n".join(lines))))
 
 
 def test_many_short_series_are_seen_as_a_whole_and_look_back_further_than_a_week(tmp_path: Path) -> None:

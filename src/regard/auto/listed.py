@@ -177,7 +177,7 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
     id = next((c for c in ids if c is not label and _tells_apart(table, c, times[0] if times else None)), None)
     facts = series_facts(table, times[0] if times else None, id)
     clock_first = not times or times[0] is table.columns[0]  # there it is found without a name
-    if not table.header and (not clock_first or id is not None or label is not None):
+    if not table.header and (not clock_first or "label" in of or "text" in of or "id" in of):
         raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
     if times and table.header:
         data["time"] = times[0].key
@@ -193,7 +193,7 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
         said = table.cells(label)
         return Detected(("series", "label"), data, id.distinct, [facts], said, [*beliefs, class_counts(said)], shown)
     texts = [column for column in (*of.get("label", []), *of.get("text", [])) if column is not id]
-    if helping := [column for column in texts if table.header and column.distinct <= MOST_TEXTS]:
+    if helping := [column for column in texts if column.distinct <= MOST_TEXTS]:
         data["past"] = [column.key for column in helping]
         facts = replace(facts, categories=len(helping))
         told = ", ".join(f"{column.key} ({column.distinct} texts)" for column in helping)
