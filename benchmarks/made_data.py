@@ -248,7 +248,8 @@ def _phone(rng: np.random.Generator, phone: str, pitch: float, tract: float, rat
         sound = np.fft.irfft(hiss * around, count)
     else:
         tones = hertz * pitch * rng.uniform(0.95, 1.05)
-        loud = sum(np.exp(-((tones / tract - formant) ** 2) / (2 * 110**2)) for formant in VOWELS[phone])
+        near = tones[:, None] / tract - np.array(VOWELS[phone])
+        loud = np.exp(-(near**2) / (2 * 110**2)).sum(1)
         sound = (loud[:, None] * np.sin(2 * np.pi * tones[:, None] * time)).sum(0)
     return sound / np.abs(sound).max() * np.sin(np.pi * np.linspace(0, 1, count)) ** 0.3
 

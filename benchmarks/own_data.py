@@ -167,11 +167,10 @@ def arm(name: str, which: str, folder: Path, train: Path, test: Path | None, sec
         recipe: Any = config.read(case.recipe, place | case.told | case.hand)
         run = regard.train(recipe, output=folder / which)
     else:
-        sections: dict[str, dict[str, Any]] = {}
-        for key, value in case.told.items():
-            section, _, field = key.partition(".")
-            sections.setdefault(section, {})[field] = value
-        run = regard.train(str(train), output=folder / which, time_limit=seconds, **sections)
+        from regard.auto.begin import begin
+
+        file = begin(str(train), folder / which, seconds=seconds, overrides=case.told)
+        run = regard.train(config.read(file), output=folder / which)
     spent = time.monotonic() - begun
     scores = run.evaluate(**({} if test is None else {"test": str(test)})).values
     metric = (which == "auto" and case.auto_metric) or case.metric

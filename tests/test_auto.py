@@ -245,6 +245,9 @@ def test_sizes_that_a_recipe_leaves_to_the_data(tmp_path: Path, capsys: pytest.C
     said = config.as_tree(config.read("tones", {"data.train": str(spoken(tmp_path))}))
     assert said["data"]["sound"]["rate"] == 11025
     assert said["decoding"]["max_length"] > len("do re mi 23"), "nothing is cut"
+    pairs = {"data.train": str(pairs_with_semicolons(tmp_path)), "data.source": "English", "data.target": "French"}
+    written = config.as_tree(config.read("translate-transformer", {**pairs, "decoding.max_length": "auto"}))
+    assert 8 <= written["decoding"]["max_length"] <= 32
     assert config.read("translate-transformer", {"training.device": "auto"}).training.device == "auto"
     with pytest.raises(CallError, match=r"data\.max_length=auto: the data does not decide"):
         config.read("tones", {"data.max_length": "auto"})

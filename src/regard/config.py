@@ -286,7 +286,7 @@ def build(tree: Tree, origin: str = "the recipe") -> Recipe:
     whole = as_tree(settings) if sought else {}
     if not (left := [path for path in sought if reduce(lambda inner, name: inner[name], path, whole) != AUTO]):
         return settings
-    found = {decision.key: decision for decision in make(settings).sizes()}
+    found = {decision.key: decision for decision in make(settings).decided()}
     decided: Tree = {}
     for name in map(".".join, left):
         if name not in found:

@@ -78,9 +78,9 @@ class Job:
         """Learn what the data decides (tokenizers) and store the data in the form that batches are made from."""
         self._splits = self.output.prepare(cache)
 
-    def sizes(self) -> list[Decision]:
+    def decided(self) -> list[Decision]:
         """What the data decides, where a recipe leaves it to it (auto)."""
-        return [*self.input.sizes(), *self.output.sizes()]
+        return [*self.input.decided(), *self.output.decided()]
 
     def check(self, cache: Path, *, estimates: bool = True) -> CheckReport:
         """What is wrong with the data and, if nothing is, what the model will cost on it."""

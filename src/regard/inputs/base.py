@@ -75,7 +75,7 @@ class Input(ABC):
         `strict` refuses data with more bad lines than `data.max_bad`; without it they are counted, for `check`.
         """
 
-    def sizes(self) -> list[Decision]:
+    def decided(self) -> list[Decision]:
         """What a few examples decide of the data section, where a recipe leaves it to them (auto)."""
         return []
 

@@ -138,7 +138,7 @@ class Output(ABC, Generic[R, I, M]):
         """The inverse of `save`."""
 
     # ------------------------------------------------------------------------------------------------------- training
-    def sizes(self) -> list[Decision]:
+    def decided(self) -> list[Decision]:
         """What a few examples decide beside the data section, where a recipe leaves it to them (auto)."""
         return []
 

@@ -115,7 +115,7 @@ class ImageData(MediaInput):
             return {**frozen_splits(stores, encoder, name, kept, seed, [changed] * (reads.views - 1))}
         return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
 
-    def sizes(self) -> list[Decision]:
+    def decided(self) -> list[Decision]:
         facts = []
         for entry in self.some():
             with suppress(BadPictureError):

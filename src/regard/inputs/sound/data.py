@@ -57,7 +57,7 @@ class SoundData(MediaInput):
     def form(self) -> list[Any]:
         return [self.data.sound.rate]
 
-    def sizes(self) -> list[Decision]:
+    def decided(self) -> list[Decision]:
         facts = []
         for entry in self.some():
             with suppress(SoundError):

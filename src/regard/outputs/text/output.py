@@ -82,7 +82,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
             )
         return self._tokenizer
 
-    def sizes(self) -> list[Decision]:
+    def decided(self) -> list[Decision]:
         """How many tokens are written: by the targets of some examples."""
         how = self.recipe.data.tokenizer
         kind, size = how.target_kind or how.kind, how.target_size or how.size
