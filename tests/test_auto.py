@@ -249,6 +249,8 @@ def test_sizes_that_a_recipe_leaves_to_the_data(tmp_path: Path, capsys: pytest.C
     written = config.as_tree(config.read("translate-transformer", {**pairs, "decoding.max_length": "auto"}))
     assert 8 <= written["decoding"]["max_length"] <= 32
     assert config.read("translate-transformer", {"training.device": "auto"}).training.device == "auto"
+    column = config.as_tree(config.read("translate-transformer", {**pairs, "data.source": "auto"}))
+    assert column["data"]["source"] == "auto", "a column may be called so"
     with pytest.raises(CallError, match=r"data\.max_length=auto: the data does not decide"):
         config.read("tones", {"data.max_length": "auto"})
 

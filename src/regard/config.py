@@ -279,22 +279,40 @@ def _with_model_of_start(tree: Tree) -> Tree:
 
 
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:
-    """A tree of plain values → settings. What is `auto` is decided by the data; where that is a choice like others
-    (training.device), it is the default, too, and the data is not asked."""
-    sought = list(_autos(tree))
-    settings = _build(reduce(without, sought, tree), origin)
-    whole = as_tree(settings) if sought else {}
-    if not (left := [path for path in sought if reduce(lambda inner, name: inner[name], path, whole) != AUTO]):
-        return settings
-    found = {decision.key: decision for decision in make(settings).decided()}
+    """A tree of plain values → settings. Where a field that cannot be `auto` is, its data decides."""
+    job = tree.get("job")
+    if not isinstance(job, str) or job not in JOBS:
+        hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
+        raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
+    kind = JOBS[job].recipe
+    settings, mistakes = validated(kind, tree)
+    sought = [path for path in _autos(tree) if any(one.startswith(".".join(path)) for one in mistakes)]
+    if not sought:
+        return _without_mistakes(settings, mistakes, origin)
+    plain = reduce(without, sought, tree)
+    decided = _by_data(_without_mistakes(*validated(kind, plain), origin), map(".".join, sought))
+    return _without_mistakes(*validated(kind, override(plain, decided)), origin)
+
+
+def _without_mistakes(settings: Recipe | None, mistakes: list[str], origin: str) -> Recipe:
+    if mistakes:
+        head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        raise CallError("\n  ".join([f"{head} in {origin}:", *mistakes]))
+    assert settings is not None
+    return settings
+
+
+def _by_data(recipe: Recipe, names: Iterable[str]) -> Tree:
+    """What a few examples decide for these settings; it is said, but of data that comes with regard."""
+    found = {decision.key: decision for decision in make(recipe).decided()}
     decided: Tree = {}
-    for name in map(".".join, left):
+    for name in names:
         if name not in found:
             raise CallError(f"{name}=auto: the data does not decide this here; give a value")
         decided[name] = found[name].value
-        if not str(whole["data"]["train"]).startswith("corpus:"):
+        if not str(as_tree(recipe)["data"]["train"]).startswith("corpus:"):
             print(f"regard: {name}={found[name].value} ({found[name].why})", file=sys.stderr)
-    return _build(override(reduce(without, sought, tree), decided), origin)
+    return decided
 
 
 def _autos(tree: Any, path: Path_ = ()) -> Iterator[Path_]:
@@ -303,20 +321,6 @@ def _autos(tree: Any, path: Path_ = ()) -> Iterator[Path_]:
             yield from _autos(value, (*path, str(key)))
     elif tree == AUTO:
         yield path
-
-
-def _build(tree: Tree, origin: str) -> Recipe:
-    job = tree.get("job")
-    if not isinstance(job, str) or job not in JOBS:
-        hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
-        raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
-    kind = JOBS[job].recipe
-    settings, mistakes = validated(kind, tree)
-    if mistakes:
-        head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        raise CallError("\n  ".join([f"{head} in {origin}:", *mistakes]))
-    assert settings is not None
-    return settings
 
 
 # ---------------------------------------------------------------------------------------------------------- showing
