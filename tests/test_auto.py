@@ -6,6 +6,7 @@ import tarfile
 import wave
 import zipfile
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -236,6 +237,50 @@ def test_a_list_of_recordings_may_tell_its_splits_apart(tmp_path: Path) -> None:
     assert [found.data[name] for name in ("path", "split", "text")] == ["path", "split", "text"]
 
 
+def test_sizes_that_a_recipe_leaves_to_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digits = config.as_tree(config.read("digits-vit"))["data"]
+    assert (digits["height"], digits["width"], digits["channels"]) == (8, 8, 1)
+    photos = {"data.train": str(photos_by_class(tmp_path) / "train")}
+    read = config.as_tree(config.read("digits-vit", photos))["data"]
+    assert (read["height"], read["width"], read["channels"]) == (20, 28, 3)
+    assert "data.height=20 (pictures are usually 20×28)" in capsys.readouterr().err
+    assert config.as_tree(config.read("digits-vit", {**photos, "data.height": 10}))["data"]["height"] == 10
+    said = config.as_tree(config.read("tones", {"data.train": str(spoken(tmp_path))}))
+    assert said["data"]["sound"]["rate"] == 11025
+    assert said["decoding"]["max_length"] > len("do re mi 23"), "nothing is cut"
+    pairs = {"data.train": str(pairs_with_semicolons(tmp_path)), "data.source": "English", "data.target": "French"}
+    written = config.as_tree(config.read("translate-transformer", {**pairs, "decoding.max_length": "auto"}))
+    assert 8 <= written["decoding"]["max_length"] <= 32
+    assert config.read("translate-transformer", {"training.device": "auto"}).training.device == "auto"
+    column = config.as_tree(config.read("translate-transformer", {**pairs, "data.source": "auto"}))
+    assert column["data"]["source"] == "auto", "a column may be called so"
+    with pytest.raises(CallError, match=r"data\.max_length=auto: the data does not decide"):
+        config.read("tones", {"data.max_length": "auto"})
+
+
+def test_texts_in_a_table_of_numbers_are_categories_and_not_names_of_series(tmp_path: Path) -> None:
+    weather = ("sun", "rain", "snow")
+    lines = [f"2024-{1 + day // 28:02d}-{1 + day % 28:02d},{weather[day * day % 3]},{day % 7}" for day in range(112)]
+    found = detect(str(_written(tmp_path / "sold.csv", "date,weather,sold\n" + "\n".join(lines))))
+    assert (found.data["past"], "id" in found.data) == (["weather"], False)
+    planned = plan(found, 5.0)
+    assert config.build(planned.tree).model.kind == "recurrent"  # pyright: ignore[reportAttributeAccessIssue]
+    assert detect(str(shops(tmp_path))).data["id"] == "shop"
+    numbers = [line.replace("sun,", "").replace("rain,", "").replace("snow,", "") for line in lines]
+    unnamed = detect(str(_written(tmp_path / "numbers.csv", "\n".join(numbers))))
+    assert (unnamed.kinds, "time" in unnamed.data) == (("series", "values"), False), "the first column is the clock"
+    with pytest.raises(CallError, match="write a first line that names the columns"):
+        detect(str(_written(tmp_path / "unnamed.csv", "\n".join(lines))))
+
+
+def test_many_short_series_are_seen_as_a_whole_and_look_back_further_than_a_week(tmp_path: Path) -> None:
+    lines = [f"s{one},{date(2024, 1, 1) + timedelta(day)},{day % 7}" for one in range(60) for day in range(84)]
+    found = detect(str(_written(tmp_path / "many.csv", "shop,date,sold\n" + "\n".join(lines))))
+    assert (found.inputs[0].steps, round(found.inputs[0].series, -1)) == (84, 60)
+    data = plan(found, 5.0).tree["data"]
+    assert (data["horizon"], data["look_back"] >= 21) == (7, True)
+
+
 def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None:
     found = detect(str(shops(tmp_path)))
     planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])
@@ -396,3 +441,8 @@ def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
         as_path({"a": [1], "b": [1, 2]}, tmp_path / "e")
     with pytest.raises(CallError, match="give a path, a table"):
         as_path(3.5, tmp_path / "f")
+    told = {"horizon": 2, "look_back": 4}  # what is known better
+    run = api.train(table, data=told, time_limit=3, training={"max_steps": 2}, output=tmp_path / "g")
+    assert run.recipe.data.horizon == 2  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(CallError, match="give data, or a recipe and its data"):
+        api.train(table, data=str(tmp_path), output=tmp_path / "h")

@@ -171,12 +171,18 @@ def test_what_a_recipe_fixes_and_the_data_contradicts_is_found(tmp_path):
     def warned(recipe, *overrides):
         return [one.what for one in regard.check(recipe, overrides).findings if one.severity == "warning"]
 
-    found = warned("digits-vit", photos, "training.max_tokens=18")
+    small = ("data.height=8", "data.width=8", "data.channels=1")
+    found = warned("digits-vit", photos, *small, "training.max_tokens=18")
     assert "pictures are 32×32 color, the recipe makes them 8×8 gray" in found
     assert "1 image a step: training.max_tokens=18 holds no more" in found
-    sizes = ("data.height=32", "data.width=32", "data.channels=3", "training.max_tokens=9999")
-    fitting = warned("digits-vit", photos, *sizes)
+    fitting = warned("digits-vit", photos, "training.max_tokens=9999")  # whose sizes are auto
     assert not [what for what in fitting if "recipe makes" in what or "a step" in what]
     short = warned("translate-transformer", pairs, "decoding.max_length=3")
     assert any("longer than decoding.max_length=3 tokens" in what for what in short)
     assert not any("longer than decoding" in what for what in warned("translate-transformer", pairs))
+    lines = [f"S1,2024-01-{day:02d},{day}.5" for day in range(1, 29)]
+    (tmp_path / "sold.csv").write_text("\n".join(lines), encoding="utf-8")
+    unnamed = warned("stocks-forecast", f"data.train={tmp_path / 'sold.csv'}", "data.look_back=4", "data.horizon=2")
+    assert any("the first row of data became column names: 1.5" in what for what in unnamed), unnamed
+    named = warned("stocks-forecast", f"data.train={ROOT / 'examples' / 'series.csv'}", "data.look_back=4")
+    assert not any("became column names" in what for what in named)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from regard.errors import CallError
+from regard.layers import packed
 from regard.settings.training import TrainingSettings
 from regard.training.budget import Budget, last_step
 from regard.training.fingerprint import differences
@@ -57,6 +58,22 @@ def test_warmup_takes_at_most_a_fifth_of_a_run() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- optimizer
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_is_seen_by_weights_that_were_packed_before_it(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's fused AdamW changes weights without telling: validation would decode with those of the one before."""
+    monkeypatch.setattr(packed, "packed_is_faster", lambda *shape: True)
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(3, 8)
+    steps = Optimizer(model, TrainingSettings(optimizer=optimizer, max_steps=1))  # pyright: ignore[reportArgumentType]
+    for _ in range(2):
+        with torch.no_grad():
+            for _ in range(packed.USES + 2):
+                seen = [packed.linear(layer, x) for layer in model]
+            expected = [layer(x) for layer in model]
+        torch.testing.assert_close(seen, expected)
+        sum((layer(x).square().sum() for layer in model), torch.tensor(0.0)).backward()
+        steps.step(0.1, ONE, ZERO)
+
+
 def test_decay_spares_norms_biases_and_tied_embeddings() -> None:
     model = Model()
     names = {name for name, weight in model.named_parameters() if weight in decaying(model)}

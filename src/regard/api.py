@@ -75,7 +75,8 @@ def train(
 
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
-    `time_limit` (by default 10 minutes), and written to `output`; see docs/own-data.md.
+    `time_limit` (by default 10 minutes), and written to `output`; see docs/own-data.md. What you know of it better than
+    can be found out is then a mapping without train: `data={"horizon": 7}`.
 
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
@@ -88,7 +89,9 @@ def train(
         sections["training"] = {**sections.get("training", {}), **limits}
     if is_data(recipe):
         if data is not None:
-            raise CallError("give data, or a recipe and its data: not both")
+            if not isinstance(data, Mapping) or "train" in data:
+                raise CallError("give data, or a recipe and its data: not both")
+            sections["data"] = data
         limit = None if time_limit is None else float(seconds(time_limit))
         changes = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
         changes.pop("training.time_limit", None)

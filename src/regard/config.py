@@ -2,13 +2,15 @@
 
     recipe = read("translate-transformer", ["model.width=256", "data.train=pairs.tsv"])
 
-Nothing is read but the recipe itself: a typo is found before any data is touched.
+Nothing is read but the recipe itself, and a few examples of its data where it leaves a size to them (auto): a typo is
+found before any data is touched.
 """
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from importlib import resources
 from itertools import chain
 from pathlib import Path
@@ -17,11 +19,12 @@ from typing import Any
 import yaml
 
 from regard.errors import CallError, nearest
-from regard.jobs import JOBS, recipe_class
+from regard.jobs import JOBS, make, recipe_class
 from regard.outputs.text import generate_settings as language_model
-from regard.recipe_mistakes import validated
+from regard.recipe_mistakes import validated, without
 from regard.settings import model
 from regard.settings.base import Settings
+from regard.settings.decisions import AUTO
 from regard.settings.recipe import Recipe
 
 SIZES = model.SIZES | language_model.SIZES
@@ -276,17 +279,48 @@ def _with_model_of_start(tree: Tree) -> Tree:
 
 
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:
-    """A tree of plain values → settings."""
+    """A tree of plain values → settings. Where a field that cannot be `auto` is, its data decides."""
     job = tree.get("job")
     if not isinstance(job, str) or job not in JOBS:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
         raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
-    settings, mistakes = validated(recipe_class(job), tree)
+    kind = recipe_class(job)
+    settings, mistakes = validated(kind, tree)
+    sought = [path for path in _autos(tree) if any(one.startswith(".".join(path)) for one in mistakes)]
+    if not sought:
+        return _without_mistakes(settings, mistakes, origin)
+    plain = reduce(without, sought, tree)
+    decided = _by_data(_without_mistakes(*validated(kind, plain), origin), map(".".join, sought))
+    return _without_mistakes(*validated(kind, override(plain, decided)), origin)
+
+
+def _without_mistakes(settings: Recipe | None, mistakes: list[str], origin: str) -> Recipe:
     if mistakes:
         head = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         raise CallError("\n  ".join([f"{head} in {origin}:", *mistakes]))
     assert settings is not None
     return settings
+
+
+def _by_data(recipe: Recipe, names: Iterable[str]) -> Tree:
+    """What a few examples decide for these settings; it is said, but of data that comes with regard."""
+    found = {decision.key: decision for decision in make(recipe).decided()}
+    decided: Tree = {}
+    for name in names:
+        if name not in found:
+            raise CallError(f"{name}=auto: the data does not decide this here; give a value")
+        decided[name] = found[name].value
+        if not str(as_tree(recipe)["data"]["train"]).startswith("corpus:"):
+            print(f"regard: {name}={found[name].value} ({found[name].why})", file=sys.stderr)
+    return decided
+
+
+def _autos(tree: Any, path: Path_ = ()) -> Iterator[Path_]:
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _autos(value, (*path, str(key)))
+    elif tree == AUTO:
+        yield path
 
 
 # ---------------------------------------------------------------------------------------------------------- showing

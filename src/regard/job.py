@@ -36,6 +36,7 @@ from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
 from regard.outputs.contradictions import contradictions
 from regard.outputs.result import Picture, Prediction, Scores
+from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
 PICTURES = 6  # looks in the report
@@ -77,6 +78,10 @@ class Job:
     def prepare(self, cache: Path) -> None:
         """Learn what the data decides (tokenizers) and store the data in the form that batches are made from."""
         self._splits = self.output.prepare(cache)
+
+    def decided(self) -> list[Decision]:
+        """What the data decides, where a recipe leaves it to it (auto)."""
+        return [*self.input.decided(), *self.output.decided()]
 
     def check(self, cache: Path, *, estimates: bool = True) -> CheckReport:
         """What is wrong with the data and, if nothing is, what the model will cost on it."""

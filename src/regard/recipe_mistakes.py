@@ -27,7 +27,7 @@ def validated(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]
                 sentence = _sentence(kind, tree, path, detail)
                 if sentence not in mistakes:
                     mistakes.append(sentence)
-                tree = _without(tree, path)
+                tree = without(tree, path)
             if len(mistakes) == before:  # nothing new can be learnt by taking more out
                 return None, mistakes
         else:
@@ -97,13 +97,14 @@ def _sections(annotation: Any) -> list[type[Settings]]:
     return []
 
 
-def _without(tree: Tree, path: Path_) -> Tree:
+def without(tree: Tree, path: Path_) -> Tree:
+    """A tree that lacks what is at the path."""
     if not path or path[0] not in tree:
         return tree
     rest = {key: value for key, value in tree.items() if key != path[0]}
     inner = tree[path[0]]
     if len(path) > 1 and isinstance(inner, Mapping):
-        return {**tree, path[0]: _without(dict(inner), path[1:])}
+        return {**tree, path[0]: without(dict(inner), path[1:])}
     return rest
 
 

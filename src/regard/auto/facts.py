@@ -75,6 +75,7 @@ class SeriesFacts:
     series: int
     columns: int
     regular: float = 1.0  # share of neighboring times that are one step apart
+    categories: int = 0  # columns of texts that help
 
     def described(self) -> str:
         many = f"{self.series} series" if self.series > 1 else "one series"
@@ -108,5 +109,8 @@ def series_facts(table: Table, time: Column | None, id: Column | None) -> Series
     # of a long table only the beginning was read: what it lacks is spread over the series
     share = table.count / max(1, len(table.rows))
     columns = sum(column.kind == "number" for column in table.columns)
-    steps = min(counts.values()) if id is not None else len(table.rows)
-    return SeriesFacts(round(steps * share) if id is None else steps, season, len(counts), columns, regular)
+    if id is None:
+        return SeriesFacts(round(len(table.rows) * share), season, 1, columns, regular)
+    if share > 1 and len(counts) > 1:  # the last that was read goes on in what was not
+        del counts[names[-1]]
+    return SeriesFacts(min(counts.values()), season, round(len(counts) * share), columns, regular)

@@ -1,6 +1,8 @@
 """Tables: which of their columns is which, and what they are for."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
 from regard.auto.tables import Table
 from regard.errors import CallError
+from regard.inputs.series.settings import MOST_TEXTS
 
 LOOKED_AT = 64  # pictures and recordings that are opened
 
@@ -155,17 +158,28 @@ def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
     raise CallError(f"{table.path}: it names {names[0]!r}, which is not in {folder}, nor in a folder or .tar in it")
 
 
+def _tells_apart(table: Table, column: Column, time: Column | None) -> bool:
+    """Whether a column names the series: of each, a time comes once, and of all, several times; without a clock, the
+    lines of a series stand together."""
+    names = table.cells(column)
+    if time is None:
+        return 1 + sum(one != other for one, other in pairwise(names)) == column.distinct
+    times = table.cells(time)
+    return len({*times}) < len(times) == len({*zip(names, times, strict=True)})
+
+
 def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> Detected:
     """Numbers over time; with a name of the series in each row, several; with a label for each, to classify."""
     data.pop("header", None)
     ids = [column for column in (*of.get("id", []), *of.get("label", [])) if column.distinct < column.filled]
     label = next((c for c in of.get("label", []) if c.name in ("label", "class", "category", "target", "y")), None)
-    id = next((column for column in ids if column is not label), None)
     times = of.get("time", [])
+    id = next((c for c in ids if c is not label and _tells_apart(table, c, times[0] if times else None)), None)
     facts = series_facts(table, times[0] if times else None, id)
-    if not table.header and (id is not None or label is not None):
+    clock_first = not times or times[0] is table.columns[0]  # there it is found without a name
+    if not table.header and (not clock_first or "label" in of or "text" in of or "id" in of):
         raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
-    if times and table.header:  # without one, a column of times is known by its place
+    if times and table.header:
         data["time"] = times[0].key
     if id is not None:
         data["id"] = id.key
@@ -177,7 +191,13 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
         data |= {"kind": "series", "label": label.key}
         said = table.cells(label)
         return Detected(("series", "label"), data, id.distinct, [facts], said, [*beliefs, class_counts(said)], shown)
-    if unused := [str(column.key) for column in (*of.get("label", []), *of.get("text", [])) if column is not id]:
-        beliefs.append(f"columns of text are not read: {', '.join(unused)}")
+    texts = [column for column in (*of.get("label", []), *of.get("text", [])) if column is not id]
+    if helping := [column for column in texts if column.distinct <= MOST_TEXTS]:
+        data["past"] = [column.key for column in helping]
+        facts = replace(facts, categories=len(helping))
+        told = ", ".join(f"{column.key} ({column.distinct} texts)" for column in helping)
+        beliefs.append(f"columns of text help as categories: {told}")
+    if unused := [str(column.key) for column in texts if column not in helping]:
+        beliefs.append(f"columns of many different texts are not read: {', '.join(unused)}")
     beliefs.append(f"to be forecast: {', '.join(numbers)}")
     return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown)

@@ -29,6 +29,7 @@ VALIDATIONS = 16
 BATCH = 4096  # tokens
 FEWEST = 16  # examples of a batch
 STEPS = 40  # of a pass over little data
+QUICK = 1000  # steps in the time there is; with fewer, smaller batches learn more
 UPDATES = 2000  # below this, more passes never hurt
 SLOW = 1e-5  # a rate that hardly changes what is measured
 SPENT = 0.85  # of the time there is goes into steps; the rest into preparing, validating, writing
@@ -64,15 +65,7 @@ def plan(
         decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
     base = {"job": made, **_tree(decisions)}
     if "max_tokens" not in base["training"]:
-        tokens = _batch(
-            config.override(base, {"model": planned.sizes[0].settings}), planned.batch, found.count, overrides
-        )
-        why = (
-            f"small batches, so that a pass over {found.count:,} examples makes some steps"
-            if tokens < BATCH
-            else "usual"
-        )
-        decisions.append(Decision("training.max_tokens", tokens, why))
+        decisions.append(_batch(base, planned, found.count, seconds, overrides))
         base = {"job": made, **_tree(decisions)}
     sizes = [size for size in planned.sizes if size.least <= found.count] or planned.sizes[:1]
     size, measured = _largest(base, sizes, seconds, overrides, tell)
@@ -104,15 +97,21 @@ def _tree(decisions: Iterable[Decision]) -> dict[str, Any]:
     return config.override({}, {decision.key: decision.value for decision in decisions})
 
 
-def _batch(tree: dict[str, Any], least: int, count: int, overrides: Any) -> int:
-    """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps."""
-    tree = config.override(config.override(tree, {"training.max_epochs": 1, "training.max_tokens": BATCH}), overrides)
-    job = jobs.make(config.build(tree, origin="the recipe for this data"))
+def _batch(base: dict[str, Any], planned: Plan, count: int, seconds: float, overrides: Any) -> Decision:
+    """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps, or time so short
+    that even the smallest model would make few."""
+    tree = _with(config.override(base, {"training.max_tokens": BATCH}), planned.sizes[0], overrides)
     with TemporaryDirectory(prefix="regard-") as cache:
-        job.prepare(Path(cache))
-        tokens = job.batches().len_epoch(0) * BATCH
-    fewest = max(least, FEWEST * tokens // max(1, count))
-    return max(1, min(BATCH, max(fewest, tokens // STEPS)))
+        measured = _measure(tree, Path(cache))
+    tokens = measured.steps * BATCH
+    longest = 2 * base["data"].get("max_length", 1)  # of what comes in and of what comes out
+    fewest = max(longest, planned.batch, FEWEST * tokens // max(1, count))
+    by_data, by_time = tokens // STEPS, round(BATCH * measured.passes(seconds) * measured.steps / QUICK)
+    chosen = min(BATCH, max(fewest, min(by_data, by_time)))
+    why = f"small batches, so that a pass over {count:,} examples makes some steps"
+    if by_time < min(by_data, BATCH):
+        why = f"small batches, so that {plain_time(seconds)} are enough for some steps"
+    return Decision("training.max_tokens", chosen, why if chosen < BATCH else "usual")
 
 
 def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from regard.errors import CallError
 from regard.inputs.column import Column, ListedExamples, ReadColumn
 from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
+from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
 CHECKED = 30.0  # seconds of a long input that are looked at together
@@ -73,6 +74,14 @@ class Input(ABC):
 
         `strict` refuses data with more bad lines than `data.max_bad`; without it they are counted, for `check`.
         """
+
+    def decided(self) -> list[Decision]:
+        """What a few examples decide of the data section, where a recipe leaves it to them (auto)."""
+        return []
+
+    def target_texts(self) -> list[str]:
+        """Of some examples, what is to be said of them."""
+        return []
 
     def listed(self, name: str, examples: Sequence[Example], vocabulary: Vocabulary) -> ListedExamples:
         """Examples of `prepare` that stay in memory: `name` is where they are from, every text is a target."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,14 @@ from regard.inputs.base import Input
 from regard.inputs.media_files import Bytes, find_file, is_tar, members
 from regard.inputs.media_source import Entry, MediaSource, files_root
 from regard.inputs.media_store import MediaExamples, MediaStore
+
+LISTED, OPENED = 2000, 50  # files whose names and texts are looked at, and those that are opened, to decide on sizes
+
+
+@lru_cache(maxsize=8)
+def _of_corpus(source: type[MediaSource], where: str) -> list[Entry]:
+    """The first of a corpus, which is made as it is read, and is all alike."""
+    return list(islice(source(where).corpus(), OPENED))
 
 
 class MediaInput(Input):
@@ -58,6 +67,17 @@ class MediaInput(Input):
             all_of_them = f"all {len(stores['train']):,} {self.source.what}s"
             raise RegardError(f"data.train={splits['train']}: {all_of_them} are longer than {self.limits}: raise this")
         return {**found}
+
+    def some(self, most: int = OPENED) -> list[Entry]:
+        """A few of the training data, spread over the first of it."""
+        source = self.source.by_role(self.data)["train"]
+        if source.where.startswith(PREFIX):
+            return _of_corpus(self.source, source.where)
+        entries = [one for one in islice(source.read(), LISTED) if isinstance(one, Entry)]
+        return entries[:: max(1, len(entries) // most)]
+
+    def target_texts(self) -> list[str]:
+        return [text for entry in self.some(LISTED) for text in entry.texts]
 
     def texts(self, train: MediaStore) -> Iterable[str]:
         """What a vocabulary is learned from."""

@@ -34,6 +34,7 @@ from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
+from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
 I = TypeVar("I", bound=Input)  # noqa: E741 (the field writes I)
@@ -139,6 +140,10 @@ class Output(ABC, Generic[R, I, M]):
         """The inverse of `save`."""
 
     # ------------------------------------------------------------------------------------------------------- training
+    def decided(self) -> list[Decision]:
+        """What a few examples decide beside the data section, where a recipe leaves it to them (auto)."""
+        return []
+
     def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Any]:
         """The splits there are, train and valid at least, and all that the data decides."""
         return self.input.prepare(cache, self, strict=strict)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+AUTO = "auto"  # what a recipe says where its data is to decide
+
 
 class Decision(NamedTuple):
     key: str  # such as data.tokenizer.size

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from regard.settings.training import TrainingSettings
 from regard.training.muon import Muon, hidden_matrices
@@ -43,6 +44,7 @@ class Optimizer:
             together.setdefault((decay, paces.get(weight, 1.0)), []).append(weight)
         groups = [{"params": w, "weight_decay": decay, "pace": pace} for (decay, pace), w in together.items()]
         self.adam = None
+        self._stepped = rest
         if groups:
             self.adam = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=True)
         self.muon = None
@@ -59,6 +61,7 @@ class Optimizer:
                 group["lr"] = rate * group["pace"]
             self.adam.grad_scale, self.adam.found_inf = divisor, skip  # pyright: ignore[reportAttributeAccessIssue]
             self.adam.step()
+            increment_version(self._stepped)  # which the fused kernel forgets: what was made of them is old
             self.adam.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:

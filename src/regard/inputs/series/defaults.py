@@ -5,21 +5,25 @@ from typing import Any
 from regard.settings.decisions import Decision, round_up
 
 WITHOUT_CLOCK = 24  # steps ahead, where no clock says what a season is
+TRAINED = 0.7  # of the steps are for training
+WINDOWS = 1000  # of training, of all series together, that there should be
 
 
 def windows(facts: Any) -> tuple[list[Decision], int, int]:
     """Look-back and horizon, the first of them, and both together."""
     season, steps = facts.season, facts.steps
     wanted = season if season > 1 else WITHOUT_CLOCK
-    horizon = max(1, min(wanted, steps // 20))
+    horizon = max(1, min(wanted, steps // 10))
     why = (
         f"one season of {season} steps"
         if horizon == season
         else f"{steps:,} steps are enough for windows of this length"
     )
-    look_back = max(horizon, min(512, 14 * horizon, int(steps * 0.08)))
+    spare = TRAINED * steps - horizon - WINDOWS / facts.series
+    most = max(steps / 12, min(steps / 3, spare))
+    look_back = max(horizon, min(512, 14 * horizon, int(most)))
     look_back = look_back if look_back < 16 else round_up(look_back - 7, 8)
-    back = f"14 horizons, but at most 512 steps and a twelfth of the {steps:,} there are"
+    back = f"14 horizons, at most 512 steps, and less than a third of the {steps:,} there are: windows have to be many"
     decisions = [Decision("data.horizon", horizon, why), Decision("data.look_back", look_back, back)]
     if facts.regular < 1:
         how = "fill" if facts.regular > 0.9 else "ignore"

@@ -21,7 +21,7 @@ from regard.data.counts import FIRST
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.series.settings import TableSettings
-from regard.inputs.series.table import RawTable, Roles, read_table
+from regard.inputs.series.table import RawTable, Roles, read_table, time_of
 from regard.inputs.series.times import Step, Times, find_step, labels
 
 NEAR = 1e-3  # of a step: how far off a regular time may be
@@ -87,6 +87,7 @@ def load_panel(
         step = Step("rows", step.size) if step.unit in ("seconds", "number") else replace(step, unit="rows")
     parts = [part for one in whole for part in _regular(one, step, settings, notes)]
     notes.constant(roles, parts)
+    notes.first_row(roles)
     if not any(len(part) for part in parts):
         raise RegardError(f"{table.where}: nothing is left of it: every line has an empty cell")
     return Panel(table.where, table.dates, step, tuple(parts), tuple(by_severity(notes.found)))
@@ -135,6 +136,14 @@ class _Notes:
             elif severe == "error":
                 advice += ", or let them count as missing: data.gaps=fill, split or ignore"
             self.add(severe, f"{bads[0].reason}{' (the first)' if len(bads) > 1 else ''}", len(bads), lines, advice)
+
+    def first_row(self, roles: Roles) -> None:
+        """A column that is called 186.3 or 2024-05-14 was hardly called so by anybody."""
+        names = [name for name in (roles.time, roles.id, *roles.columns) if name is not None]
+        years = [name for name in names if len(name) == 4 and name.isdecimal()]
+        if self.role == "train" and any(time_of(name) is not None for name in names if name not in years):
+            what = f"the first row of data became column names: {', '.join(names[:5])}"
+            self.add("warning", what, 1, [1], "write a first line that names the columns")
 
     def constant(self, roles: Roles, parts: Sequence[Series]) -> None:
         if self.role != "train":

@@ -9,6 +9,7 @@ from regard.data.settings import held_out
 from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 
+MOST_TEXTS = 50  # of a column of texts that helps: each becomes a column of its own
 Calendar = Literal["hour", "weekday", "monthday", "yearday"]
 
 

@@ -26,13 +26,12 @@ from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
 from regard.inputs.series.notation import date_format, has_decimal_commas, is_other_date, with_points
-from regard.inputs.series.settings import LabeledSeriesSettings, TableSettings, WindowSettings
+from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
 LOOKED_AT = 100  # lines that show what a column holds
-MOST_TEXTS = 50  # of a column of texts
 Cells = Sequence[object]
 Rows = Iterator[tuple[int, Cells, str]]  # line, cells, what is wrong with it
 
@@ -139,7 +138,7 @@ def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | 
         if problem:
             raise RegardError(f"the first line, which names the columns: {problem}")
         if any(str(field).strip() for field in fields):
-            if not all(_is_number(field) or _time_of(field) is not None or is_other_date(field) for field in fields):
+            if not all(_is_number(field) or time_of(field) is not None or is_other_date(field) for field in fields):
                 return [str(field).strip() for field in fields], read, commas
             return _called(len(fields), roles), chain([(line, fields, "")], read), commas
     raise RegardError("the table is empty")
@@ -208,7 +207,7 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
 def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None, *, several: bool) -> str | None:
     """The first column, if it holds dates, or numbers that rise beside others (of `several` series: any numbers)."""
     form = form or date_format(seen[names[0]], names[0])
-    times = [_time_of(cell, form) for cell in seen[names[0]]]
+    times = [time_of(cell, form) for cell in seen[names[0]]]
     known = [time for time in times if time is not None]
     if not known or len(known) < len(times):
         return None
@@ -263,7 +262,8 @@ def _is_number(cell: object) -> bool:
     return isinstance(_number(cell), float)
 
 
-def _time_of(cell: object, form: str | None = None) -> tuple[float, bool] | None:
+def time_of(cell: object, form: str | None = None) -> tuple[float, bool] | None:
+    """The time that a cell holds, and whether it is a date; None if it holds none."""
     try:
         return as_number(cell, form)
     except (ValueError, OverflowError):

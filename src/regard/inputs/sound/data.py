@@ -3,6 +3,7 @@
 import io
 import wave
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,12 +20,14 @@ from regard.errors import CallError
 from regard.inputs.media_input import MediaInput
 from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
+from regard.inputs.sound import defaults
 from regard.inputs.sound.examples import SoundExamples, Utterance
 from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
 from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound, read_sound
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
 from regard.inputs.sound.windows import Window, windows
+from regard.settings.decisions import Decision
 
 ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
 
@@ -53,6 +56,14 @@ class SoundData(MediaInput):
     @property
     def form(self) -> list[Any]:
         return [self.data.sound.rate]
+
+    def decided(self) -> list[Decision]:
+        facts = []
+        for entry in self.some():
+            with suppress(SoundError):
+                sound = entry.place if isinstance(entry.place, Sound) else read_sound(entry.place)
+                facts.append((sound.rate, len(sound.samples) / sound.rate))
+        return defaults.hearing(facts) if facts else []
 
     def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
         write_sounds(folder, items, self.data.sound.rate, name=name)

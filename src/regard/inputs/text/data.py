@@ -25,6 +25,8 @@ from regard.inputs.text.pairs import Frame, PairExamples, write_pairs
 from regard.inputs.tokenized import TokenizedInput
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 
+LOOKED_AT = 2000  # pairs whose lengths decide how much is written
+
 
 class TextData(TokenizedInput):
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
@@ -35,6 +37,10 @@ class TextData(TokenizedInput):
         return {
             role: self.examples(self._store(steps, role, split, vocabulary), split) for role, split in splits.items()
         }
+
+    def target_texts(self) -> list[str]:
+        read = islice(PairSource.by_role(self.data)["train"].read(), LOOKED_AT)
+        return [one.target for one in read if isinstance(one, Pair)]
 
     def _learn(self, steps: Steps, train: Split[Pair], pairs: int, targets: Targets) -> Vocabulary:
         """Both vocabularies, from training pairs only, and from an even choice of them if there are very many."""

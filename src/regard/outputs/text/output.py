@@ -24,6 +24,7 @@ from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoding.beam import LengthPenalty
 from regard.decoding.protocol import Hypothesis
 from regard.inputs.base import Vocabulary
+from regard.inputs.text.defaults import token_lengths, writes_at_most
 from regard.look.axis import Axis, Token
 from regard.look.case import Case
 from regard.look.passes import AT_ONCE
@@ -38,6 +39,7 @@ from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_atten
 from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.search import Searching, Sorted, searched
 from regard.outputs.text.stream import stream_of, token_of
+from regard.settings.decisions import Decision
 from regard.special_tokens import END, PAD, START
 
 GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # one token after the other
@@ -83,6 +85,14 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
                 texts, kind, size=size, min_frequency=how.min_frequency, lowercase=how.lowercase
             )
         return self._tokenizer
+
+    def decided(self) -> list[Decision]:
+        """How many tokens are written: by the targets of some examples."""
+        how = self.recipe.data.tokenizer
+        kind, size = how.target_kind or how.kind, how.target_size or how.size
+        texts = self.input.target_texts()
+        cut = [Decision("tokenizer.kind", kind, ""), Decision("tokenizer.size", size, "")]
+        return [writes_at_most(token_lengths(texts, cut))] if texts else []
 
     def load(self, written: str) -> Tokenizer:
         self._tokenizer = Tokenizer.from_json(written)

@@ -8,10 +8,18 @@ from regard.settings.decisions import Plan, Sample, Size
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     decisions, look_back, window = series.windows(sample.inputs[0])
-    patch = 16 if look_back >= 128 else max(1, look_back // 8)
-    common: dict[str, Any] = {
+    facts = sample.inputs[0]
+    week = 3 <= facts.season <= 16 and look_back >= 3 * facts.season
+    patch = facts.season if week else 16 if look_back >= 128 else max(1, look_back // 8)
+    levels = facts.series > 1  # of several series each has a level and a spread of its own
+    norm = "window" if levels else "last"
+    if facts.categories:  # patches read each target alone
+        common: dict[str, Any] = {"kind": "recurrent", "context": "attention", "dropout": 0.1, "instance_norm": norm}
+        sizes = [Size("small", {**common, "width": 32}, 6), Size("middle", {**common, "width": 64}, 20)]
+        return Plan(decisions, sizes, 16 * window)
+    common = {
         "kind": "patch", "patch": patch, "stride": patch, "heads": 4, "dropout": 0.2, "shortcut": True,
-        "instance_norm": "last",
+        "instance_norm": norm,
     }  # fmt: skip
     return Plan(decisions, [
         Size("small", {**common, "width": 16, "feed_forward": 64, "layers": 2}, 4),
