@@ -132,9 +132,8 @@ def create_app(
         record, other = (await ask(questions.look(body)))[0], None
         if body.against is not None:
             output, prefix = (record.output, "") if body.same_output else (body.output, body.prefix)
-            again = body.model_copy(
-                update={"model": body.against, "output": output, "prefix": prefix, "without": [], "n_best": None}
-            )
+            alike = {"model": body.against, "output": output, "prefix": prefix}
+            again = body.model_copy(update=alike | {"without": [], "n_best": None, "hypothesis": 0})
             other = (await ask(questions.look(again)))[0]
         content = await ask(Question(DRAWING, [""], lambda _: [drawn(record, body, other)]))
         return Response(content[0], media_type=PICTURES[body.format])
@@ -218,6 +217,7 @@ def _about(name: str, run: Run) -> schemas.ModelOut:
         parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
         methods=supported_methods(run.model), scores=run.best_scores(),
+        decoding=run.decoding_defaults(),
     )  # fmt: skip
 
 

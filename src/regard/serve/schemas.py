@@ -83,7 +83,7 @@ class Stream(Sampling):
         return given | {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
 
 
-class Look(Body):
+class Look(Sampling):
     """Without kind, layer and head, all attentions are sent; with them, only what they choose."""
 
     text: Text
@@ -101,7 +101,8 @@ class Look(Body):
     evidence: bool = Field(False, description="ask the model, too, whether it needs what it looks at")
 
     def decoding(self) -> dict[str, Any]:
-        return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
+        """How the output is written; of a run, what it knows."""
+        return self.model_dump(include={*Sampling.model_fields, "n_best", "beam"}, exclude_none=True)
 
 
 class Explain(Body):
@@ -143,6 +144,7 @@ class Picture(Look):
     view: View = Field("matrix", description="how to draw it")
     log: bool = Field(False, description="colors on a logarithmic scale")
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
+    hypothesis: int = Field(0, ge=0, le=MOST, description="of n_best; 0 is the best")
     words: bool = Field(False, description="sub-words merged into words")
     specials: bool = Field(True, description="with the tokens that begin and end a text")
     against: str | None = Field(
@@ -262,6 +264,7 @@ class ModelOut(BaseModel):
     writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
     methods: list[str] = Field(description="of looking: those that have something to say of it")
     history: bool = Field(description="whether attention was kept as it trained")
+    decoding: dict[str, Any] = Field(description="how it writes its output, if nothing else is asked for")
 
 
 class Models(BaseModel):

@@ -4,7 +4,8 @@ import { drawCard } from "./card.js";
 import { differing, drawComparison } from "./compare.js";
 import { drawControls, viewsOf } from "./controls.js";
 import { has, keyOf, kindsOf, largest, layersOf, localSource, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
-import { drawFilm } from "./film.js";
+import { drawDecoding, drawTree } from "./decoding.js";
+import { drawDrawing, drawFilm } from "./film.js";
 import { makeFocus } from "./focus.js";
 import { drawHeads } from "./heads.js";
 import { drawLines } from "./lines.js";
@@ -14,7 +15,7 @@ import { element, isDark, scaleBar, short } from "./paint.js";
 import { drawSaid } from "./said.js";
 import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
-import { drawText, drawTree, numbersTable } from "./views.js";
+import { drawText, numbersTable } from "./views.js";
 import { explainWeights } from "./weight.js";
 import { drawWords, unknownWords } from "./words.js";
 
@@ -25,7 +26,8 @@ const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "so
  * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores, history?}. `history` has {step, record,
  * cards, figures} for each validation. `source` brings the tables, if the records are here without them; `keep` keeps
  * the state in the URL; `changed` is told of every change. `acts`: what can be asked of a model behind the page, all of it
- * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address.
+ * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address; `decoding`: how the output
+ * is written, as `drawDecoding` takes it.
  * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
  * Returns {change, close, state, focus, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
  */
@@ -33,7 +35,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const history = page.history ?? [];
   const records = [...page.records, ...history.map((one) => one.record)].map(openRecord);
   const [record, against] = [records[0], page.records.length > 1 ? records[1] : null];
-  const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)]);
+  const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)], page.beam_cards);
   const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer" };
   if (keep) for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
     if (key in state) state[key] = typeof state[key] === "boolean" ? value === "true" : typeof state[key] === "number" ? Number(value) : value;
@@ -41,8 +43,9 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const focus = makeFocus();
   const [aboveFocus, pictureFocus] = [focus.part(), focus.part()];
   root.classList.add("regard");
+  const wrote = element("bdi");
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), wrote);
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
@@ -58,17 +61,21 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   let stopFilm = () => {};
   let drawn = ""; // what the words, the film and what was said are drawn of: they stay when the view changes
 
+  /** The hypothesis that is shown; of the training, there is one only. */
+  const hypothesisNow = () => (state.view === "training" ? 0 : state.hypothesis);
+  const recordNow = () => [record, ...record.beams][hypothesisNow()];
+
   function axesOf(kind) {
     const [one] = layersOf(record, kind);
-    return [record.axes[one.rows], record.axes[one.columns]];
+    return [recordNow().axes[one.rows], recordNow().axes[one.columns]];
   }
 
   function settle() {
+    if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
     if (!kinds.includes(state.kind)) state.kind = kinds[0];
     const views = viewsOf(record, axesOf(state.kind)[1], { against, history });
     if (!views.includes(state.view)) state.view = views[0];
     if (!(state.step >= 0 && state.step < history.length)) state.step = Math.max(0, history.length - 1);
-    if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
     const layers = layersOf(record, state.kind);
     if (state.layer !== "all" && !layers.some((one) => one.layer === Number(state.layer))) state.layer = "all";
     const heads = layers[0].shape[0];
@@ -104,11 +111,11 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const whole = ["overlay", "grid"].includes(state.view);
       const choice = { ...state, ...(whole ? { words: false, specials: true } : {}), ...(state.view === "grid" ? { layer: "all", head: "mean" } : {}) };
       const number = state.view === "training" ? page.records.length + state.step : 0;
-      const hypothesis = state.view === "beams" ? state.hypothesis : 0;
+      const hypothesis = hypothesisNow();
       const [table, more] = await Promise.all([
         tables.table(number, hypothesis, choice),
-        state.view === "grid" ? tables.maps(state.kind)
-          : apart ? tables.heads(0, choice)
+        state.view === "grid" ? tables.maps(hypothesis, state.kind)
+          : apart ? tables.heads(hypothesis, choice)
             : state.view === "compare" && has(against, state) ? tables.table(1, 0, choice) : null,
       ]);
       if (mine !== turn) return;
@@ -129,7 +136,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
       if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
       const key = [number, hypothesis, ...["kind", "layer", "head", "words", "specials", "log"].map((name) => choice[name]), state.view === "compare", isDark()].join();
-      if (key !== drawn) above([record, ...record.beams][hypothesis], table, choice, state.view === "compare" ? more : null);
+      if (key !== drawn) above(recordNow(), table, choice, state.view === "compare" ? more : null);
       drawn = key;
       if (table.rows.length === 1) focus.pin({ row: 0 }, false);
       view(table, more, told?.title ?? "", apart);
@@ -165,11 +172,20 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     if (warning) words.append(warning);
     stopFilm();
     film.replaceChildren();
-    film.hidden = !steps.length || !shown.next_tokens.length;
-    if (!film.hidden) stopFilm = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
+    if (shown.said?.kind === "drawing") stopFilm = drawDrawing(film, shown.said, aboveFocus);
+    else if (steps.length && shown.next_tokens.length) stopFilm = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
+    if (acts.decoding) drawDecoding(film, acts.decoding);
+    if (page.tree.length && !history.length) drawTree(film, page.tree, page.scores, state.hypothesis, pick);
+    film.hidden = !film.childElementCount;
+    wrote.textContent = short(shown.output, 90);
     said.replaceChildren();
-    said.hidden = !shown.said || shown.said.kind === "values" || history.length > 0;
+    said.hidden = !["labels", "marks"].includes(shown.said?.kind) || history.length > 0;
     if (!said.hidden) drawSaid(said, shown.said, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
+  }
+
+  function pick(hypothesis) {
+    change({ hypothesis });
+    ready.then(() => film.querySelector("[name=hypothesis][aria-pressed=true]")?.focus());
   }
 
   function view(table, more, label, apart) {
@@ -192,7 +208,6 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, pictureFocus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
     else if (state.view === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, pictureFocus, { onCell });
     else {
-      if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
       const curves = state.view === "training" ? training() : [];
       const top = topWeight(table.values, table.columns.length);
       drawMatrix(picture, table, { log, label, top }, pictureFocus, { onCell });

@@ -3,13 +3,12 @@ import { hasWords } from "./data.js";
 import { element } from "./paint.js";
 
 const KINDS = { cross: "over the source", encoder: "of the encoder", decoder: "of the decoder" };
-const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", beams: "Hypotheses", training: "As it trained" };
+const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", training: "As it trained" };
 
 export function viewsOf(record, columns, { against, history }) {
   const views = ["matrix", "lines", "grid", "text"];
   if (columns.grid || columns.times) views.unshift("overlay");
   if (against) views.push("compare");
-  if (record.beams.length) views.push("beams");
   if (history.length) views.push("training");
   return views;
 }
