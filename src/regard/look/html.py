@@ -30,9 +30,9 @@ from regard.look.views import GIVEN, Shown
 MODULES = (
     "data.js", "paint.js", "focus.js", "matrix.js", "lines.js", "words.js", "views.js", "overlay.js", "signal.js",
     "said.js", "film.js", "decoding.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js",
-    "weight.js", "controls.js", "app.js",
+    "weight.js", "why.js", "controls.js", "app.js",
 )  # fmt: skip
-STYLES = ("style.css", "film.css", "weight.css")  # of the part; `page.css` is for whoever has the page for itself
+STYLES = ("style.css", "film.css", "weight.css", "why.css")  # of the part; `page.css` is for a page of its own
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
 """

@@ -21,7 +21,7 @@ from regard.api import Run
 from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
-from regard.look.supported import supported_methods
+from regard.look.supported import supported_explanations, supported_methods
 from regard.outputs.result import Prediction
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, add_handlers
@@ -116,6 +116,9 @@ def create_app(
     )  # fmt: skip
     async def explain(body: schemas.Explain) -> Response:
         table = (await ask(questions.explain(body)))[0]
+        if body.format != "json":
+            content = await ask(Question(DRAWING, [""], lambda _: [table.as_bytes(body.format)]))
+            return Response(content[0], media_type=PICTURES[body.format])
         return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
 
     @app.post(
@@ -218,6 +221,7 @@ def _about(name: str, run: Run) -> schemas.ModelOut:
         history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
         methods=supported_methods(run.model), scores=run.best_scores(),
         decoding=run.decoding_defaults(),
+        explanations=supported_explanations(run.model, writes_text=run.job.output.writes_text),
     )  # fmt: skip
 
 

@@ -17,26 +17,27 @@ import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
 import { drawText, numbersTable } from "./views.js";
 import { explainWeights } from "./weight.js";
+import { drawWhy } from "./why.js";
 import { drawWords, unknownWords } from "./words.js";
 
 const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
-const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step"];
+const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step", "why", "at", "instead", "other"];
 
 /**
  * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores, history?}. `history` has {step, record,
  * cards, figures} for each validation. `source` brings the tables, if the records are here without them; `keep` keeps
  * the state in the URL; `changed` is told of every change. `acts`: what can be asked of a model behind the page, all of it
  * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address; `decoding`: how the output
- * is written, as `drawDecoding` takes it.
+ * is written, as `drawDecoding` takes it; `why`: the ways in which `source.explain` can be asked, as `drawWhy` takes them.
  * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
- * Returns {change, close, state, focus, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
+ * Returns {change, close, state, focus, asked, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
  */
 export function mount(root, page, { keep = false, source = null, changed = () => {}, acts = {}, level = "h1" } = {}) {
   const history = page.history ?? [];
   const records = [...page.records, ...history.map((one) => one.record)].map(openRecord);
   const [record, against] = [records[0], page.records.length > 1 ? records[1] : null];
   const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)], page.beam_cards);
-  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer" };
+  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer", why: "", at: "all", instead: "", other: "" };
   if (keep) for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
     if (key in state) state[key] = typeof state[key] === "boolean" ? value === "true" : typeof state[key] === "number" ? Number(value) : value;
   }
@@ -59,6 +60,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
   let stopFilm = () => {};
+  let asked = null; // by `why`: what is shown there
+  const explained = new Map(); // what was asked by `why`, and its answers
   let drawn = ""; // what the words, the film and what was said are drawn of: they stay when the view changes
 
   /** The hypothesis that is shown; of the training, there is one only. */
@@ -73,7 +76,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   function settle() {
     if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
     if (!kinds.includes(state.kind)) state.kind = kinds[0];
-    const views = viewsOf(record, axesOf(state.kind)[1], { against, history });
+    const views = viewsOf(record, axesOf(state.kind)[1], { against, history, why: acts.why?.length && tables.explain });
     if (!views.includes(state.view)) state.view = views[0];
     if (!(state.step >= 0 && state.step < history.length)) state.step = Math.max(0, history.length - 1);
     const layers = layersOf(record, state.kind);
@@ -129,10 +132,11 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
       const silent = record.without?.length ? ` Without ${record.without.join(", ")}.` : "";
       const given = record.forced ? ` ${page.given}` : "";
+      caption.hidden = state.view === "why";
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
-      stage.classList.toggle("wide", ["compare", "grid"].includes(state.view));
+      stage.classList.toggle("wide", ["compare", "grid", "why"].includes(state.view));
       card.replaceChildren();
-      card.hidden = !told?.figures.length;
+      card.hidden = !told?.figures.length || state.view === "why";
       const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
       if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
       const key = [number, hypothesis, ...["kind", "layer", "head", "words", "specials", "log"].map((name) => choice[name]), state.view === "compare", isDark()].join();
@@ -198,6 +202,15 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       });
       return;
     }
+    if (state.view === "why") {
+      const target = recordNow().axes.target;
+      const tokens = target && !target.grid && !target.times ? target.tokens : [];
+      asked = drawWhy(picture, { ways: acts.why, tokens, state, known: explained }, (wish) => tables.explain(state.hypothesis, wish), (changes) => {
+        change(changes);
+        ready.then(() => picture.querySelector(`.asks [name=${Object.keys(changes)[0]}]`)?.focus());
+      });
+      return;
+    }
     if (state.view === "compare") {
       if (more) return drawComparison(picture, table, more, [record, against].map(nameOf), log, pictureFocus);
       picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
@@ -254,7 +267,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     noWeights();
     root.replaceChildren();
   };
-  return { change, close, state, focus, get ready() { return ready; } };
+  return { change, close, state, focus, get asked() { return asked; }, get ready() { return ready; } };
 }
 
 function nameOf(record, number) {

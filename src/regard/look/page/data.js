@@ -20,7 +20,7 @@ export function decode(text) {
  * Tables of records that are here as a whole. A source has three methods, which may take their time:
  * `table(number, hypothesis, choice)` → {values, rows, columns, card}, `heads(hypothesis, choice)` → one table a head of a
  * layer, `maps(hypothesis, kind)` → [{layer, heads: [{values, q, k, line, entropy, role, above_chance, alignment_error?}]}]; a source that has a model behind it, two
- * more: `evidence(number, choice)` → figures, `weight(choice)` → how a weight came about.
+ * more: `evidence(number, choice)` → figures, `weight(choice)` → how a weight came about, `explain(hypothesis, wish)` → a table.
  */
 export function localSource(records, cards, beamCards = []) {
   const hypothesis = (number, beam) => [records[number], ...records[number].beams][beam];

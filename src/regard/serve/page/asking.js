@@ -45,6 +45,10 @@ export function remoteSource(questions, ask, outputs = []) {
       if (!["mean", "max"].includes(head)) wish.head = Number(head);
       return ask("/api/weight", wish);
     },
+    /** A table; with `format`, a picture of it. */
+    explain(hypothesis, wish) {
+      return ask("/api/explain", { ...sameOutput(hypothesis), ...wish });
+    },
     async heads(hypothesis, choice) {
       return (await ask("/api/page", { ...wish(0, choice, "heads"), hypothesis })).tables.map(opened);
     },

@@ -160,7 +160,7 @@ function changes(after, before, without) {
 }
 
 function show(page, questions, told, source) {
-  shown = { page, questions };
+  shown = { page, questions, source };
   const seen = document.createElement("div");
   viewer?.close();
   part("seen").replaceChildren(seen);
@@ -170,7 +170,8 @@ function show(page, questions, told, source) {
   part("bar").hidden = !told.length && questions.length === 1;
   const model = modelNow();
   const ways = waysOf(model);
-  const acts = { goOn, mute, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
+  const why = model.explanations.filter((way) => !way.startsWith("patching") || String(model.takes) === "text"); // another text is typed
+  const acts = { goOn, mute, why, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
   viewer = mount(seen, page, { keep: true, source, acts, level: "h2" });
 }
 
@@ -282,7 +283,8 @@ part("keep").addEventListener("click", async () => {
     const beside = view === "compare" ? { against: second.model, same_output: fields.same.checked } : {};
     const whole = ["overlay", "grid"].includes(view) ? {} : { words, specials };
     const row = view === "overlay" ? viewer.focus.pinned.row : null;
-    const content = format === "json" ? await ask("/api/look", first)
+    const content = view === "why" ? await shown.source.explain(hypothesis, { ...viewer.asked, format })
+      : format === "json" ? await ask("/api/look", first)
       : await ask("/api/picture", { ...first, ...chosen, ...whole, ...beside, row, format, log, hypothesis, view: view === "compare" ? "matrix" : view });
     keepFile(content instanceof Blob ? content : new Blob([JSON.stringify(content)], { type: "application/json" }), `${first.model}.${format}`);
   } catch (error) {
