@@ -37,6 +37,10 @@ def computed(text):
     return eval(re.sub(r"(math\.sqrt\(\d+)", r"\1)", text), {"math": math})  # the numbers are ours
 
 
+def linear(settings):
+    return settings.get("score", "scaled_dot") in ("dot", "scaled_dot", "bilinear")
+
+
 JOBS = {
     **{f"recurrent {name}": (recurrent, {"score": name}) for name in catalog.SCORES},
     **{f"transformer {name}": (made, {"score": name}) for name in catalog.SCORES},
@@ -68,6 +72,12 @@ def test_parts_add_up_to_the_weight_that_is_shown(name):
             for part in numbers:
                 assert computed(part) == pytest.approx(found.score, rel=0.02, abs=0.02)
             assert f"= {found.weight:.4f}" in dict(found.steps())["softmax"]
+            for parts in (found.query_parts, found.key_parts):
+                assert bool(parts) == (one.kind == "decoder" and make is made and linear(settings))
+                if parts:  # what the token, its position and every head before it add
+                    assert sum(number for _, number in parts) == pytest.approx(own, rel=1e-3, abs=1e-3)
+                    assert {"token", "bias"} < dict(parts).keys()
+                    assert (f"decoder.0.{heads - 1}" in dict(parts)) == (one.layer > 0)
             shares += sum(weight(job, row, j, kind=one.kind, layer=one.layer, head=head).share for j in range(columns))
         assert shares == pytest.approx(1, abs=1e-4)
     assert ("position" in dict(found.steps())) == (name in ("alibi", "relative"))

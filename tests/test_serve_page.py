@@ -1,30 +1,24 @@
-"""The served page in a real browser: what a person sees first, clicks, breaks, reloads and takes away.
-
-Needs Chromium and Playwright: `pip install playwright`, and /usr/bin/chromium or CHROMIUM=path.
-"""
+"""The served page in a real browser: what a person sees first, clicks, breaks, reloads and takes away."""
 
 import io
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
+import yaml
 
 import regard
+from picture_example import write_pictures
 from regard import api
 from regard.errors import CallError
+from test_draw import tree as drawing
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 from test_serve_looks import Spots, png
 
 from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium, or CHROMIUM=path"),
-]
+pytestmark = pytest.mark.slow
 HOSTILE = "two </script><img src=x onerror=alert(1)>"
 expect = playwright.expect
 
@@ -36,46 +30,30 @@ class Seeing(api.Run):
 
 @pytest.fixture(scope="module")
 def site(run, tmp_path_factory):  # noqa: F811
-    """A translator twice, a model that takes pictures, one of recordings and one of tables, hardly trained."""
+    """A translator twice, a model that takes pictures, one of recordings, one of tables and one that draws, hardly
+    trained."""
     folder = tmp_path_factory.mktemp("page")
     short = {"training": {"max_steps": 2, "validate_every": 2, "looks": 0}}
+    pictures = write_pictures(folder)
+    (folder / "draw.yaml").write_text(yaml.safe_dump(drawing(pictures, max_steps=2, max_epochs=50) | {"decoding": {}}))
     runs = {
         "pairs": run, "other": run, "spots": Seeing(run.folder, run.recipe, Spots(run.recipe, run.model)),
         "tones": regard.train("tones-classify", output=folder / "tones", **short),
         "stocks": regard.train("stocks-forecast", output=folder / "stocks", **short),
+        "draws": regard.train(folder / "draw.yaml", output=folder / "draws", check=False),
     }  # fmt: skip
     with serving(runs, Limits(max_length=200)) as client:
         yield client
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
-def visit(site, browser):
-    """Opens the page; an error of its script, or a request to another host, fails the test."""
-    wrong, contexts, here = [], [], (str(site.base_url), "data:", "blob:")
-
+def visit(site, open_page):
     def opened(search="", *, scheme="light", width=1280):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append("a token was run as a script"))
-        page.on("request", lambda one: one.url.startswith(here) or wrong.append(one.url))
-        page.goto(f"{site.base_url}/{search}")
+        page = open_page(f"{site.base_url}/{search}", scheme=scheme, size=(width, 900))
         ready(page)
         return page
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not wrong, wrong
+    return opened
 
 
 def ready(page):
@@ -308,3 +286,56 @@ def test_nothing_that_axe_finds_and_nothing_too_wide(visit, scheme):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
         found = axe.Axe().run(page)
         assert found.violations_count == 0, (search, found.generate_report())
+
+
+def test_the_output_is_searched_for_or_drawn_beside_its_film(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat")
+    page.select_option(".decoding [name=n_best]", "3")
+    page.locator(".tree").wait_for()
+    other = run.look("one red cat", n_best=3, beam=max(3, run.recipe.decoding.beam)).beams[0]
+    page.get_by_role("button", name="#2").click()  # of the tree
+    expect(page.locator("#seen .headline")).to_contain_text(f"→ {other.output}")
+    ready(page)
+    assert page.locator(".rows .chip").count() == len(other.axes["target"])
+    with page.expect_download():
+        bodies = asked(page, "/api/picture")
+        page.click("#keep")
+    assert bodies[0]["hypothesis"] == 1
+    page.select_option(".decoding [name=sample]", "1")
+    slider = page.locator(".decoding [name=temperature]")
+    slider.focus()
+    page.keyboard.press("End")
+    page.wait_for_url("**sample=1&temperature=2**")
+    how = {"sample": True, "temperature": 2.0}
+    expect(page.locator("#seen .headline")).to_contain_text(f"→ {run.look('one red cat', **how).output}")
+    expect(slider).to_be_focused()
+    page.get_by_role("button", name="Draw again").click()
+    page.wait_for_url("**seed=1**")
+    drawn = run.look("one red cat", **how, seed=1).output
+    expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {drawn}")
+    page.reload()
+    ready(page)
+    expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {drawn}")
+    bodies = asked(page, "/api/weight")
+    page.locator("main canvas.over").first.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").locator("dl").wait_for()
+    assert bodies[0]["output"] == drawn  # what is explained is what is shown
+
+
+def test_a_drawing_appears_region_by_region(visit):
+    page = visit("?model=draws")
+    film = page.locator("input[name=film]")
+    film.focus()
+    page.keyboard.press("Home")
+    picture = page.locator("img.drawing")
+    assert picture.get_attribute("alt") == "the drawing after 1 of 6 regions"
+    first = picture.get_attribute("src")
+    assert page.evaluate("document.querySelector('img.drawing').decode().then(() => true)")
+    lit = page.locator(".rows .chip").evaluate_all("all => all.filter((one) => one.style.background).length")
+    assert lit > 0  # the words that this region was drawn from
+    page.keyboard.press("End")
+    assert picture.get_attribute("src") != first
+    page.get_by_role("button", name="Draw again").click()
+    page.wait_for_url("**seed=1**")
+    ready(page)

@@ -8,7 +8,7 @@ shares sum to one.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 
 from regard.look.case import Case
 from regard.look.records import KINDS, Kind
+from regard.look.weight_parts import ScoreParts, weight_parts
 from regard.look.weight_place import PlacedWeight, find_weight
 
 MOST_TERMS = 8
@@ -32,6 +33,8 @@ class Weight:
     keys                of the query's row, and their `scores` and `weights` before and after the softmax; a score is −∞
                         where the query may not look; `place`: that of this key
     value_length        ‖v‖, and `added_length`: ‖a v W_o‖, what this weight adds to the output; `share` of the whole
+    query_parts, key_parts   what the query, or the key, is the sum of, and what each part adds to score and bias; empty
+                        where it cannot be taken apart
     shared_softmax      each key belongs to the query whose score is highest, and one softmax is over all keys
     """
 
@@ -58,6 +61,8 @@ class Weight:
     added_length: float
     share: float
     shared_softmax: bool
+    query_parts: ScoreParts = ()
+    key_parts: ScoreParts = ()
 
     @property
     def title(self) -> str:
@@ -110,6 +115,11 @@ class Weight:
         terms = ", ".join(f"{number:+.3g} [{place}]" for place, number in self.terms)
         steps = [f"  {name:<9}{text}" for name, text in self.steps()]
         steps.insert(1, f"  {'':<9}the terms that add most, with their dimension: {terms}")
+        for name, parts in (("query", self.query_parts), ("key", self.key_parts)):
+            if parts:
+                most = sorted(parts, key=lambda part: -abs(part[1]))[:MOST_TERMS]
+                told = ", ".join(f"{number:+.3g} {part}" for part, number in most)
+                steps.insert(2, f"  {'':<9}by parts of the {name}, those that add most: {told}")
         row = [
             f"{'→' if key == self.place else ' ':>11} {self.keys[key]:<{width}} {_score(self.scores[key]):>9}"
             f"   {self.weights[key]:.4f}"
@@ -130,7 +140,9 @@ def weight(
 ) -> Weight:
     """Of a cell of the tables that `look` shows. Without a layer or a head, those in which it has the most weight."""
     with torch.no_grad():
-        return _explained(find_weight(case, row, column, kind, layer, head))
+        found = find_weight(case, row, column, kind, layer, head)
+        parts = weight_parts(found)
+        return replace(_explained(found), query_parts=parts.query, key_parts=parts.key)
 
 
 def _explained(found: PlacedWeight) -> Weight:

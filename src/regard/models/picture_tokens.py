@@ -77,8 +77,13 @@ class PictureTokenizer(nn.Module):
         z = self.enter(self.encoder(pixels).vectors)
         return self.codebook.codes(z.flatten(0, 1)).view(z.shape[:2])
 
-    def pictures(self, codes: Int[Tensor, "B K"]) -> UInt8[Tensor, "B C H W"]:
-        made = self._decoded(self.codebook.table[codes]) * self.encoder.deviation + self.encoder.mean
+    def pictures(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"] | None = None) -> UInt8[Tensor, "B C H W"]:
+        """`drawn`: only so many regions of each are there yet; in the place of the others is the mean of all codes."""
+        vectors = self.codebook.table[codes]
+        if drawn is not None:
+            ahead = torch.arange(codes.shape[1], device=codes.device) >= drawn[:, None]
+            vectors = torch.where(ahead[:, :, None], self.codebook.table.mean(0), vectors)
+        made = self._decoded(vectors) * self.encoder.deviation + self.encoder.mean
         return (made * 255).round().clamp(0, 255).to(torch.uint8)
 
     def _decoded(self, vectors: Float[Tensor, "B K D"]) -> Float[Tensor, "B C H W"]:

@@ -83,7 +83,7 @@ class Stream(Sampling):
         return given | {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
 
 
-class Look(Body):
+class Look(Sampling):
     """Without kind, layer and head, all attentions are sent; with them, only what they choose."""
 
     text: Text
@@ -101,7 +101,8 @@ class Look(Body):
     evidence: bool = Field(False, description="ask the model, too, whether it needs what it looks at")
 
     def decoding(self) -> dict[str, Any]:
-        return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
+        """How the output is written; of a run, what it knows."""
+        return self.model_dump(include={*Sampling.model_fields, "n_best", "beam"}, exclude_none=True)
 
 
 class Explain(Body):
@@ -120,9 +121,10 @@ class Explain(Body):
     by: By | None = Field(None, description="what is patched or taken apart, or by which method inputs count")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
     head: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
+    format: Literal["json", "png", "svg", "pdf", "html"] = Field("json", description="the table, or a picture of it")
 
     def options(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"text", "how", "model", "against_input"})
+        return self.model_dump(exclude={"text", "how", "model", "against_input", "format"})
 
 
 class TableOut(BaseModel):
@@ -143,6 +145,7 @@ class Picture(Look):
     view: View = Field("matrix", description="how to draw it")
     log: bool = Field(False, description="colors on a logarithmic scale")
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
+    hypothesis: int = Field(0, ge=0, le=MOST, description="of n_best; 0 is the best")
     words: bool = Field(False, description="sub-words merged into words")
     specials: bool = Field(True, description="with the tokens that begin and end a text")
     against: str | None = Field(
@@ -202,6 +205,10 @@ class WeightOut(BaseModel):
     added_length: float = Field(description="of what this weight adds to the output")
     share: float = Field(description="of the way to the whole output; over all keys and heads they sum to one")
     shared_softmax: bool = Field(description="one softmax is over all rows")
+    query_parts: list[tuple[str, float]] = Field(
+        description="what the query is the sum of, and what each part adds to score and bias; empty if unknown"
+    )
+    key_parts: list[tuple[str, float]] = Field(description="the same of the key")
     steps: list[tuple[str, str]] = Field(description="from the score to the output, in words and numbers")
 
 
@@ -262,6 +269,8 @@ class ModelOut(BaseModel):
     writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
     methods: list[str] = Field(description="of looking: those that have something to say of it")
     history: bool = Field(description="whether attention was kept as it trained")
+    explanations: list[str] = Field(description="of /api/explain: how, and by what; those that have an answer")
+    decoding: dict[str, Any] = Field(description="how it writes its output, if nothing else is asked for")
 
 
 class Models(BaseModel):

@@ -1,4 +1,4 @@
-// The smaller views: highlighted text, tree of hypotheses, and the table for screen readers.
+// The smaller views: highlighted text, and the table for screen readers.
 import { largest, meanRow, strength, topWeight } from "./data.js";
 import { element, painter, scaleBar } from "./paint.js";
 
@@ -19,25 +19,6 @@ export function drawText(place, table, log, focus) {
     told.replaceChildren("Painted by ", element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" }));
   });
   place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])), scale);
-}
-
-/** Hypotheses: beginnings that they share are written once. A button shows where a hypothesis looked. */
-export function drawTree(place, nodes, scores, chosen, pick) {
-  const branch = (node) => {
-    const words = element("span", { textContent: node.tokens.join(" "), dir: "auto" });
-    words.classList.toggle("best", node.hypotheses.includes(0));
-    const item = element("li", {}, words, element("span", { className: "log", textContent: `log p ${node.log_probability.toFixed(2)}` }));
-    if (node.children.length) item.append(element("ul", {}, ...node.children.map(branch)));
-    else for (const number of node.hypotheses) {
-      const score = scores[number] === null ? "" : `, score ${scores[number].toFixed(3)}`;
-      const button = element("button", { type: "button", textContent: `#${number + 1}${score}` });
-      button.setAttribute("aria-pressed", String(number === chosen));
-      button.addEventListener("click", () => pick(number));
-      item.append(button);
-    }
-    return item;
-  };
-  place.append(element("ul", { className: "tree" }, ...nodes.map(branch)));
 }
 
 const MOST_CELLS = 200; // a side of the table: a million cells would bring any browser to a halt
