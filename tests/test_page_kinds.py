@@ -88,7 +88,7 @@ def test_what_a_person_does_first(site, open_page, kind):
     _, _, opens, shows = KINDS[kind]
     page = open_page(f"{site.base_url}/?model={kind}")
     downloads = []
-    page.on("download", downloads.append)
+    page.on("download", lambda one: downloads.append(one))
     ready(page)
     page.select_option("[name=format]", "svg")  # a choice alone saves nothing
     # The first screen: its examples, of which the first is run; what it takes, in the view that suits it.
