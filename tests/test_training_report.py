@@ -1,6 +1,7 @@
 """The report, its charts, and what the user sees while a model trains."""
 
 import io
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -11,7 +12,7 @@ import yaml
 from rich.console import Console
 
 from regard.report.charts import Line, line_chart, number, thin, tick_labels, ticks
-from regard.report.page import Section, table, text
+from regard.report.page import table, text
 from regard.report.run import write_report
 from regard.training.loop import fit
 from regard.training.progress import Display, Lines, duration
@@ -50,12 +51,12 @@ class Page(HTMLParser):
 @pytest.fixture
 def report(tmp_path: Path) -> str:
     fit(new_model(), Words(), settings(), tmp_path, evaluate=validate, sample=lambda model: HOSTILE)
-    sections = [
-        Section("By length", table(["words", "BLEU"], [("1–5", 44.25), (HOSTILE, 1)]), note="Longer is harder.")
-    ]
+    picture = {"title": "By length", "html": table(["words", "BLEU"], [("1–5", 44.25), (HOSTILE, 1)])}
+    picture["note"] = "Longer is harder."
+    (tmp_path / "pictures.json").write_text(json.dumps({"pictures": [picture]}))
     config = {"job": HOSTILE, "training": {"betas": [0.9, 0.98]}, "model": {"inner": {"width": 17}}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    file = write_report(tmp_path, title=HOSTILE, scores={"bleu": 97.125}, pictures=sections)
+    file = write_report(tmp_path, title=HOSTILE, scores={"bleu": 97.125})
     return file.read_text(encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ from regard.look.svg import heat_map
 from regard.look.views import top_weight
 
 WIDEST = 160  # columns of a heat map
+SHADES = 10  # of painted words, as `report.css` has them: a page that is served allows no other style
 
 
 class Picture(NamedTuple):
@@ -47,8 +48,7 @@ def _painted(matrix: Matrix) -> str:
     weights = matrix.weights[0]
     top = top_weight(weights)
     words = " ".join(
-        f'<mark style="background:rgba(37,99,235,{0.85 * float(weight) / top:.3f});color:inherit;border-radius:3px">'
-        f"{escape(token)}</mark>"
+        f'<mark class="w{round(SHADES * min(1.0, float(weight) / top))}">{escape(token)}</mark>'
         for token, weight in zip(matrix.columns.labels, weights, strict=True)
     )
     return f'<p class="text">{words}</p>'

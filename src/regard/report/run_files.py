@@ -15,11 +15,13 @@ import yaml
 
 from regard.errors import RegardError
 from regard.look.history import FOLDER as LOOKS
+from regard.look.report import Picture
 from regard.settings.training import seconds
 from regard.training.lock import LOCK, holder
 from regard.training.metrics import Record
 
 CONFIG, METRICS, SUMMARY, CHECK, MACHINE = "config.yaml", "metrics.jsonl", "summary.json", "check.json", "machine.json"
+PICTURES = "pictures.json"
 State = Literal["training", "ended", "stopped"]
 
 
@@ -80,6 +82,15 @@ class RunFiles:
         return self._json(MACHINE)
 
     @property
+    def pictures(self) -> list[Picture]:
+        """The job's own, as they were drawn last: attention, forecasts, confusion, drawings."""
+        found = self._json(PICTURES).get("pictures", [])
+        try:
+            return [Picture(str(one["title"]), str(one["html"]), str(one["note"])) for one in found]
+        except (TypeError, KeyError):
+            return []
+
+    @property
     def summary(self) -> dict[str, Any]:
         return self._json(SUMMARY)
 
@@ -97,7 +108,7 @@ class RunFiles:
     @property
     def version(self) -> str:
         """Changes when anything does that is shown."""
-        files = [self.folder / name for name in (METRICS, SUMMARY, CHECK, MACHINE, LOCK)]
+        files = [self.folder / name for name in (METRICS, SUMMARY, CHECK, MACHINE, PICTURES, LOCK)]
         sizes = [f"{found.st_size}.{found.st_mtime_ns}" for file in files if (found := _stat(file)) is not None]
         return "-".join([self.state, str(self.validations), *sizes])
 

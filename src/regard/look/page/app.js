@@ -73,6 +73,11 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     return [recordNow().axes[one.rows], recordNow().axes[one.columns]];
   }
 
+  /** As it trained, attention lies over the picture, the sound or the series that was looked at, too. */
+  function drawnAs(columns) {
+    return state.view !== "training" ? state.view : columns.grid || columns.times ? "overlay" : "matrix";
+  }
+
   function settle() {
     if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
     if (!kinds.includes(state.kind)) state.kind = kinds[0];
@@ -111,7 +116,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     const apart = state.view === "lines" && state.head === "mean" && one && heads > 1;
     const next = element("div");
     try {
-      const whole = ["overlay", "grid"].includes(state.view);
+      const whole = ["overlay", "grid"].includes(drawnAs(axesOf(state.kind)[1]));
       const choice = { ...state, ...(whole ? { words: false, specials: true } : {}), ...(state.view === "grid" ? { layer: "all", head: "mean" } : {}) };
       const number = state.view === "training" ? page.records.length + state.step : 0;
       const hypothesis = hypothesisNow();
@@ -216,17 +221,18 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
       return;
     }
-    if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, pictureFocus);
-    else if (state.view === "text") drawText(picture, table, log, pictureFocus);
-    else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, pictureFocus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
-    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, pictureFocus, { onCell });
+    const curves = state.view === "training" ? training() : [];
+    const drawing = drawnAs(columns);
+    if (drawing === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, pictureFocus);
+    else if (drawing === "text") drawText(picture, table, log, pictureFocus);
+    else if (drawing === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, pictureFocus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
+    else if (drawing === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, pictureFocus, { onCell });
     else {
-      const curves = state.view === "training" ? training() : [];
       const top = topWeight(table.values, table.columns.length);
       drawMatrix(picture, table, { log, label, top }, pictureFocus, { onCell });
-      picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }), ...curves);
+      picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }));
     }
-    picture.append(numbersTable(table));
+    picture.append(...curves, numbersTable(table));
   }
 
   function onCell(row, column) {
