@@ -174,7 +174,9 @@ def test_two_records_side_by_side_with_the_difference(visit):
     record, tables = golden()
     page = visit(record, against=replace(record.beams[0], model="other"))
     assert page.locator("figure").count() == 3
-    assert "and more" in page.locator(".scale").inner_text()
+    both, other, apart = page.locator(".trio .scale").all_inner_texts()
+    assert both == other  # one scale for both, and one with a sign
+    assert apart.startswith("−")
     mean = tables.mean((0, 1))
     np.testing.assert_allclose(numbers(page)[0], mean - mean[:, ::-1], atol=5.1e-5)
 

@@ -6,8 +6,8 @@ const KINDS = { cross: "over the source", encoder: "of the encoder", decoder: "o
 const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", training: "As it trained", why: "Why" };
 
 export function viewsOf(record, columns, { against, history, why }) {
-  const views = ["matrix", "lines", "grid", "text"];
-  if (columns.grid || columns.times) views.unshift("overlay");
+  const views = columns.grid ? ["overlay", "matrix", "grid"] // regions are no words
+    : columns.times ? ["overlay", "matrix", "lines", "grid"] : ["matrix", "lines", "grid", "text"];
   if (against) views.push("compare");
   if (history.length) views.push("training");
   if (why) views.push("why");

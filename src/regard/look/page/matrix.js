@@ -3,7 +3,7 @@
 import { largest, strength, topWeight } from "./data.js";
 import { element, ramp, short, whenSeen } from "./paint.js";
 
-const [WIDEST_CELL, HIGHEST_CELL, TILE] = [96, 44, 266]; // a sentence of ten words fills a page; a small map fills its tile
+const [WIDEST_CELL, HIGHEST_CELL, TILE, LABEL] = [96, 44, 266, 70]; // a sentence of ten words fills a page; a small map fills its tile
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
 /**
@@ -19,7 +19,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = font;
   const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text, longest)).width)));
-  const labeled = !small || Math.max(q, k) <= 24;
+  const labeled = !small || (Math.max(q, k) <= 24 && widest([...table.rows, ...table.columns]) <= LABEL);
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
   const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
   const tail = Math.ceil(head * 0.75);
