@@ -67,7 +67,7 @@ SIZES = """() => {
     while (around && getComputedStyle(around).overflow === "visible") around = around.parentElement;
     if (!around || around === document.documentElement) return false;
     const [inner, outer] = [one, around].map((each) => each.getBoundingClientRect());
-    return inner.left - outer.left < ring || inner.top - outer.top < ring;
+    return inner.left - outer.left + around.scrollLeft < ring || inner.top - outer.top + around.scrollTop < ring;
   });
   return [Math.min(...sizes), clipped];
 }"""
