@@ -3,7 +3,7 @@
 import { largest, strength, topWeight } from "./data.js";
 import { element, ramp, short, whenSeen } from "./paint.js";
 
-const [WIDEST_CELL, HIGHEST_CELL, TILE, LABEL] = [96, 44, 266, 70]; // a sentence of ten words fills a page; a small map fills its tile
+const [WIDEST_CELL, HIGHEST_CELL, TILE, LABEL] = [96, 44, 266, 56]; // a sentence of ten words fills a page; a small map fills its tile
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
 /**
