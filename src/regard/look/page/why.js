@@ -13,7 +13,7 @@ const WAYS = {
   "patching positions": ["what each position carries of another input", "patching"],
   "patching paths": ["what each head tells a later one", "path patching"],
 };
-const MOST_CELLS = 4000; // that are written as text: larger tables are painted
+const MOST_WRITTEN = 4000; // that are written as text: larger tables are painted
 
 /**
  * `ways`: those that the model has an answer to; `tokens`: of the output, one of which may be asked about; `state`: {why, at,
@@ -63,7 +63,7 @@ export function drawWhy(place, { ways, tokens, state, known }, explain, change) 
 
 function drawTable(place, { title, about, rows, columns, values, words }) {
   place.append(element("h2", { className: "answer", textContent: title }), element("p", { className: "caption", textContent: about }));
-  if (rows.length * columns.length > MOST_CELLS) {
+  if (rows.length * columns.length > MOST_WRITTEN) {
     const named = (texts) => texts.map((text) => ({ text }));
     const table = { values: Float32Array.from(values.flat()), rows: named(rows), columns: named(columns) };
     drawMatrix(place, table, { signed: true, label: title });
