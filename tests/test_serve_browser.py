@@ -1,5 +1,6 @@
 """What the served page adds to an exported one, in a real browser that may ask this service and nobody else."""
 
+import json
 import os
 import shutil
 
@@ -44,6 +45,18 @@ def test_a_click_on_a_weight_says_how_it_came_about(open_page, client, run, sche
     no_violations(page)
     page.keyboard.press("Escape")
     assert dialog.count() == 0
+    page.select_option("[name=kind]", "decoder")  # whose scores can be taken apart, and here they are
+    page.locator(".stage[aria-busy=false]").wait_for()
+    canvas.focus()
+    page.keyboard.press("Enter")  # the cell stays the same
+    own = run.weight(TEXT, 1, 0, kind="decoder", layer=1, head=0)
+    playwright.expect(dialog.locator("h2")).to_have_text(own.title)
+    numbers = dialog.locator(".terms").nth(1).locator("tr td:last-child").all_inner_texts()
+    assert sum(float(number.replace("−", "-")) for number in numbers) == pytest.approx(own.score, abs=0.02)
+    no_violations(page)
+    page.keyboard.press("Escape")
+    page.select_option("[name=kind]", "cross")
+    page.locator(".stage[aria-busy=false]").wait_for()
     box = canvas.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.8)
     dialog.locator("dl").wait_for()
@@ -71,12 +84,15 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(open_page, runs, 
     page.locator("#report svg").first.wait_for()
     for heading in ("Results", "Curves", "Samples through training", "Data", "Machine", "Recipe"):
         assert page.get_by_role("heading", name=heading, exact=True).count() == 1
+    assert page.locator("#report section > svg").count() >= 1  # where it looked, as the report has it
     page.locator("#looks canvas").first.wait_for()
     assert "given to the model" in page.locator("#looks").inner_text()
     no_violations(page)
     page.get_by_text("general").click()
     page.get_by_role("checkbox", name="<b>now").check()
     playwright.expect(page.locator("#report")).to_contain_text("What differs")
+    assert page.locator(".beside h3").all_inner_texts() == ["<b>now", "ended"]
+    assert page.locator(".beside > div").nth(1).locator("figure svg").count() >= 1
     assert page.locator(".state.training").count() == 1
     no_violations(page)
     page.go_back()
@@ -96,6 +112,17 @@ def test_the_page_of_a_run_that_trains_grows(open_page, runs):
     with metrics.open("a") as more:
         more.write(last.replace('"step": 60', '"step": 61') + "\n")
     playwright.expect(tile).to_contain_text("61")
+    html = (
+        "<img src='data:image/png;base64,' alt='kept'><img src=x onerror=alert(1)><a href='https://elsewhere/'>go</a>"
+    )
+    html += "<style>* { display: none }</style><script>alert(2)</script>"
+    picture = {"title": "New <b>one", "html": html, "note": ""}
+    (runs.folder / "<b>now" / "pictures.json").write_text(json.dumps({"pictures": [picture]}))
+    section = page.locator("#report section", has=page.get_by_role("heading", name="New <b>one"))
+    section.wait_for()  # and what a stranger's file has in it does nothing
+    assert section.locator("img").count() == 1
+    assert section.locator("a").get_attribute("href") is None
+    assert section.locator("style, script").count() == 0
     assert page.locator("details[open]").count() == 1  # what was unfolded stays so
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

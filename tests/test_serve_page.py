@@ -275,12 +275,15 @@ def test_a_recording_can_be_heard_and_labels_have_probabilities(visit):
 def test_nothing_that_axe_finds_and_nothing_too_wide(visit, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     page = visit("?model=pairs&text=one+red+cat&against=other", scheme=scheme, width=390)
-    for name in ("Matrix", "Lines", "Heads", "Text", "Side by side"):
+    for name in ("Matrix", "Lines", "Heads", "Text", "Side by side", "Why"):
         view(page, name)
+        if name == "Why":
+            page.locator("table.why").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         found = axe.Axe().run(page)
         assert found.violations_count == 0, (name, found.generate_report())
-    for search in ("?model=tones", "?model=stocks"):
+    one = "?model=pairs&text=one"
+    for search in ("?model=tones", "?model=stocks", "?model=draws", f"{one}&n_best=2&beam=2", f"{one}&sample=1"):
         page.goto(page.url.split("?")[0] + search)
         ready(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
@@ -339,3 +342,42 @@ def test_a_drawing_appears_region_by_region(visit):
     page.get_by_role("button", name="Draw again").click()
     page.wait_for_url("**seed=1**")
     ready(page)
+
+
+def test_why_it_was_said(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat&output=uno+rojo+gato")
+    view(page, "Why")
+    page.locator("table.why").wait_for()
+    lens = run.explain("one red cat", "lens", output="uno rojo gato")
+    assert page.locator("h2.answer").inner_text() == lens.title
+    assert page.locator("table.why tbody td").all_inner_texts() == [cell for row in lens.words for cell in row]
+
+    def shown(how, **choice):
+        table = run.explain("one red cat", how, **choice, output="uno rojo gato")
+        expect(page.locator("h2.answer")).to_have_text(table.title)
+        cells = page.locator("table.why tbody td").evaluate_all("all => all.map((one) => Number(one.title))")
+        np.testing.assert_allclose(np.array(cells).reshape(table.values.shape), table.values, rtol=1e-2, atol=1e-4)
+
+    page.select_option("[name=why]", "inputs attnlrp")
+    shown("inputs", by="attnlrp")
+    page.select_option("[name=why]", "logits")
+    page.select_option("[name=at]", "1")
+    page.fill("[name=instead]", "perro")
+    page.keyboard.press("Tab")
+    shown("logits", row=1, instead="perro")
+    page.reload()  # the state is in the URL
+    shown("logits", row=1, instead="perro")
+    page.fill("[name=instead]", "zzz")
+    page.keyboard.press("Tab")
+    expect(page.locator("main .wrong")).to_contain_text("not in the vocabulary")
+    page.fill("[name=instead]", "")
+    page.keyboard.press("Tab")
+    page.select_option("[name=why]", "patching heads")
+    expect(page.locator("main [role=status]")).to_contain_text("Give another input")
+    page.fill("[name=other]", "two red cat")
+    page.keyboard.press("Tab")
+    shown("patching", by="heads", row=1, against_input="two red cat")
+    bodies = asked(page, "/api/explain")
+    with page.expect_download():
+        page.click("#keep")
+    assert (bodies[0]["how"], bodies[0]["format"]) == ("patching", "png")  # what is saved is what is shown

@@ -35,7 +35,9 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
         with TemporaryDirectory(prefix="regard-look-") as folder:
             file = save(record, Path(folder) / "strip.png", view="overlay")
             data = b64encode(file.read_bytes()).decode()
-        return Picture(title, f'<img alt="attention over the picture" src="data:image/png;base64,{data}">', note)
+        return Picture(
+            title, f'<img class="look" alt="attention over the picture" src="data:image/png;base64,{data}">', note
+        )
     if len(matrix.rows) == 1 and matrix.columns.times is None:
         return Picture(title, _painted(matrix), note)
     if len(matrix.columns) > WIDEST or len(matrix.rows) > WIDEST:

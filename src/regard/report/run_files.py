@@ -16,6 +16,7 @@ import yaml
 from regard.errors import RegardError
 from regard.look.history import FOLDER as LOOKS
 from regard.look.report import Picture
+from regard.report.safe_markup import safe_markup
 from regard.settings.training import seconds
 from regard.training.lock import LOCK, holder
 from regard.training.metrics import Record
@@ -86,7 +87,7 @@ class RunFiles:
         """The job's own, as they were drawn last: attention, forecasts, confusion, drawings."""
         found = self._json(PICTURES).get("pictures", [])
         try:
-            return [Picture(str(one["title"]), str(one["html"]), str(one["note"])) for one in found]
+            return [Picture(str(one["title"]), safe_markup(str(one["html"])), str(one["note"])) for one in found]
         except (TypeError, KeyError):
             return []
 

@@ -47,9 +47,9 @@ export function css(color) {
   return `rgb(${color.join(" ")})`;
 }
 
-/** Black or white, whichever has more contrast on a color: at least 4.5 on any, by WCAG 2.2's relative luminance. */
+/** Black or white, whichever has more contrast with a color: 4.5 at least (WCAG's relative luminance). */
 export function inkOn(color) {
-  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 3294 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 

@@ -189,6 +189,7 @@ async function writeSo(changes) {
   fields.output.value = "";
   const name = document.activeElement?.name;
   await submit();
+  await viewer?.ready;
   if (name) document.querySelector(`.decoding [name="${name}"]`)?.focus();
 }
 
