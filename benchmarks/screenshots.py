@@ -1,11 +1,11 @@
 """The pictures of the page in README.md and docs/, taken of the page itself, so that they stay true.
 
     python benchmarks/screenshots.py [RUNS]                   # or: make pictures
-    python benchmarks/screenshots.py RUNS --every FOLDER      # to look at: each view of each run, wide and narrow, light and dark
+    python benchmarks/screenshots.py RUNS --every FOLDER      # to look at: each view of each run
 
 RUNS is a folder of runs by the names of their recipes; what is not there is trained first, for two minutes at the most.
-Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, with their reports and a
-weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
+Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, in light and dark, with
+their reports and a weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
 """
 
 import argparse
