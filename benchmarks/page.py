@@ -2,7 +2,7 @@
 
     python benchmarks/page.py
 
-click     milliseconds from a click that changes the view to the frame in which all of the picture that is in sight is there
+click     milliseconds from a click that changes the view to the frame in which all of it that is in sight is drawn
 hover     milliseconds that pointing at a word or a cell takes: the median and the worst of 50
 frames    a second, while the pointer moves over a view
 Wanted: at most 100 a click and 16 a hover, on two cores. Needs Chromium and Playwright (`pip install playwright`).

@@ -4,8 +4,8 @@
     python benchmarks/screenshots.py RUNS --every FOLDER      # to look at: each view of each run
 
 RUNS is a folder of runs by the names of their recipes; what is not there is trained first, for two minutes at the most.
-Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, in light and dark, with
-their reports and a weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
+Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, light and dark,
+with their reports and a weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
 """
 
 import argparse

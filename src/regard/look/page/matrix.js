@@ -18,7 +18,10 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const longest = small ? 12 : 22;
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = font;
-  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text, longest)).width)));
+  const widest = (tokens) => {
+    const texts = tokens.map((token) => short(token.text, longest)).sort((a, b) => b.length - a.length);
+    return Math.min(150, Math.max(...texts.slice(0, 100).map((text) => pen.measureText(text).width))); // of the longest: measuring takes time
+  };
   const labeled = !small || (Math.max(q, k) <= 24 && widest([...table.rows, ...table.columns]) <= LABEL);
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
   const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
