@@ -1,7 +1,7 @@
 // Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own, which
 // can be switched off.
 import { strength, topWeight } from "./data.js";
-import { element, headColor, short, svgElement } from "./paint.js";
+import { element, headColor, short, svgElement, widthOf } from "./paint.js";
 
 const STEP = 27;
 const [PICTURE, LINES] = [860, 90]; // of the picture, and of its lines at the least
@@ -13,9 +13,8 @@ export function drawLines(place, tables, names, log, focus) {
   const height = STEP * Math.max(rows.length, columns.length) + 12;
   const width = Math.min(PICTURE, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
   const longest = Math.max(4, Math.min(22, Math.floor((width - LINES) / 18)));
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = getComputedStyle(place).font;
-  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => pen.measureText(short(token.text, longest)).width)));
+  const { font } = getComputedStyle(place);
+  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), font))));
   const [left, right] = [widest(rows) + 4, width - widest(columns) - 4];
   const bend = (right - left - 20) / 2;
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "lines between words" });

@@ -1,9 +1,10 @@
 // The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; pointing at a cell never paints the cells again.
 import { largest, strength, topWeight } from "./data.js";
-import { element, ramp, short, whenSeen } from "./paint.js";
+import { element, ramp, short, whenSeen, widthOf } from "./paint.js";
 
-const [WIDEST_CELL, HIGHEST_CELL, TILE, LABEL] = [96, 44, 266, 56]; // a sentence of ten words fills a page; a small map fills its tile
+const [WIDEST_CELL, HIGHEST_CELL, TILE] = [96, 44, 266]; // a sentence of ten words fills a page; a small map fills its tile
+const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
 /**
@@ -16,13 +17,11 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const size = small ? 10 : 13;
   const font = `${size}px ${FACE}`;
   const longest = small ? 12 : 22;
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = font;
   const widest = (tokens) => {
     const texts = tokens.map((token) => short(token.text, longest)).sort((a, b) => b.length - a.length);
-    return Math.min(150, Math.max(...texts.slice(0, 100).map((text) => pen.measureText(text).width))); // of the longest: measuring takes time
+    return Math.min(150, Math.max(...texts.slice(0, 100).map((text) => widthOf(text, font)))); // of the longest: measuring takes time
   };
-  const labeled = !small || (Math.max(q, k) <= 24 && widest([...table.rows, ...table.columns]) <= LABEL);
+  const labeled = !small || (Math.max(q, k) <= 24 && table.columns.filter((token) => token.text.length > LONG).length <= k / 2);
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
   const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
   const tail = Math.ceil(head * 0.75);

@@ -86,6 +86,15 @@ export function painter(elements) {
   };
 }
 
+let ruler = null; // one for all texts: of 48 maps each would make its own
+
+/** How many pixels a text takes in a font. */
+export function widthOf(text, font) {
+  ruler ??= document.createElement("canvas").getContext("2d");
+  ruler.font = font;
+  return ruler.measureText(text).width;
+}
+
 /** Does `act` when an element is about to be seen: what is far down a page is not painted before. */
 export function whenSeen(one, act) {
   const watching = new IntersectionObserver((changes) => {
