@@ -146,7 +146,7 @@ def test_what_a_person_does_first(site, open_page, kind):
         for view in views(page):
             page.locator(f"[name=view][value={view}]").check()
             ready(page)
-            expect(page.get_by_text("asking the model")).to_have_count(0)
+            expect(page.get_by_text("asking the model")).to_have_count(0, timeout=60_000)
             in_order(page, f"{view}, {scheme}")
     assert not downloads
 
