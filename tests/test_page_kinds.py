@@ -19,7 +19,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip i
 pytestmark = pytest.mark.slow
 expect = playwright.expect
 
-SHORT = {"decoding": {"max_length": 5}}
+SHORT = {"decoding": {"max_length": 3}}
 #: The kind of what comes in: a recipe and what is changed in it, the view that opens, and what its page has to show.
 KINDS = {
     "text": ("translate-transformer", {"model": TRANSLATOR, **SHORT}, "matrix", ".columns .chip"),
@@ -48,7 +48,9 @@ def ready(page):
 
 
 def views(page):
-    return page.locator("[name=view]").evaluate_all("all => all.map((one) => one.value)")
+    """All but `why`, which asks the model for long: test_serve_page.py tries it."""
+    names = page.locator("[name=view]").evaluate_all("all => all.map((one) => one.value)")
+    return [name for name in names if name != "why"]
 
 
 #: The size of the smallest letters, and what has no room for the ring of its focus.
@@ -146,7 +148,6 @@ def test_what_a_person_does_first(site, open_page, kind):
         for view in views(page):
             page.locator(f"[name=view][value={view}]").check()
             ready(page)
-            expect(page.get_by_text("asking the model")).to_have_count(0, timeout=60_000)
             in_order(page, f"{view}, {scheme}")
     assert not downloads
 
