@@ -87,6 +87,9 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(open_page, runs, 
     assert page.locator("#report section > svg").count() >= 1  # where it looked, as the report has it
     page.locator("#looks canvas").first.wait_for()
     assert "given to the model" in page.locator("#looks").inner_text()
+    first = page.locator("#looks .headline").inner_text()
+    page.locator("#looks [name=input]").select_option("1")  # another of the inputs that were watched
+    playwright.expect(page.locator("#looks .headline")).not_to_have_text(first)
     no_violations(page)
     page.get_by_text("general").click()
     page.get_by_role("checkbox", name="<b>now").check()
