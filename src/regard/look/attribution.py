@@ -23,17 +23,11 @@ from regard.attention.role import Role
 from regard.errors import CallError, nearest
 from regard.look.asking import asked_at, evaluating, step_scores
 from regard.look.case import Case, Table, by_role
-from regard.look.methods import ABOUT_OUTPUT, METHODS
+from regard.look.methods import ABOUT_OUTPUT, METHODS, SPEAKING_FOR
 from regard.look.methods.erasure import faithfulness
 from regard.look.records import ORDER, Attention, AttentionRecord, Head
-from regard.look.tables import NOTHING, gradient_tables, norm_tables, raw_tables, rolled_out_tables
+from regard.look.tables import NOTHING, NOTHING_FOR, gradient_tables, norm_tables, raw_tables, rolled_out_tables
 from regard.look.whole_model import by_integrated_gradients, by_relevance, input_gradient, whole_table, without_each
-
-SPEAKING_FOR = ("gradient", "integrated-gradients", "attnlrp", "leave-one-out")  # of these, the positive part
-NOTHING_FOR = (
-    "method={method!r} shows what speaks for an output, and here nothing does; the method input-gradient shows what "
-    "the output feels, for it or against it, and --explain inputs (run.explain) both with their sign"
-)
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:

@@ -118,6 +118,11 @@ class RunFiles:
         """Of which attention was kept."""
         return sum(1 for _ in (self.folder / LOOKS / "0").glob("*.npz"))
 
+    @property
+    def inputs_watched(self) -> int:
+        """Validation inputs on which attention was kept, numbered from 0."""
+        return sum(1 for one in (self.folder / LOOKS).glob("*") if one.name.isdecimal())
+
     def share_done(self) -> float | None:
         """By the limit that will be the first to end it; None if nothing limits it."""
         training, last = self.config.get("training", {}), next(reversed(self.records()), None)

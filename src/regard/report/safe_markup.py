@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 DRAWN = {"svg", "g", "rect", "line", "path", "circle", "polyline", "polygon", "text", "tspan", "title"}
 WRITTEN = {"p", "div", "span", "b", "small", "br", "mark", "figure", "figcaption", "h3", "ul", "ol", "li", "img"}
-TABLES = {"table", "thead", "tbody", "tr", "th", "td", "caption"}
+TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
 EMPTY = {"br", "img"}
 ATTRIBUTES = {
     "class", "role", "alt", "title", "scope", "colspan", "rowspan", "dir", "xmlns", "viewbox", "width", "height",

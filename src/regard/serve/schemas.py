@@ -287,6 +287,7 @@ class RunOut(BaseModel):
     done: float | None = Field(description="the share of it that is behind, if something limits it")
     best: dict[str, float | None] = Field(description="scores of the best validation")
     looks: int = Field(description="validations at which attention was kept")
+    inputs_watched: int = Field(description="validation inputs on which it was kept")
 
 
 class Runs(BaseModel):
