@@ -127,7 +127,9 @@ def test_what_a_person_does_first(site, open_page, kind):
         other.click()
         page.wait_for_url("**prefix=**")
         ready(page)
-        assert page.locator("#seen .headline bdi").last.inner_text().startswith(word)
+        given, wrote = page.locator("#seen .headline bdi").all_inner_texts()
+        assert wrote.startswith(word)
+        assert wrote != given  # what it wrote, and not the prompt again
     else:
         assert kind in ("series", "question and document")  # they write no text
     # Heads, one of them large, a weight of it.
