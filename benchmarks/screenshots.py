@@ -1,16 +1,19 @@
 """The pictures of the page in README.md and docs/, taken of the page itself, so that they stay true.
 
-    python benchmarks/screenshots.py [RUNS]     # or: make pictures
+    python benchmarks/screenshots.py [RUNS]                   # or: make pictures
+    python benchmarks/screenshots.py RUNS --every FOLDER      # to look at: each view of each run
 
 RUNS is a folder of runs by the names of their recipes; what is not there is trained first, for two minutes at the most.
-Each picture is at most 200 KB. Needs Chromium and Playwright (`pip install playwright`).
+Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, light and dark,
+with their reports and a weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
 """
 
+import argparse
 import os
 import shutil
-import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,6 +29,11 @@ from regard.serve.server import Server
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 LARGEST = 200_000  # bytes
 SENTENCE = "text=The+black+hats+were+newer+than+the+red+windows."
+
+
+READY = "#seen .stage[aria-busy=false]"
+WIDTHS = (1920, 1280, 390)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 class Shot(NamedTuple):
@@ -45,7 +53,9 @@ def film(page: Any) -> None:
 
 
 def point_at_a_word(page: Any) -> None:
-    page.locator(".rows .chip").nth(2).click()
+    chips = page.locator(".rows .chip")
+    if chips.count() > 1:
+        chips.nth(min(2, chips.count() - 1)).click()
 
 
 SHOTS = [
@@ -76,32 +86,79 @@ def small(content: bytes) -> bytes:
     raise SystemExit(f"a picture has {file.tell():,} bytes in {colors} colors: more than {LARGEST:,}")
 
 
-def main(folder: Path) -> None:
+@contextmanager
+def opened(runs: dict[str, regard.Run], folder: Path) -> Iterator[tuple[Any, str]]:
+    """A browser, and the address of a service with these runs."""
     from playwright.sync_api import sync_playwright
 
-    runs = {shot.recipe: trained(folder, shot.recipe) for shot in SHOTS}
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    PICTURES.mkdir(exist_ok=True)
     with listen("127.0.0.1", 0) as place, sync_playwright() as started:
-        server = Server(create_app(runs, Limits()), Limits())
+        server = Server(create_app(runs, Limits(), folders=[folder]), Limits())
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        try:
+            yield browser, f"http://127.0.0.1:{place.getsockname()[1]}"
+        finally:
+            browser.close()
+            server.should_exit = True
+            thread.join()
+
+
+def pictures(folder: Path) -> None:
+    runs = {shot.recipe: trained(folder, shot.recipe) for shot in SHOTS}
+    PICTURES.mkdir(exist_ok=True)
+    with opened(runs, folder) as (browser, address):
         for name, recipe, search, width, scheme, act in SHOTS:
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             query, _, view = search.partition("#")
-            page.goto(f"http://127.0.0.1:{place.getsockname()[1]}/?model={recipe}&{query}#{view}")
-            page.locator("#seen .stage[aria-busy=false]").wait_for()
+            page.goto(f"{address}/?model={recipe}&{query}#{view}")
+            page.locator(READY).wait_for()
             act(page)
             page.wait_for_timeout(500)
             file = PICTURES / f"{name}.png"
             file.write_bytes(small(page.screenshot(full_page=True)))
             print(f"{file.relative_to(PICTURES.parents[1])}: {file.stat().st_size / 1000:.0f} KB")
             page.close()
-        browser.close()
-        server.should_exit = True
-        thread.join()
+
+
+def every(folder: Path, into: Path) -> None:
+    """Each view of each run, a weight that is explained, its report and the page of runs."""
+    names = sorted(one.parent.name for one in folder.glob("*/summary.json"))
+    into.mkdir(parents=True, exist_ok=True)
+    with opened({name: regard.load(folder / name) for name in names}, folder) as (browser, address):
+        for width, scheme in ((width, scheme) for width in WIDTHS for scheme in SCHEMES):
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+            def keep(name: str, page: Any = page, end: str = f"{width}-{scheme}.png") -> None:
+                page.wait_for_timeout(200)
+                page.screenshot(path=into / f"{name}-{end}", full_page=True)
+
+            for name in names:
+                page.goto(f"{address}/?model={name}")
+                page.locator(READY).wait_for()
+                point_at_a_word(page)
+                for view in page.locator("[name=view]").evaluate_all("all => all.map((one) => one.value)"):
+                    page.locator(f"[name=view][value={view}]").check()
+                    page.locator(READY).wait_for()
+                    keep(f"{name}-{view}")
+                page.locator("[name=view][value=matrix]").check()
+                page.locator(READY).wait_for()
+                page.locator("main canvas.over").first.press("Enter")
+                page.locator("dialog table").first.wait_for()
+                page.screenshot(path=into / f"{name}-weight-{width}-{scheme}.png")
+                page.goto((folder / name / "report.html").absolute().as_uri())
+                keep(f"{name}-report")
+            page.goto(f"{address}/runs")
+            page.locator("#runs tbody th").first.wait_for()
+            keep("runs")
+            page.close()
+    print(f"{len(list(into.glob('*.png')))} pictures in {into}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/pictures"))
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("runs", type=Path, nargs="?", default=Path("runs/pictures"))
+    given.add_argument("--every", type=Path, metavar="FOLDER")
+    asked = given.parse_args()
+    every(asked.runs, asked.every) if asked.every else pictures(asked.runs)

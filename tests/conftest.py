@@ -1,6 +1,7 @@
-"""Nothing that tests make ends up among the caches of whoever runs them."""
+"""What all tests share: caches of their own, so that those of whoever runs them stay as they are; and a browser."""
 
 import os
+import shutil
 
 import pytest
 
@@ -8,3 +9,55 @@ import pytest
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_the_tests(tmp_path_factory):
     os.environ["REGARD_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real Chromium: `pip install playwright`, and /usr/bin/chromium or CHROMIUM=path. Of a module, because its event
+    loop runs as long as it is open, and other tests begin their own."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs Chromium: apt-get install chromium, or CHROMIUM=path")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens an address. An error of a script, a token that is run as one, or a request to elsewhere fails the test; a
+    question that the service refuses does not, since the page has a sentence for it."""
+    wrong, contexts = [], []
+
+    def opened(address, *, scheme="light", size=(1280, 900)):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append("a token was run as a script"))
+        page.on(
+            "console",
+            lambda one: (
+                wrong.append(one.text)
+                if one.type == "error" and not one.text.startswith("Failed to load resource")
+                else None
+            ),
+        )
+        here = address.partition("#")[0] if address.startswith("file:") else "/".join(address.split("/", 3)[:3])
+
+        def only_here(route):
+            if route.request.url.startswith((here, "data:", "blob:")):
+                return route.continue_()
+            wrong.append(f"asked for {route.request.url}")
+            return route.abort()
+
+        page.route("**/*", only_here)
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not wrong, wrong

@@ -106,6 +106,12 @@ def _untrained(name: str) -> Path:
     recipe, sections = RUNS[name]
     if recipe.startswith("translate"):
         sections = {**sections, "decoding": {"max_length": 6, "beam": 3}}
+    begin(recipe, sections, folder)
+    return folder
+
+
+def begin(recipe: str, sections: dict[str, Any], folder: Path) -> None:
+    """A run's folder before its first step."""
     with small_corpora():
         job = jobs.make(config.read(recipe, sections))
         job.prepare(folder / "cache")
@@ -116,4 +122,3 @@ def _untrained(name: str) -> Path:
         parameter.data += spread * torch.randn(parameter.shape, generator=generator)
     training_run._keep(job, folder)
     save_model(model, str(folder / "model.safetensors"))
-    return folder

@@ -244,6 +244,19 @@ def test_a_picture_is_scored_and_looked_at(run, listed):
     assert record.score == pytest.approx(right.score, abs=1e-3)
 
 
+def test_a_drawing_appears_region_by_region(run):
+    record = run.look("red before green")
+    assert record.said.regions == tuple(range(1, 7))
+    frames = [np.asarray(Image.open(io.BytesIO(base64.b64decode(one)))) for one in record.said.frames]
+    for count, frame in enumerate(frames, start=1):
+        there = np.zeros(6, bool)
+        there[:count] = True
+        np.testing.assert_array_equal(frame[..., 3] > 0, there.reshape(2, 3).repeat(4, 0).repeat(4, 1))
+    np.testing.assert_array_equal(frames[-1][..., :3], record.axes["target"].image)
+    first = run.look("red before green", output=record.axes["target"].image).said.frames[0]
+    assert first == record.said.frames[0]  # the same codes: a film is made of them alone
+
+
 @pytest.mark.parametrize("method", ["raw", "rollout", "norm", "gradient", "input-gradient", "leave-one-out"])
 def test_every_method_says_which_words_a_region_was_drawn_from(run, method):
     record = run.look("red before blue", method=method, evidence=True)

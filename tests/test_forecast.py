@@ -94,7 +94,7 @@ def test_the_folder_holds_all_and_nothing_that_can_execute(run):
     assert {"config.yaml", "model.safetensors", "series.json", "baselines.safetensors", "report.html"} <= names
     endings = {path.suffix for path in run.folder.rglob("*") if path.is_file()}
     assert not endings & {".pt", ".pth", ".pkl", ".pickle", ".bin", ".py"}
-    assert "<svg" in (run.folder / "report.html").read_text(encoding="utf-8")
+    assert "data:image/svg+xml" in (run.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_predict_gives_the_steps_after_the_table_in_its_own_units(run):

@@ -154,6 +154,9 @@ def test_a_look_is_at_what_the_model_goes_on_with_or_at_a_given_text(run):
     assert sum(given.scores[-2:]) == pytest.approx(scored.score, abs=1e-4)
     assert run.look("abcdef", prefix="gx", max_length=2).output.startswith("gx")
     assert len(run.look("abc", n_best=3, temperature=2.0, max_length=4).beams) == 2
+    drawn = {run.look("abc", sample=True, temperature=4.0, seed=seed, max_length=8).output for seed in range(3)}
+    assert len(drawn) == 3
+    assert run.look("abc", sample=True, temperature=4.0, top_k=1).output == run.look("abc").output
     assert run.look("abcdefg", output="hi", without=["decoder.0.1"]).scores != run.look("abcdefg", output="hi").scores
     with pytest.raises(CallError, match="looks back at 24"):
         run.look("a" * 30)

@@ -1,6 +1,7 @@
 """Attention as training goes on: what is kept, that keeping it changes nothing, and what is drawn of it."""
 
 import json
+import math
 from dataclasses import replace
 from io import StringIO
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 import regard
-from regard import look
+from regard import look, training_run
 from regard.cli import cli
 from regard.errors import CallError
 from regard.look.card import entropy
@@ -21,17 +22,32 @@ from regard.look.views import Shown
 from regard.metrics.alignment import Gold
 from test_translate import recipe
 
+kept = training_run._keep_pictures
+
+
+def pictures(folder):
+    return json.loads((folder / "pictures.json").read_text())["pictures"]
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The same training three times: watched, stopped half-way and resumed while watched, and not watched."""
+    """The same training three times: watched, with the pictures of the report at every validation; stopped half-way and
+    resumed while watched; and not watched."""
     folder = tmp_path_factory.mktemp("history")
 
     def train(name, steps, looks):
         how = recipe(folder, "transformer", max_steps=steps, validate_every=6, looks=looks)
         return regard.train(how, output=folder / name)
 
-    whole = train("whole", 18, 2)
+    with pytest.MonkeyPatch.context() as often:
+        often.setattr(training_run, "PICTURE_SECONDS", 0.0)
+        often.setattr(training_run, "PICTURE_SHARE", math.inf)
+        written = []
+        often.setattr(training_run, "_keep_pictures", lambda job, at: (kept(job, at), written.append(pictures(at))))
+        whole = train("whole", 18, 2)
+    assert len(written) == 4  # three validations, and the report
+    assert len({json.dumps(one) for one in written}) > 1  # the model learns, and they show it
+    assert all(picture["html"] for one in written for picture in one)
     train("parts", 9, 2)
     parts, alone = train("parts", 18, 2), train("alone", 18, 0)
     return whole, parts, alone

@@ -122,6 +122,8 @@ def test_explain_sends_the_table_of_the_run(client, run):
         expected = run.explain(body["text"], how, output=body["output"], **choice).as_dict()
         np.testing.assert_allclose(told.json()["values"], expected["values"], atol=1e-5)
         assert told.json()["rows"] == expected["rows"]
+    drawn = client.post("/api/explain", json=body | {"how": "lens", "format": "svg"})
+    assert (drawn.headers["content-type"], drawn.content[:5]) == ("image/svg+xml", b"<?xml")
     refused = client.post("/api/explain", json=body | {"how": "patching"})
     assert refused.status_code == 422
     assert "needs a second input" in refused.json()["error"]

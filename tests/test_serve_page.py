@@ -1,30 +1,24 @@
-"""The served page in a real browser: what a person sees first, clicks, breaks, reloads and takes away.
-
-Needs Chromium and Playwright: `pip install playwright`, and /usr/bin/chromium or CHROMIUM=path.
-"""
+"""The served page in a real browser: what a person sees first, clicks, breaks, reloads and takes away."""
 
 import io
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
+import yaml
 
 import regard
+from picture_example import write_pictures
 from regard import api
 from regard.errors import CallError
+from test_draw import tree as drawing
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 from test_serve_looks import Spots, png
 
 from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium, or CHROMIUM=path"),
-]
+pytestmark = pytest.mark.slow
 HOSTILE = "two </script><img src=x onerror=alert(1)>"
 expect = playwright.expect
 
@@ -36,46 +30,30 @@ class Seeing(api.Run):
 
 @pytest.fixture(scope="module")
 def site(run, tmp_path_factory):  # noqa: F811
-    """A translator twice, a model that takes pictures, one of recordings and one of tables, hardly trained."""
+    """A translator twice, a model that takes pictures, one of recordings, one of tables and one that draws, hardly
+    trained."""
     folder = tmp_path_factory.mktemp("page")
     short = {"training": {"max_steps": 2, "validate_every": 2, "looks": 0}}
+    pictures = write_pictures(folder)
+    (folder / "draw.yaml").write_text(yaml.safe_dump(drawing(pictures, max_steps=2, max_epochs=50) | {"decoding": {}}))
     runs = {
         "pairs": run, "other": run, "spots": Seeing(run.folder, run.recipe, Spots(run.recipe, run.model)),
         "tones": regard.train("tones-classify", output=folder / "tones", **short),
         "stocks": regard.train("stocks-forecast", output=folder / "stocks", **short),
+        "draws": regard.train(folder / "draw.yaml", output=folder / "draws", check=False),
     }  # fmt: skip
     with serving(runs, Limits(max_length=200)) as client:
         yield client
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
-def visit(site, browser):
-    """Opens the page; an error of its script, or a request to another host, fails the test."""
-    wrong, contexts, here = [], [], (str(site.base_url), "data:", "blob:")
-
+def visit(site, open_page):
     def opened(search="", *, scheme="light", width=1280):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append("a token was run as a script"))
-        page.on("request", lambda one: one.url.startswith(here) or wrong.append(one.url))
-        page.goto(f"{site.base_url}/{search}")
+        page = open_page(f"{site.base_url}/{search}", scheme=scheme, size=(width, 900))
         ready(page)
         return page
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not wrong, wrong
+    return opened
 
 
 def ready(page):
@@ -286,7 +264,9 @@ def test_a_recording_can_be_heard_and_labels_have_probabilities(visit):
     shares = [float(text.rstrip("%")) for text in page.locator(".said .number").all_inner_texts()]
     assert shares == sorted(shares, reverse=True)
     page.wait_for_function("document.querySelector('audio')?.src.startsWith('blob:')")
-    assert "rollout" not in page.locator("[name=method] option").all_inner_texts()  # it is a recurrent model
+    methods = page.locator("[name=method] option").all_text_contents()  # folded away, so that it has no inner text
+    assert "raw" in methods
+    assert "rollout" not in methods  # it is a recurrent model
     second = page.locator(".said button").first
     name = second.locator("bdi").inner_text()
     second.click()  # what speaks for another label
@@ -297,14 +277,109 @@ def test_a_recording_can_be_heard_and_labels_have_probabilities(visit):
 def test_nothing_that_axe_finds_and_nothing_too_wide(visit, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     page = visit("?model=pairs&text=one+red+cat&against=other", scheme=scheme, width=390)
-    for name in ("Matrix", "Lines", "Heads", "Text", "Side by side"):
+    for name in ("Side by side", "Why"):  # test_page_kinds.py tries the other views, for every kind of input
         view(page, name)
+        if name == "Why":
+            page.locator("table.why").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         found = axe.Axe().run(page)
         assert found.violations_count == 0, (name, found.generate_report())
-    for search in ("?model=tones", "?model=stocks"):
+    one = "?model=pairs&text=one"
+    for search in ("?model=draws", f"{one}&n_best=2&beam=2", f"{one}&sample=1"):
         page.goto(page.url.split("?")[0] + search)
         ready(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
         found = axe.Axe().run(page)
         assert found.violations_count == 0, (search, found.generate_report())
+
+
+def test_the_output_is_searched_for_or_drawn_beside_its_film(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat")
+    page.select_option(".decoding [name=n_best]", "3")
+    page.locator(".tree").wait_for()
+    other = run.look("one red cat", n_best=3, beam=max(3, run.recipe.decoding.beam)).beams[0]
+    page.get_by_role("button", name="#2").click()  # of the tree
+    expect(page.locator("#seen .headline")).to_contain_text(f"→ {other.output}")
+    ready(page)
+    assert page.locator(".rows .chip").count() == len(other.axes["target"])
+    with page.expect_download():
+        bodies = asked(page, "/api/picture")
+        page.click("#keep")
+    assert bodies[0]["hypothesis"] == 1
+    page.select_option(".decoding [name=sample]", "1")
+    slider = page.locator(".decoding [name=temperature]")
+    slider.focus()
+    page.keyboard.press("End")
+    page.wait_for_url("**sample=1&temperature=2**")
+    how = {"sample": True, "temperature": 2.0}
+    expect(page.locator("#seen .headline")).to_contain_text(f"→ {run.look('one red cat', **how).output}")
+    expect(slider).to_be_focused()
+    page.get_by_role("button", name="Draw again").click()
+    page.wait_for_url("**seed=1**")
+    drawn = run.look("one red cat", **how, seed=1).output
+    expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {drawn}")
+    page.reload()
+    ready(page)
+    expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {drawn}")
+    bodies = asked(page, "/api/weight")
+    page.locator("main canvas.over").first.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").locator("dl").wait_for()
+    assert bodies[0]["output"] == drawn  # what is explained is what is shown
+
+
+def test_a_drawing_appears_region_by_region(visit):
+    page = visit("?model=draws")
+    film = page.locator("input[name=film]")
+    film.focus()
+    page.keyboard.press("Home")
+    picture = page.locator("img.drawing")
+    assert picture.get_attribute("alt") == "the drawing after 1 of 6 regions"
+    first = picture.get_attribute("src")
+    assert page.evaluate("document.querySelector('img.drawing').decode().then(() => true)")
+    lit = page.locator(".rows .chip").evaluate_all("all => all.filter((one) => one.style.background).length")
+    assert lit > 0  # the words that this region was drawn from
+    page.keyboard.press("End")
+    assert picture.get_attribute("src") != first
+    page.get_by_role("button", name="Draw again").click()
+    page.wait_for_url("**seed=1**")
+    ready(page)
+
+
+def test_why_it_was_said(visit, run):  # noqa: F811
+    page = visit("?model=pairs&text=one+red+cat&output=uno+rojo+gato")
+    view(page, "Why")
+    page.locator("table.why").wait_for()
+    lens = run.explain("one red cat", "lens", output="uno rojo gato")
+    assert page.locator("h2.answer").inner_text() == lens.title
+    assert page.locator("table.why tbody td").all_inner_texts() == [cell for row in lens.words for cell in row]
+
+    def shown(how, **choice):
+        table = run.explain("one red cat", how, **choice, output="uno rojo gato")
+        expect(page.locator("h2.answer")).to_have_text(table.title)
+        cells = page.locator("table.why tbody td").evaluate_all("all => all.map((one) => Number(one.title))")
+        np.testing.assert_allclose(np.array(cells).reshape(table.values.shape), table.values, rtol=1e-2, atol=1e-4)
+
+    page.select_option("[name=why]", "inputs attnlrp")
+    shown("inputs", by="attnlrp")
+    page.select_option("[name=why]", "logits")
+    page.select_option("[name=at]", "1")
+    page.fill("[name=instead]", "perro")
+    page.keyboard.press("Tab")
+    shown("logits", row=1, instead="perro")
+    page.reload()  # the state is in the URL
+    shown("logits", row=1, instead="perro")
+    page.fill("[name=instead]", "zzz")
+    page.keyboard.press("Tab")
+    expect(page.locator("main .wrong")).to_contain_text("not in the vocabulary")
+    page.fill("[name=instead]", "")
+    page.keyboard.press("Tab")
+    page.select_option("[name=why]", "patching heads")
+    expect(page.locator("main [role=status]")).to_contain_text("Give another input")
+    page.fill("[name=other]", "two red cat")
+    page.keyboard.press("Tab")
+    shown("patching", by="heads", row=1, against_input="two red cat")
+    bodies = asked(page, "/api/explain")
+    with page.expect_download():
+        page.click("#keep")
+    assert (bodies[0]["how"], bodies[0]["format"]) == ("patching", "png")  # what is saved is what is shown

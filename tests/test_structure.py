@@ -132,6 +132,17 @@ def test_files_are_short():
     assert not {name: lines for name, lines in long.items() if lines > LONGEST}
 
 
+def test_modules_of_the_page_share_one_scope():
+    """An exported file has them all in one script, so that a name that two of them give is an error there."""
+    given = []
+    for file in sorted((SOURCE / "look" / "page").glob("*.js")):
+        text = file.read_text(encoding="utf-8")
+        for found in re.findall(r"^(?:export )?(?:async )?(?:const|let|function) (\[[^\]]+\]|\w+)", text, re.MULTILINE):
+            given += re.findall(r"\w+", found)
+    assert len(given) > 100
+    assert not {name for name in given if given.count(name) > 1}
+
+
 def test_every_room_is_in_the_design():
     design = (SOURCE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
     for room in {room_of(file) for file in FILES} - {"__init__", "__main__"}:

@@ -1,6 +1,7 @@
 """The report, its charts, and what the user sees while a model trains."""
 
 import io
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -11,8 +12,9 @@ import yaml
 from rich.console import Console
 
 from regard.report.charts import Line, line_chart, number, thin, tick_labels, ticks
-from regard.report.page import Section, table, text
+from regard.report.page import table, text
 from regard.report.run import write_report
+from regard.report.safe_markup import safe_markup
 from regard.training.loop import fit
 from regard.training.progress import Display, Lines, duration
 from training_example import Words, new_model, settings, validate
@@ -50,12 +52,12 @@ class Page(HTMLParser):
 @pytest.fixture
 def report(tmp_path: Path) -> str:
     fit(new_model(), Words(), settings(), tmp_path, evaluate=validate, sample=lambda model: HOSTILE)
-    sections = [
-        Section("By length", table(["words", "BLEU"], [("1–5", 44.25), (HOSTILE, 1)]), note="Longer is harder.")
-    ]
+    picture = {"title": "By length", "html": table(["words", "BLEU"], [("1–5", 44.25), (HOSTILE, 1)])}
+    picture["note"] = "Longer is harder."
+    (tmp_path / "pictures.json").write_text(json.dumps({"pictures": [picture]}))
     config = {"job": HOSTILE, "training": {"betas": [0.9, 0.98]}, "model": {"inner": {"width": 17}}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    file = write_report(tmp_path, title=HOSTILE, scores={"bleu": 97.125}, pictures=sections)
+    file = write_report(tmp_path, title=HOSTILE, scores={"bleu": 97.125})
     return file.read_text(encoding="utf-8")
 
 
@@ -74,6 +76,16 @@ def test_report_needs_no_network_and_runs_nothing(report: str) -> None:
     assert not {"src", "href", "onload", "onclick"} & {name for name, _ in page.attributes}
     assert "url(" not in report
     assert report.count(text(HOSTILE)) > 1  # shown as text instead
+
+
+def test_pictures_of_a_strangers_run_can_only_be_seen() -> None:
+    kept = '<svg viewbox="0 0 9 9"><rect width="3" fill="#123"><title>a &lt; b</title></rect></svg>'
+    assert safe_markup(kept) == kept
+    assert safe_markup("<p>a<img src=x onerror=alert(1)><b onclick=go() style=top:0>c") == "<p>a<b>c</b></p>"
+    assert safe_markup("<script>alert(1)</script><style>*{}</style><a href=//x>go</a>") == "go"
+    assert safe_markup("<img alt=x src='data:image/png;base64,AA'>") == '<img alt="x" src="data:image/png;base64,AA">'
+    assert safe_markup("<rect fill='url(//x)'></svg></p>") == "<rect></rect>"
+    assert safe_markup("<iframe srcdoc='&lt;b'></iframe><form action=//x><input></form>&lt;i&gt;") == "&lt;i&gt;"
 
 
 def test_report_of_a_run_without_validation(tmp_path: Path) -> None:

@@ -231,6 +231,7 @@ class Run:
         without: Sequence[str] = (),
         evidence: bool = False,
         instead: str | None = None,
+        sample: bool | None = None,
         **decoding: Any,
     ) -> AttentionRecord:
         """Where the model looks when it writes its output for a text, or `output`, if that is given.
@@ -240,11 +241,19 @@ class Run:
         this is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
         begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
         `instead="dog"`: why each word was written, and not this one; for methods that ask about the output.
+        `sample=True`: the output is drawn (`temperature=0.8, top_k=20, top_p=0.9, seed=1`), not the most probable one.
         """
+        known = self.decoding_defaults()
+        if sample and "temperature" not in known:
+            raise CallError(f"sample=True: the job {self.recipe.job!r} has nothing to draw; leave sample out")
+        if sample is not None and "sample" in known:
+            decoding["sample"] = sample
         job = self._with(overrides, {"decoding": decoding})
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
-        options = LookOptions(output, method, gold, layer, head, self.folder.name, prefix, instead, evidence)
+        options = LookOptions(
+            output, method, gold, layer, head, self.folder.name, prefix, instead, bool(sample), evidence
+        )
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
@@ -317,6 +326,10 @@ class Run:
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
             return job.weight(text, options, row, column, kind=kind, layer=layer, head=head, tokens=tokens)
+
+    def decoding_defaults(self) -> dict[str, Any]:
+        """How the run writes its outputs, by the names of its settings; empty where it writes none."""
+        return self.recipe.model_dump(mode="json").get("decoding", {})
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

@@ -234,6 +234,7 @@ def predict(
 @click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
 @click.option("--evidence", is_flag=True, help="Ask the model, too, whether it needs what it looks at.")
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
+@click.option("--sample", is_flag=True, help="Draw the output: decoding.temperature=0.8, .top_k, .top_p, .seed.")
 @click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
 @click.option("--row", type=int, help="This row only, of the overlay or of --explain: a word that was written.")
 @click.option("--about", metavar="FILE", help="The input is a question about this text (or -) or picture.")

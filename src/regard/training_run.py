@@ -1,6 +1,7 @@
 """A recipe is trained in a folder: the data is checked and prepared, the model built and fitted, the page written."""
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,11 @@ from regard.data.check_table import check_table
 from regard.errors import CallError
 from regard.files import atomic
 from regard.job import Job
+from regard.look.asking import evaluating
 from regard.look.history import keep
 from regard.model_card import model_card
-from regard.report.page import Section
 from regard.report.run import write_report
-from regard.report.run_files import CHECK, MACHINE
+from regard.report.run_files import CHECK, MACHINE, PICTURES
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import read_weights
 from regard.training.lock import locked
@@ -30,6 +31,8 @@ from regard.training.memory import within_memory
 from regard.training.parallel import processes
 from regard.training.run_state import Result
 
+PICTURE_SECONDS = 2.0  # that pictures are thought to take, before they were drawn
+PICTURE_SHARE = 0.05  # of the time between two of them
 DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
 
 
@@ -76,17 +79,28 @@ def _complete(old: dict[str, Any]) -> dict[str, Any]:
         return old
 
 
-def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None] | None:
-    """Keeps attention at every validation, for the view of it as training goes on."""
-    most = job.recipe.training.looks
-    if not most:
-        return None
+def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None]:
+    """Keeps attention at every validation, for the view of it as training goes on; and the pictures of the report, as
+    often as they take a small share of the time only."""
+    most, last, took = job.recipe.training.looks, time.monotonic(), PICTURE_SECONDS
 
     def watch(model: nn.Module, step: int) -> None:
-        for number, record in enumerate(job.bound(model).watch(most)):
+        nonlocal last, took
+        for number, record in enumerate(job.bound(model).watch(most) if most else ()):
             keep(replace(record, model=folder.name), folder, number, step)
+        began = time.monotonic()
+        if took <= PICTURE_SHARE * (began - last):
+            with evaluating(model):
+                _keep_pictures(job.bound(model), folder)
+            last = time.monotonic()
+            took = last - began
 
     return watch
+
+
+def _keep_pictures(job: Job, folder: Path) -> None:
+    pictures = [picture._asdict() for picture in job.pictures()]
+    atomic.write_text(folder / PICTURES, json.dumps({"pictures": pictures}, ensure_ascii=False))
 
 
 def _check(job: Job, folder: Path) -> None:
@@ -109,8 +123,8 @@ def _report(job: Job, folder: Path) -> None:
     """The page of the run, drawn with its best weights."""
     model = job.build()
     read_weights(model, folder / WEIGHTS)
-    pictures = [Section(*picture) for picture in job.bound(model.eval()).pictures()]
-    write_report(folder, title=job.recipe.about or folder.name, pictures=pictures)
+    _keep_pictures(job.bound(model.eval()), folder)
+    write_report(folder, title=job.recipe.about or folder.name)
 
 
 def _summary(job: Job, model: nn.Module, result: Result) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Wish(NamedTuple):
     instead: str | None = None
     profile: bool = False
     weight: str | None = None
+    sample: bool = False
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
@@ -78,7 +79,7 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     if wish.against is not None:
         if wish.about == "-":
             raise CallError("standard input can be read once, and --against asks two runs: give --about a file")
-        again = wish._replace(target=record.output or None, n_best=None, prefix="", without=())
+        again = wish._replace(target=record.output or None, n_best=None, prefix="", without=(), sample=False)
         against = taken(wish.against, inputs or (record.input,), again)
     record, against = (one and read(one, wish) for one in (record, against))
     assert record is not None
@@ -218,7 +219,8 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
         layer=wish.layer if of_source else None,
         head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
-        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, instead=wish.instead, **decoding,
+        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, instead=wish.instead,
+        sample=wish.sample or None, **decoding,
     )  # fmt: skip
 
 
@@ -228,6 +230,7 @@ def of_folder(folder: Path, text: str, overrides: list[str], wish: Wish) -> Atte
 
     asked = {"method": wish.method, "gold": wish.gold, "n_best": wish.n_best, "prefix": wish.prefix}
     asked |= {"without": wish.without, "about": wish.about, "evidence": wish.evidence, "instead": wish.instead}
+    asked["sample"] = wish.sample
     for name, value in asked.items():
         if value != Wish._field_defaults[name]:
             raise CallError(f"--{name.replace('_', '-')}: a model of transformers is watched as it is; leave it out")

@@ -23,16 +23,11 @@ from regard.attention.role import Role
 from regard.errors import CallError, nearest
 from regard.look.asking import asked_at, evaluating, step_scores
 from regard.look.case import Case, Table, by_role
-from regard.look.methods import ABOUT_OUTPUT, METHODS
+from regard.look.methods import ABOUT_OUTPUT, METHODS, SPEAKING_FOR
 from regard.look.methods.erasure import faithfulness
 from regard.look.records import ORDER, Attention, AttentionRecord, Head
-from regard.look.tables import NOTHING, gradient_tables, norm_tables, raw_tables, rolled_out_tables
+from regard.look.tables import NOTHING, NOTHING_FOR, gradient_tables, norm_tables, raw_tables, rolled_out_tables
 from regard.look.whole_model import by_integrated_gradients, by_relevance, input_gradient, whole_table, without_each
-
-NOTHING_FOR = (
-    "method='gradient' shows the weights that speak for an output, and here none does: log p would only grow without "
-    "them; the methods input-gradient and leave-one-out show what the output feels, for it or against it"
-)
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
@@ -66,20 +61,26 @@ def _by_method(case: Case, method: str) -> list[Attention]:
     with evaluating(case.model):
         found = [turned(case, one) for one in ways[method]()]
     shown = [one for one in found if one.rows == case.rows] or found  # a reader's rows are words, not its one step
-    if method == "gradient" and not any(one.weights.any() for one in shown):
-        raise CallError(NOTHING_FOR)
+    if method in SPEAKING_FOR and not any(one.weights.any() for one in shown):
+        raise CallError(NOTHING_FOR.format(method=method))
     return found
 
 
 def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
     """The name of a method, with what was done to its weights, and which rows have nothing to show by it."""
+    speaking = method in SPEAKING_FOR
     gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
     if gated and (method == "gradient" or method not in ABOUT_OUTPUT):
         method = f"{method}, times the gate"
     rows = [one.weights.any(axis=(0, 2)) for one in found if one.kind == "cross" and one.rows == case.rows]
-    silent = ~np.any(rows, axis=0) if rows and method.startswith("gradient") else np.zeros(0, bool)
+    silent = ~np.any(rows, axis=0) if rows and speaking else np.zeros(0, bool)
     labels = [repr(case.axes[case.rows].labels[row]) for row in np.flatnonzero(silent)]
-    return f"{method} (no weight speaks for {', '.join(labels)})" if labels else method
+    shown = {axis for one in found for axis in (one.rows, one.columns)}
+    told = [f"nothing speaks for {', '.join(labels)}"] if labels else []
+    told += [
+        f"nothing of the {side.columns} does" for side in (case, *case.beside) if speaking and side.columns not in shown
+    ]
+    return f"{method} ({'; '.join(told)})" if told else method
 
 
 def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: Head) -> AttentionRecord:

@@ -54,7 +54,7 @@ def signal_array(signal: Any) -> Float[np.ndarray, "*F N"]:
     return array.astype(np.float32)
 
 
-def to_png(image: UInt8[np.ndarray, "H W 3"]) -> str:
+def to_png(image: UInt8[np.ndarray, "H W C"]) -> str:
     """In base 64, as pages and JSON carry it."""
     from PIL import Image  # comes with matplotlib
 

@@ -33,7 +33,8 @@ from regard.look.figure_layout import (
     with_card,
 )  # fmt: skip
 from regard.look.figure_overlay import draw_overlay
-from regard.look.views import DECADES, Shown, head_line, joint_labels, strength, top_weight
+from regard.look.head_figures import head_figures
+from regard.look.views import DECADES, Shown, joint_labels, strength, top_weight
 
 SMALL_CELL = 0.1  # inches, in the grid of heads
 MOST_LINES = 1500  # of a head, in the view of lines; the faintest are left out
@@ -192,21 +193,23 @@ def _text_lines(shown: Shown, width: float) -> int:
 
 
 def _grid(shown: Shown) -> Canvas:
-    """Every layer and head, each with its entropy."""
+    """Every layer and head, each with its figures."""
     layers = shown.layers
     heads = max(len(layer.weights) for layer in layers)
     rows, columns = layers[0].weights.shape[1:]
     wide, high = (min(2.2, max(1.3, SMALL_CELL * size)) for size in (columns, rows))
-    size = (max(6.5, heads * (wide + 0.25) + 0.6), len(layers) * (high + 0.45) + 1.1)
+    size = (max(6.5, heads * (wide + 0.25) + 0.6), len(layers) * (high + 0.6) + 1.1)
     canvas = Canvas(figsize=size, layout="constrained")
     titles(canvas, shown, shown.caption)
     table = canvas.subplots(len(layers), heads, squeeze=False)
     for layer, line in zip(layers, table, strict=True):
         for axes in line:
             axes.set_axis_off()
-        for number, (axes, weights) in enumerate(zip(line, layer.weights, strict=False)):
+        told = head_figures(shown.record, layer)
+        for number, (axes, weights, figures) in enumerate(zip(line, layer.weights, told, strict=False)):
             axes.imshow(strength(weights, top_weight(weights), shown.log), cmap=BLUES, aspect="auto", vmin=0, vmax=1)
-            name = f"{layer.layer}·{number}   {head_line(shown.record, layer, number)}"
+            entropy, *rest = figures.parts
+            name = f"{layer.layer}·{number}   {entropy}\n{', '.join(rest)}"
             axes.set_title(name, fontsize=8, color=INK, pad=3)
     return canvas
 

@@ -21,17 +21,18 @@ from regard.files import atomic
 from regard.look.beam_tree import beam_tree
 from regard.look.card import card, sentence
 from regard.look.files import for_page
+from regard.look.head_figures import head_figures
 from regard.look.history import History
 from regard.look.methods import METHODS
 from regard.look.records import KINDS, AttentionRecord, Head, Matrix
-from regard.look.views import GIVEN, Shown, head_figures, head_line
+from regard.look.views import GIVEN, Shown
 
 MODULES = (
     "data.js", "paint.js", "focus.js", "matrix.js", "lines.js", "words.js", "views.js", "overlay.js", "signal.js",
-    "said.js", "film.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js", "weight.js",
-    "controls.js", "app.js",
+    "said.js", "film.js", "decoding.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js",
+    "weight.js", "why.js", "controls.js", "app.js",
 )  # fmt: skip
-STYLES = ("style.css", "weight.css")  # of the part; `page.css` is for whoever has the page for itself
+STYLES = ("style.css", "film.css", "weight.css", "why.css")  # of the part; `page.css` is for a page of its own
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
 """
@@ -113,6 +114,7 @@ def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
         },
         "records": [for_page(one, weights=weights) for one in (record, shown.against) if one is not None],
         "cards": cards(record) if weights else {},
+        "beam_cards": [cards(one) for one in record.beams] if weights else [],
         "methods": METHODS,
         "kinds": KINDS,
         "given": GIVEN,
@@ -148,9 +150,8 @@ def cards(record: AttentionRecord) -> dict[str, Any]:
             key = f"{kind}/{'all' if layer is None else layer}/{head}"
             found[key] = card_tree(matrix, record)
         for one in layers:
-            for number in range(len(one.weights)):
-                figures, line = head_figures(record, one, number), head_line(record, one, number)
-                found[f"{kind}/{one.layer}/{number}"]["head"] = {**figures, "line": line}
+            for number, figures in enumerate(head_figures(record, one)):
+                found[f"{kind}/{one.layer}/{number}"]["head"] = figures.as_dict()
     return found
 
 

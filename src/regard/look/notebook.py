@@ -14,7 +14,7 @@ from regard.look.figure import figure_bytes
 from regard.look.html import page
 from regard.look.views import Shown
 
-HEIGHT = 720  # pixels of the frame
+HEIGHT = 900  # pixels of the frame
 
 
 class NotebookView:

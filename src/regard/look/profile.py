@@ -7,7 +7,7 @@ have a clear role, and be one of many that have it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,15 +15,13 @@ from regard.attention.head_mask import HeadMask
 from regard.errors import CallError
 from regard.look.asking import step_scores
 from regard.look.attribution import attentions
-from regard.look.axis import Axis
 from regard.look.case import Case
 from regard.look.history import History
 from regard.look.methods.positional import kept_patterns
-from regard.look.methods.roles import copied, places_across, places_within, shares
-from regard.look.records import ORDER, Attention, AttentionRecord, Kind
+from regard.look.methods.roles import CLEAR, above_chance, role_shares
+from regard.look.records import ORDER, Kind
 from regard.look.value_table import ValueTable
 
-CLEAR = 0.2  # more than chance, for a role to be in a head's name
 WITHOUT = "loss without it"
 POSITIONAL = "positional"
 Place = tuple[Kind, int]
@@ -39,7 +37,7 @@ def head_profile(cases: Sequence[Case]) -> ValueTable:
     rows: dict[Place, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for case in cases:
         seen = {one.name: one for one in attentions(case)}
-        found = [(one, *role) for one in seen.values() for role in _roles(case.axes, one)]
+        found = [(one, *role) for one in seen.values() for role in role_shares(case.axes, one)]
         found += [(one, POSITIONAL, own, usual, count) for one, own, usual, count in kept_patterns(case, seen)]
         for one in seen.values():
             names.setdefault((one.kind, one.layer), (one.name, len(one.weights)))
@@ -82,7 +80,7 @@ def role_history(histories: Sequence[History]) -> ValueTable:
     """When each head took its role, over the validation inputs whose attention was kept while training went on: rows
     are heads, with the role that they ended in; columns are steps."""
     steps = histories[0].steps
-    above = [_above_chance([history.records[place] for history in histories]) for place in range(len(steps))]
+    above = [above_chance([history.records[place] for history in histories]) for place in range(len(steps))]
     rows, values, words = [], [], []
     for head, roles in above[-1].items():
         role = max(roles, key=lambda name: roles[name])
@@ -98,37 +96,6 @@ def role_history(histories: Sequence[History]) -> ValueTable:
         about="The share of a head's weight that falls where its role would look, less that of chance, at every "
         f"validation of the training; a role counts from {CLEAR} on. Induction: Olsson et al. 2022.",
     )  # fmt: skip
-
-
-def _above_chance(records: Sequence[AttentionRecord]) -> dict[str, dict[str, float]]:
-    """Of each head, by what its share of each role is above chance."""
-    sums: dict[str, dict[str, np.ndarray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(2)))
-    for record in records:
-        for one in record.attentions:
-            for role, mass, chance, rows in _roles(record.axes, one):
-                for head, own in enumerate(mass):
-                    sums[f"{one.kind}.{one.layer}.{head}"][role] += (own - chance, rows)
-    return {
-        head: {role: float(above / rows) for role, (above, rows) in roles.items() if rows}
-        for head, roles in sums.items()
-    }
-
-
-def _roles(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str, np.ndarray, float, int]]:
-    rows, columns = axes[one.rows], axes[one.columns]
-    _, Q, K = one.weights.shape
-    if one.kind == "cross":
-        found, allowed = places_across(rows, columns), np.ones((Q, K), bool)
-    elif Q == K:
-        causal = one.kind == "decoder"
-        found, allowed = places_within(columns, causal=causal), np.ones((Q, K), bool)
-        if one.rows != one.columns:  # what is written is not what was read
-            found["copying"] = copied(rows, columns)
-        allowed = np.tril(allowed) if causal else allowed
-    else:
-        return
-    for role, places in found.items():
-        yield role, *shares(one.weights, places, allowed)
 
 
 def _lost(cases: Sequence[Case], name: str, heads: int) -> list[float]:

@@ -12,6 +12,7 @@ from regard.look.svg import heat_map
 from regard.look.views import top_weight
 
 WIDEST = 160  # columns of a heat map
+SHADES = 10  # of painted words, as `report.css` has them: a page that is served allows no other style
 
 
 class Picture(NamedTuple):
@@ -34,7 +35,9 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
         with TemporaryDirectory(prefix="regard-look-") as folder:
             file = save(record, Path(folder) / "strip.png", view="overlay")
             data = b64encode(file.read_bytes()).decode()
-        return Picture(title, f'<img alt="attention over the picture" src="data:image/png;base64,{data}">', note)
+        return Picture(
+            title, f'<img class="look" alt="attention over the picture" src="data:image/png;base64,{data}">', note
+        )
     if len(matrix.rows) == 1 and matrix.columns.times is None:
         return Picture(title, _painted(matrix), note)
     if len(matrix.columns) > WIDEST or len(matrix.rows) > WIDEST:
@@ -47,8 +50,7 @@ def _painted(matrix: Matrix) -> str:
     weights = matrix.weights[0]
     top = top_weight(weights)
     words = " ".join(
-        f'<mark style="background:rgba(37,99,235,{0.85 * float(weight) / top:.3f});color:inherit;border-radius:3px">'
-        f"{escape(token)}</mark>"
+        f'<mark class="w{round(SHADES * min(1.0, float(weight) / top))}">{escape(token)}</mark>'
         for token, weight in zip(matrix.columns.labels, weights, strict=True)
     )
     return f'<p class="text">{words}</p>'

@@ -3,12 +3,13 @@
 labels   every label with its probability, the most probable first
 values   numbers ahead of a series, each with its time; the widest band of quantiles, and what did happen, if known
 marks    places in a text that the model marked, each with a label: an answer in a document, tags of words
+drawing  a picture as it appeared, region by region
 """
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
-SaidKind = Literal["labels", "values", "marks"]
+SaidKind = Literal["labels", "values", "marks", "drawing"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Said:
     actual: tuple[float, ...] = ()  # what did happen, as far as it is known
     text: str = ""  # in which places are marked
     marks: tuple[tuple[int, int, str], ...] = ()  # first character, the one after the last, label
+    frames: tuple[str, ...] = ()  # the drawing from its beginning to its end, as PNG in base 64
+    regions: tuple[int, ...] = ()  # that were there in each frame
 
     @classmethod
     def of(cls, tree: dict[str, Any]) -> "Said":

@@ -4,6 +4,7 @@ from torch import nn
 
 from regard.attention.role import Role
 from regard.errors import CallError
+from regard.look.explain import BY, INPUTS
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 
 ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show its weights, the others ask the whole model
@@ -20,6 +21,19 @@ def supported_methods(model: nn.Module) -> list[str]:
     recurrent = any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in model.modules())
     fails = {"rollout": not followed, "attnlrp": recurrent} | ({} if roles else dict.fromkeys(ATTENTION, True))
     return [name for name in METHODS if not fails.get(name, False)]
+
+
+def supported_explanations(model: nn.Module, *, writes_text: bool) -> list[str]:
+    """Ways to ask why (`look/explain.py`), each with its `by`, if it has any. The layers of a Transformer that writes
+    text can be read one by one; what each input adds is asked by the methods above."""
+    methods = supported_methods(model)
+    roles = [role for module in model.modules() if isinstance(role := getattr(module, "role", None), Role)]
+    layered = writes_text and any(role.kind == "decoder" for role in roles)
+    return [
+        *(("lens", "logits") if layered else ()),
+        *(f"inputs {name}" for name in INPUTS if name in methods),
+        *(f"patching {by}" for by in BY["patching"] if roles),
+    ]
 
 
 def require_contrast(method: str) -> None:

@@ -17,6 +17,10 @@ from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
 
 NO_END = 1 << 31
+NOTHING_FOR = (
+    "method={method!r} shows what speaks for an output, and here nothing does; the method input-gradient shows what "
+    "the output feels, for it or against it, and --explain inputs (run.explain) both with their sign"
+)
 NOTHING = (
     "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out ask any "
     "model what it heeds"

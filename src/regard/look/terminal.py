@@ -19,8 +19,9 @@ from rich.tree import Tree
 
 from regard.look.beam_tree import Node, beam_tree
 from regard.look.card import Figure, column, columns
+from regard.look.head_figures import head_figures
 from regard.look.records import Matrix
-from regard.look.views import Shown, blocks, head_line, joint_labels, range_line, strength, top_weight
+from regard.look.views import Shown, blocks, joint_labels, range_line, strength, top_weight
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
@@ -85,8 +86,9 @@ def grid(shown: Shown, console: Console) -> RenderableType:
     parts: list[RenderableType] = []
     for attention in shown.layers:
         maps = []
-        for number, table in enumerate(attention.weights):
-            name = Text(f"head {number}  {head_line(shown.record, attention, number)}", style="dim")
+        figures = head_figures(shown.record, attention)
+        for number, (table, told) in enumerate(zip(attention.weights, figures, strict=True)):
+            name = Text(f"head {number}  {told.line}", style="dim")
             maps.append(Group(name, small_map(table, console, log=shown.log), ""))
         parts += [Text(f"layer {attention.layer}", style="bold"), Columns(maps, padding=(0, 3))]
     return Group(*parts)

@@ -77,11 +77,15 @@ class ValueTable:
         require_suffix(path)
         if path.suffix == ".npz":
             raise CallError(f"{path}: this is no record of attention: it is drawn as .png, .svg, .pdf or .html")
-        if path.suffix == ".html":
-            return atomic.write_text(path, self._page())
+        return atomic.write_bytes(path, self.as_bytes(path.suffix[1:]))
+
+    def as_bytes(self, form: str) -> bytes:
+        """As png, svg, pdf or html."""
+        if form == "html":
+            return self._page().encode()
         from regard.look.figure import as_bytes
 
-        return atomic.write_bytes(path, as_bytes(self._figure, path.suffix[1:]))
+        return as_bytes(self._figure, form)
 
     def drawn(self, width: int) -> "RenderableType":
         """Columns that do not fit stand below, in tables of their own."""

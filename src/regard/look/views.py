@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import CallError, nearest
 from regard.look.axis import Axis
-from regard.look.card import Figure, alignment_error, card, entropy, linked, normalized
+from regard.look.card import Figure, card
 from regard.look.methods import METHODS
 from regard.look.records import Attention, AttentionRecord, Head, Kind, Matrix
 from regard.look.records import subject as subject_of
@@ -159,23 +159,6 @@ def blocks(weights: np.ndarray, most: int) -> np.ndarray:
         starts = np.arange(min(most, size)) * size // min(most, size)
         weights = np.maximum.reduceat(weights, starts, axis=axis)
     return weights
-
-
-def head_figures(record: AttentionRecord, attention: Attention, number: int) -> dict[str, float]:
-    """What heads are told apart by: entropy and, where gold is known, alignment error."""
-    table = record.matrix(attention.kind, attention.layer, number)
-    weights = normalized(table.weights)
-    found = {"entropy": entropy(weights)}
-    if record.gold is not None and linked(table):
-        found["alignment_error"] = alignment_error(table, weights, record.gold)
-    return found
-
-
-def head_line(record: AttentionRecord, attention: Attention, number: int) -> str:
-    """What the grid writes above a head."""
-    found = head_figures(record, attention, number)
-    line = f"{found['entropy']:.2f} bits"
-    return line + (f", AER {found['alignment_error']:.2f}" if "alignment_error" in found else "")
 
 
 def suitable_view(record: AttentionRecord) -> View:

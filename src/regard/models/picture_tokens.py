@@ -77,13 +77,17 @@ class PictureTokenizer(nn.Module):
         z = self.enter(self.encoder(pixels).vectors)
         return self.codebook.codes(z.flatten(0, 1)).view(z.shape[:2])
 
-    def pictures(self, codes: Int[Tensor, "B K"]) -> UInt8[Tensor, "B C H W"]:
-        return (self.painted(codes) * 255).round().to(torch.uint8)
+    def pictures(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"] | None = None) -> UInt8[Tensor, "B C H W"]:
+        """`drawn`: only so many regions of each are there yet; in the place of the others is the mean of all codes."""
+        return (self.painted(codes, drawn) * 255).round().to(torch.uint8)
 
-    def painted(self, codes: Int[Tensor, "B K"]) -> Float[Tensor, "B C H W"]:
+    def painted(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B C H W"]:
         """From 0 to 1."""
-        made = self._decoded(self.codebook.table[codes]) * self.encoder.deviation + self.encoder.mean
-        return made.clamp(0, 1)
+        vectors = self.codebook.table[codes]
+        if drawn is not None:
+            ahead = torch.arange(codes.shape[1], device=codes.device) >= drawn[:, None]
+            vectors = torch.where(ahead[:, :, None], self.codebook.table.mean(0), vectors)
+        return (self._decoded(vectors) * self.encoder.deviation + self.encoder.mean).clamp(0, 1)
 
     def _decoded(self, vectors: Float[Tensor, "B K D"]) -> Float[Tensor, "B C H W"]:
         return self.decoder(vectors.mT.unflatten(2, self.grid))

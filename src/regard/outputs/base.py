@@ -54,6 +54,7 @@ class LookOptions:
     name: str = ""  # of the model
     prefix: str = ""  # what the model's own output begins with
     instead: str | None = None  # another word: what is asked is how far the output is ahead of it
+    sample: bool = False  # the model's own output is drawn, as its settings of decoding say, where it can be
     evidence: bool = False  # whether the record gets the evidence of its card, which takes asking the model many times
 
 

@@ -126,7 +126,7 @@ def _draw(
 def _legend(lines: Sequence[Line]) -> str:
     parts, x = [], WIDTH - RIGHT
     for line in reversed(lines):
-        x -= 7 * len(line.name) + 6
+        x -= 9 * len(line.name) + 6  # room for the larger letters of a narrow page
         parts.append(f'<text class="tick" x="{x}" y="18">{escape(line.name)}</text>')
         parts.append(f'<line class="line {line.css}" x1="{x - 22}" x2="{x - 6}" y1="14" y2="14"/>')
         x -= 34

@@ -19,6 +19,7 @@ from regard.training.metrics import Record
 from regard.training.progress import duration
 
 MOST_SAMPLES = 6
+MOST_BESIDE = 4  # pictures of each of several runs
 MOST_KEPT = 8  # validations whose attention is in the report
 MOST_NUMBERS = 30_000  # of each of them
 COLORS = 10  # that the style sheet has for lines
@@ -32,12 +33,10 @@ def write_report(
     title: str,
     about: str = "",
     scores: Mapping[str, Number] | None = None,
-    pictures: Sequence[Section] = (),
 ) -> Path:
-    """Write `folder/report.html`. `scores` are final results, such as those on test data; `pictures` the job's own."""
+    """Write `folder/report.html`. `scores` are final results, such as those on test data."""
     run = RunFiles(Path(folder))
-    figures, *rest = run_sections(run, scores or {})
-    whole = page(title, about, [figures, *rest[:1], *pictures, *rest[1:]], attention_kept(run))
+    whole = page(title, about, run_sections(run, scores or {}), attention_kept(run))
     return atomic.write_text(run.folder / REPORT, whole)
 
 
@@ -62,6 +61,7 @@ def run_sections(run: RunFiles, scores: Mapping[str, Number]) -> list[Section]:
     return [
         Section("Results", tiles(_figures(run, records, scores))),
         Section("Curves", f'<div class="charts">{"".join(_charts(records))}</div>', "The best validation is ringed."),
+        *(Section(*picture) for picture in run.pictures),
         Section("Samples through training", _samples(records)),
         *data_sections(run.check),
         Section("Machine", _pairs(run.machine) if run.machine else ""),
@@ -79,9 +79,24 @@ def side_by_side(runs: Sequence[RunFiles]) -> list[Section]:
     ]
     return [
         Section("Curves", curves(found)),
+        Section("Pictures", _pictures_beside(runs)),
         Section("What differs", _differences(runs)),
         Section("The last sample of each", table(["run", "sample"], last) if last else ""),
     ]
+
+
+def _pictures_beside(runs: Sequence[RunFiles]) -> str:
+    """A column a run."""
+    columns = {run.name: run.pictures[:MOST_BESIDE] for run in runs}
+    if not any(columns.values()):
+        return ""
+    cells = "".join(
+        f"<div><h3>{escape(name)}</h3>"
+        + "".join(f"<figure><figcaption>{escape(one.title)}</figcaption>{one.html}</figure>" for one in pictures)
+        + "</div>"
+        for name, pictures in columns.items()
+    )
+    return f'<div class="beside">{cells}</div>'
 
 
 def curves(found: Mapping[str, Sequence[Record]], first: Sequence[str] = ()) -> str:

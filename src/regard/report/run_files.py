@@ -15,11 +15,14 @@ import yaml
 
 from regard.errors import RegardError
 from regard.look.history import FOLDER as LOOKS
+from regard.look.report import Picture
+from regard.report.safe_markup import safe_markup
 from regard.settings.training import seconds
 from regard.training.lock import LOCK, holder
 from regard.training.metrics import Record
 
 CONFIG, METRICS, SUMMARY, CHECK, MACHINE = "config.yaml", "metrics.jsonl", "summary.json", "check.json", "machine.json"
+PICTURES = "pictures.json"
 State = Literal["training", "ended", "stopped"]
 
 
@@ -80,6 +83,15 @@ class RunFiles:
         return self._json(MACHINE)
 
     @property
+    def pictures(self) -> list[Picture]:
+        """The job's own, as they were drawn last: attention, forecasts, confusion, drawings."""
+        found = self._json(PICTURES).get("pictures", [])
+        try:
+            return [Picture(str(one["title"]), safe_markup(str(one["html"])), str(one["note"])) for one in found]
+        except (TypeError, KeyError):
+            return []
+
+    @property
     def summary(self) -> dict[str, Any]:
         return self._json(SUMMARY)
 
@@ -97,7 +109,7 @@ class RunFiles:
     @property
     def version(self) -> str:
         """Changes when anything does that is shown."""
-        files = [self.folder / name for name in (METRICS, SUMMARY, CHECK, MACHINE, LOCK)]
+        files = [self.folder / name for name in (METRICS, SUMMARY, CHECK, MACHINE, PICTURES, LOCK)]
         sizes = [f"{found.st_size}.{found.st_mtime_ns}" for file in files if (found := _stat(file)) is not None]
         return "-".join([self.state, str(self.validations), *sizes])
 
@@ -105,6 +117,11 @@ class RunFiles:
     def validations(self) -> int:
         """Of which attention was kept."""
         return sum(1 for _ in (self.folder / LOOKS / "0").glob("*.npz"))
+
+    @property
+    def inputs_watched(self) -> int:
+        """Validation inputs on which attention was kept, numbered from 0."""
+        return sum(1 for one in (self.folder / LOOKS).glob("*") if one.name.isdecimal())
 
     def share_done(self) -> float | None:
         """By the limit that will be the first to end it; None if nothing limits it."""

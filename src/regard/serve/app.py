@@ -21,7 +21,7 @@ from regard.api import Run
 from regard.errors import CallError
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
-from regard.look.supported import supported_methods
+from regard.look.supported import supported_explanations, supported_methods
 from regard.outputs.result import Prediction
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, add_handlers
@@ -116,6 +116,9 @@ def create_app(
     )  # fmt: skip
     async def explain(body: schemas.Explain) -> Response:
         table = (await ask(questions.explain(body)))[0]
+        if body.format != "json":
+            content = await ask(Question(DRAWING, [""], lambda _: [table.as_bytes(body.format)]))
+            return Response(content[0], media_type=PICTURES[body.format])
         return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
 
     @app.post(
@@ -132,9 +135,8 @@ def create_app(
         record, other = (await ask(questions.look(body)))[0], None
         if body.against is not None:
             output, prefix = (record.output, "") if body.same_output else (body.output, body.prefix)
-            again = body.model_copy(
-                update={"model": body.against, "output": output, "prefix": prefix, "without": [], "n_best": None}
-            )
+            alike = {"model": body.against, "output": output, "prefix": prefix}
+            again = body.model_copy(update=alike | {"without": [], "n_best": None, "hypothesis": 0})
             other = (await ask(questions.look(again)))[0]
         content = await ask(Question(DRAWING, [""], once(lambda: drawn(record, body, other))))
         return Response(content[0], media_type=PICTURES[body.format])
@@ -218,6 +220,8 @@ def _about(name: str, run: Run) -> schemas.ModelOut:
         parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
         methods=supported_methods(run.model), scores=run.best_scores(),
+        decoding=run.decoding_defaults(),
+        explanations=supported_explanations(run.model, writes_text=run.job.output.writes_text),
     )  # fmt: skip
 
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from regard.look.card import sentence
 from regard.look.figure import figure_bytes
+from regard.look.head_figures import head_figures
 from regard.look.html import card_tree, document, page
 from regard.look.records import AttentionRecord, Kind, Matrix
-from regard.look.views import Shown, blocks, head_figures, head_line, suitable_view
+from regard.look.views import Shown, blocks, suitable_view
 from regard.serve import schemas
 from regard.serve.record_selection import require_sendable
 
@@ -23,10 +24,10 @@ def outline(record: AttentionRecord) -> dict[str, Any]:
 
 def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
     if wish.part == "maps":
-        return {"layers": _maps(record, wish.kind)}
+        return {"layers": _maps(_hypothesis(record, wish), wish.kind)}
     if wish.part == "evidence":
         return {"figures": [vars(figure) for figure in record.evidence], "sentence": sentence(record.evidence)}
-    one = [record, *record.beams][min(wish.hypothesis, len(record.beams))]
+    one = _hypothesis(record, wish)
     read = _read(one, wish)
     if wish.part == "heads":
         found = read.of_kind(wish.kind)
@@ -45,6 +46,7 @@ def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
 def drawn(record: AttentionRecord, how: schemas.Picture, against: AttentionRecord | None = None) -> bytes:
     """As PNG, SVG, PDF or a page of its own."""
     head = "mean" if how.head is None else how.head
+    record = record if how.view == "beams" else _hypothesis(record, how)
     record, against = _read(record, how), None if against is None else _read(against, how)
     shown = Shown(record, how.view, how.kind, how.layer, head, how.log, against, how.row)
     return page(shown).encode() if how.format == "html" else figure_bytes(shown, how.format)
@@ -54,6 +56,10 @@ def _read(record: AttentionRecord, how: schemas.Part | schemas.Picture) -> Atten
     """By words, and without special tokens, if so wished."""
     record = record.words() if how.words else record
     return record if how.specials else record.without_specials()
+
+
+def _hypothesis(record: AttentionRecord, how: schemas.Part | schemas.Picture) -> AttentionRecord:
+    return [record, *record.beams][min(how.hypothesis, len(record.beams))]
 
 
 def _table(table: Matrix) -> dict[str, Any]:
@@ -67,13 +73,10 @@ def _maps(record: AttentionRecord, kind: Kind | None) -> list[dict[str, Any]]:
     layers = []
     for one in record.of_kind(kind):
         heads = []
-        for number, weights in enumerate(one.weights):
+        for weights, figures in zip(one.weights, head_figures(record, one), strict=True):
             small = blocks(weights, MAP)
             q, k = small.shape
-            heads.append(
-                {"values": _numbers(small), "q": q, "k": k, "line": head_line(record, one, number)}
-                | head_figures(record, one, number)
-            )
+            heads.append({"values": _numbers(small), "q": q, "k": k} | figures.as_dict())
         layers.append({"layer": one.layer, "heads": heads})
     return layers
 

@@ -199,7 +199,8 @@ def once(ask: Callable[[], Any]) -> Work:
 
 def _key(body: schemas.Look) -> tuple[Any, ...]:
     """Looks that are asked alike are one."""
-    return (body.text, body.output, body.prefix, body.method, body.instead, tuple(body.without), body.n_best, body.beam)
+    decoding = json.dumps(body.decoding(), sort_keys=True)
+    return (body.text, body.output, body.prefix, body.method, body.instead, tuple(body.without), decoding)
 
 
 def _about(body: schemas.Look) -> dict[str, Any]:

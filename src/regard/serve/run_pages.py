@@ -79,6 +79,7 @@ def _listed(name: str, run: RunFiles) -> schemas.RunOut:
         name=name, state=run.state, job=str(config.get("job", "")), about=str(config.get("about", "")),
         step=records[-1]["step"] if records else 0, seconds=records[-1]["seconds"] if records else 0.0,
         done=run.share_done(), best=best, looks=run.validations,
+        inputs_watched=run.inputs_watched,
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ class Stream(Sampling):
         return given | {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
 
 
-class Look(Body):
+class Look(Sampling):
     """Without kind, layer and head, all attentions are sent; with them, only what they choose."""
 
     text: Text
@@ -101,7 +101,8 @@ class Look(Body):
     evidence: bool = Field(False, description="ask the model, too, whether it needs what it looks at")
 
     def decoding(self) -> dict[str, Any]:
-        return {key: value for key in ("n_best", "beam") if (value := getattr(self, key)) is not None}
+        """How the output is written; of a run, what it knows."""
+        return self.model_dump(include={*Sampling.model_fields, "n_best", "beam"}, exclude_none=True)
 
 
 class Explain(Body):
@@ -121,9 +122,10 @@ class Explain(Body):
     by: By | None = Field(None, description="what is patched or taken apart, or by which method inputs count")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
     head: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
+    format: Literal["json", "png", "svg", "pdf", "html"] = Field("json", description="the table, or a picture of it")
 
     def options(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"text", "how", "model", "against_input"})
+        return self.model_dump(exclude={"text", "how", "model", "against_input", "format"})
 
 
 class TableOut(BaseModel):
@@ -144,6 +146,7 @@ class Picture(Look):
     view: View = Field("matrix", description="how to draw it")
     log: bool = Field(False, description="colors on a logarithmic scale")
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
+    hypothesis: int = Field(0, ge=0, le=MOST, description="of n_best; 0 is the best")
     words: bool = Field(False, description="sub-words merged into words")
     specials: bool = Field(True, description="with the tokens that begin and end a text")
     against: str | None = Field(
@@ -275,6 +278,8 @@ class ModelOut(BaseModel):
     writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
     methods: list[str] = Field(description="of looking: those that have something to say of it")
     history: bool = Field(description="whether attention was kept as it trained")
+    explanations: list[str] = Field(description="of /api/explain: how, and by what; those that have an answer")
+    decoding: dict[str, Any] = Field(description="how it writes its output, if nothing else is asked for")
 
 
 class Models(BaseModel):
@@ -291,6 +296,7 @@ class RunOut(BaseModel):
     done: float | None = Field(description="the share of it that is behind, if something limits it")
     best: dict[str, float | None] = Field(description="scores of the best validation")
     looks: int = Field(description="validations at which attention was kept")
+    inputs_watched: int = Field(description="validation inputs on which it was kept")
 
 
 class Runs(BaseModel):

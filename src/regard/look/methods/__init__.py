@@ -6,6 +6,8 @@ Weights say what was mixed, not what made the difference. The other methods ask 
 
 #: These ask about an output, so they can also ask why it and not another one; the others ask where a model looks.
 ABOUT_OUTPUT = ("gradient", "input-gradient", "integrated-gradients", "attnlrp", "leave-one-out")
+#: Of these, the positive part is shown: what speaks for an output.
+SPEAKING_FOR = ("gradient", "integrated-gradients", "attnlrp", "leave-one-out")
 
 METHODS: dict[str, str] = {
     "raw": "attention weights as the model computed them",

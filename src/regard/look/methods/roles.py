@@ -15,19 +15,55 @@ Voita et al. 2019, section 5 (arXiv:1905.09418), name heads in this way; Michel 
 is lost without each.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.look.axis import Axis
+from regard.look.records import Attention, AttentionRecord
 
+CLEAR = 0.2  # more than chance, for a role to be in a head's name
 Places = Bool[np.ndarray, "Q K"]
+
+
+def above_chance(records: Iterable[AttentionRecord]) -> dict[str, dict[str, float]]:
+    """Of each head, such as "cross.0.1", by what its share of each role is above chance."""
+    sums: dict[str, dict[str, np.ndarray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(2)))
+    for record in records:
+        for one in record.attentions:
+            for role, mass, chance, rows in role_shares(record.axes, one):
+                for head, own in enumerate(mass):
+                    sums[f"{one.kind}.{one.layer}.{head}"][role] += (own - chance, rows)
+    return {
+        head: {role: float(above / rows) for role, (above, rows) in roles.items() if rows}
+        for head, roles in sums.items()
+    }
+
+
+def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str, np.ndarray, float, int]]:
+    """Every role with its `shares`; none, where rows and columns are not the same text, and neither a text and its
+    source."""
+    rows, columns = axes[one.rows], axes[one.columns]
+    _, Q, K = one.weights.shape
+    if one.kind == "cross":
+        found, allowed = places_across(rows, columns), np.ones((Q, K), bool)
+    elif Q == K:
+        causal = one.kind == "decoder"
+        found, allowed = places_within(columns, causal=causal), np.ones((Q, K), bool)
+        if one.rows != one.columns:  # what is written is not what was read
+            found["copying"] = copied(rows, columns)
+        allowed = np.tril(allowed) if causal else allowed
+    else:
+        return
+    for role, places in found.items():
+        yield role, *shares(one.weights, places, allowed)
 
 
 def places_within(tokens: Axis, *, causal: bool) -> dict[str, Places]:
     """Of self-attention: row r stands at column r."""
-    labels, special = _columns(tokens)
+    labels, special = _numbers(tokens.labels), _specials(tokens)
     K = len(labels)
     row, column = np.indices((K, K))
     same = labels[:, None] == labels[None, :]
@@ -50,12 +86,13 @@ def places_within(tokens: Axis, *, causal: bool) -> dict[str, Places]:
 
 def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
     """Of cross-attention."""
-    _, special = _columns(columns)
+    special = _specials(columns)
     Q, K = len(rows), len(columns)
     row, column = np.indices((Q, K))
     return {
         "copying": copied(rows, columns),
-        "diagonal": np.abs((row + 0.5) / Q - (column + 0.5) / K) <= max(1 / Q, 1 / K),
+        # |(row + ½)/Q − (column + ½)/K| ≤ max(1/Q, 1/K), times 2QK: whole numbers, in which a neighbor is one
+        "diagonal": np.abs((2 * row + 1) * K - (2 * column + 1) * Q) <= 2 * max(Q, K),
         "first": column == 0,
         "last": column == K - 1,
         "special": np.broadcast_to(special, (Q, K)),
@@ -64,7 +101,8 @@ def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
 
 def copied(rows: Axis, columns: Axis) -> Places:
     """Where the token stands that the row says."""
-    (said, ending), (labels, _) = _columns(rows), _columns(columns)
+    numbers, ending = _numbers([*rows.labels, *columns.labels]), _specials(rows)
+    said, labels = numbers[: len(rows)], numbers[len(rows) :]
     return (said[:, None] == labels[None, :]) & ~ending[:, None]
 
 
@@ -74,11 +112,15 @@ def shares(
     """Sums over rows of what each head has there and of chance, and how many rows count."""
     places = places & allowed
     rows = places.any(axis=1)
-    mass = (weights * places).sum(axis=2)[:, rows].sum(axis=1)
+    mass = weights[:, places].sum(axis=1)
     chance = (places[rows].sum(axis=1) / allowed[rows].sum(axis=1)).sum()
     return mass, float(chance), int(rows.sum())
 
 
-def _columns(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    labels: Sequence[str] = [label.strip().casefold() for label in axis.labels]
-    return np.array(labels, dtype=object), np.array([token.special for token in axis.tokens])
+def _numbers(labels: Iterable[str]) -> np.ndarray:
+    """Equal numbers for equal tokens."""
+    return np.unique([label.strip().casefold() for label in labels], return_inverse=True)[1]
+
+
+def _specials(axis: Axis) -> np.ndarray:
+    return np.array([token.special for token in axis.tokens])

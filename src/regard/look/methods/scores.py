@@ -27,9 +27,10 @@ Side = Literal["keys", "queries"]
 
 @torch.no_grad()
 def score_parts(
-    reading: Reading, block: Block, layer: int, head: int, row: int, side: Side
+    reading: Reading, block: Block, layer: int, head: int, row: int, side: Side, *, each_head: bool = False
 ) -> tuple[list[str], Float[Tensor, "P K"]]:
-    """The names of the parts, those of a layer together, and what each adds to the scores of a query with all keys."""
+    """The names of the parts, and what each adds to the scores of a query with all keys. Heads of a layer are one part,
+    or one each."""
     attention = block.attention
     if not isinstance(attention, MultiHead) or not isinstance(attention.score, Dot | ScaledDot | Bilinear):
         raise CallError("explain='scores' takes scores that are linear in query and key: dot, scaled_dot or bilinear")
@@ -39,7 +40,7 @@ def score_parts(
     whole = bias + torch.stack([part.added for part in parts]).sum(0)
     grouped: dict[str, Tensor] = {}
     for part in parts:
-        name = part.kind if part.layer < 0 else f"{part.kind}.{part.layer}"
+        name = part.name if each_head or part.layer < 0 else f"{part.kind}.{part.layer}"
         grouped[name] = grouped[name] + part.added if name in grouped else part.added
     apart = torch.stack([*grouped.values(), bias])  # P T D
     own = _vectors(attention, head, apart, side == "keys")

@@ -4,7 +4,8 @@ import { drawCard } from "./card.js";
 import { differing, drawComparison } from "./compare.js";
 import { drawControls, viewsOf } from "./controls.js";
 import { has, keyOf, kindsOf, largest, layersOf, localSource, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
-import { drawFilm } from "./film.js";
+import { drawDecoding, drawTree } from "./decoding.js";
+import { drawDrawing, drawFilm } from "./film.js";
 import { makeFocus } from "./focus.js";
 import { drawHeads } from "./heads.js";
 import { drawLines } from "./lines.js";
@@ -14,35 +15,38 @@ import { element, isDark, scaleBar, short } from "./paint.js";
 import { drawSaid } from "./said.js";
 import { drawSignal } from "./signal.js";
 import { drawTraining } from "./training.js";
-import { drawText, drawTree, numbersTable } from "./views.js";
+import { drawText, numbersTable } from "./views.js";
 import { explainWeights } from "./weight.js";
+import { drawWhy } from "./why.js";
 import { drawWords, unknownWords } from "./words.js";
 
 const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
-const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step"];
+const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step", "why", "at", "instead", "other"];
 
 /**
  * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores, history?}. `history` has {step, record,
  * cards, figures} for each validation. `source` brings the tables, if the records are here without them; `keep` keeps
  * the state in the URL; `changed` is told of every change. `acts`: what can be asked of a model behind the page, all of it
- * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address.
+ * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address; `decoding`: how the output
+ * is written, as `drawDecoding` takes it; `why`: the ways in which `source.explain` can be asked, as `drawWhy` takes them.
  * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
- * Returns {change, close, state, focus, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
+ * Returns {change, close, state, focus, asked, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
  */
 export function mount(root, page, { keep = false, source = null, changed = () => {}, acts = {}, level = "h1" } = {}) {
   const history = page.history ?? [];
   const records = [...page.records, ...history.map((one) => one.record)].map(openRecord);
   const [record, against] = [records[0], page.records.length > 1 ? records[1] : null];
-  const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)]);
-  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer" };
+  const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)], page.beam_cards);
+  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer", why: "", at: "all", instead: "", other: "" };
   if (keep) for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
     if (key in state) state[key] = typeof state[key] === "boolean" ? value === "true" : typeof state[key] === "number" ? Number(value) : value;
   }
   const focus = makeFocus();
   const [aboveFocus, pictureFocus] = [focus.part(), focus.part()];
   root.classList.add("regard");
+  const wrote = element("bdi");
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), element("bdi", { textContent: short(record.output, 90) }));
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), wrote);
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
@@ -56,19 +60,30 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
   let stopFilm = () => {};
+  let asked = null; // by `why`: what is shown there
+  const explained = new Map(); // what was asked by `why`, and its answers
   let drawn = ""; // what the words, the film and what was said are drawn of: they stay when the view changes
+
+  /** The hypothesis that is shown; of the training, there is one only. */
+  const hypothesisNow = () => (state.view === "training" ? 0 : state.hypothesis);
+  const recordNow = () => [record, ...record.beams][hypothesisNow()];
 
   function axesOf(kind) {
     const [one] = layersOf(record, kind);
-    return [record.axes[one.rows], record.axes[one.columns]];
+    return [recordNow().axes[one.rows], recordNow().axes[one.columns]];
+  }
+
+  /** As it trained, attention lies over the picture, the sound or the series that was looked at, too. */
+  function drawnAs(columns) {
+    return state.view !== "training" ? state.view : columns.grid || columns.times ? "overlay" : "matrix";
   }
 
   function settle() {
+    if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
     if (!kinds.includes(state.kind)) state.kind = kinds[0];
-    const views = viewsOf(record, axesOf(state.kind)[1], { against, history });
+    const views = viewsOf(record, axesOf(state.kind)[1], { against, history, why: acts.why?.length && tables.explain });
     if (!views.includes(state.view)) state.view = views[0];
     if (!(state.step >= 0 && state.step < history.length)) state.step = Math.max(0, history.length - 1);
-    if (!(state.hypothesis >= 0 && state.hypothesis <= record.beams.length)) state.hypothesis = 0;
     const layers = layersOf(record, state.kind);
     if (state.layer !== "all" && !layers.some((one) => one.layer === Number(state.layer))) state.layer = "all";
     const heads = layers[0].shape[0];
@@ -101,14 +116,14 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     const apart = state.view === "lines" && state.head === "mean" && one && heads > 1;
     const next = element("div");
     try {
-      const whole = ["overlay", "grid"].includes(state.view);
+      const whole = ["overlay", "grid"].includes(drawnAs(axesOf(state.kind)[1]));
       const choice = { ...state, ...(whole ? { words: false, specials: true } : {}), ...(state.view === "grid" ? { layer: "all", head: "mean" } : {}) };
       const number = state.view === "training" ? page.records.length + state.step : 0;
-      const hypothesis = state.view === "beams" ? state.hypothesis : 0;
+      const hypothesis = hypothesisNow();
       const [table, more] = await Promise.all([
         tables.table(number, hypothesis, choice),
-        state.view === "grid" ? tables.maps(state.kind)
-          : apart ? tables.heads(0, choice)
+        state.view === "grid" ? tables.maps(hypothesis, state.kind)
+          : apart ? tables.heads(hypothesis, choice)
             : state.view === "compare" && has(against, state) ? tables.table(1, 0, choice) : null,
       ]);
       if (mine !== turn) return;
@@ -122,14 +137,15 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
       const silent = record.without?.length ? ` Without ${record.without.join(", ")}.` : "";
       const given = record.forced ? ` ${page.given}` : "";
+      caption.hidden = state.view === "why";
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
-      stage.classList.toggle("wide", ["compare", "grid"].includes(state.view));
+      stage.classList.toggle("wide", ["compare", "grid", "why"].includes(state.view));
       card.replaceChildren();
-      card.hidden = !told?.figures.length;
+      card.hidden = !told?.figures.length || state.view === "why";
       const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
       if (told) drawCard(card, told, asks ? () => tables.evidence(number, choice) : null);
       const key = [number, hypothesis, ...["kind", "layer", "head", "words", "specials", "log"].map((name) => choice[name]), state.view === "compare", isDark()].join();
-      if (key !== drawn) above([record, ...record.beams][hypothesis], table, choice, state.view === "compare" ? more : null);
+      if (key !== drawn) above(recordNow(), table, choice, state.view === "compare" ? more : null);
       drawn = key;
       if (table.rows.length === 1) focus.pin({ row: 0 }, false);
       view(table, more, told?.title ?? "", apart);
@@ -165,11 +181,20 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     if (warning) words.append(warning);
     stopFilm();
     film.replaceChildren();
-    film.hidden = !steps.length || !shown.next_tokens.length;
-    if (!film.hidden) stopFilm = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
+    if (shown.said?.kind === "drawing") stopFilm = drawDrawing(film, shown.said, aboveFocus);
+    else if (steps.length && shown.next_tokens.length) stopFilm = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
+    if (acts.decoding) drawDecoding(film, acts.decoding);
+    if (page.tree.length && !history.length) drawTree(film, page.tree, page.scores, state.hypothesis, pick);
+    film.hidden = !film.childElementCount;
+    wrote.textContent = short(shown.output, 90);
     said.replaceChildren();
-    said.hidden = !shown.said || shown.said.kind === "values" || history.length > 0;
+    said.hidden = !["labels", "marks"].includes(shown.said?.kind) || history.length > 0;
     if (!said.hidden) drawSaid(said, shown.said, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
+  }
+
+  function pick(hypothesis) {
+    change({ hypothesis });
+    ready.then(() => film.querySelector("[name=hypothesis][aria-pressed=true]")?.focus());
   }
 
   function view(table, more, label, apart) {
@@ -182,23 +207,32 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       });
       return;
     }
+    if (state.view === "why") {
+      const target = recordNow().axes.target;
+      const tokens = target && !target.grid && !target.times ? target.tokens : [];
+      asked = drawWhy(picture, { ways: acts.why, tokens, state, known: explained }, (wish) => tables.explain(state.hypothesis, wish), (changes) => {
+        change(changes);
+        ready.then(() => picture.querySelector(`.asks [name=${Object.keys(changes)[0]}]`)?.focus());
+      });
+      return;
+    }
     if (state.view === "compare") {
       if (more) return drawComparison(picture, table, more, [record, against].map(nameOf), log, pictureFocus);
       picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
       return;
     }
-    if (state.view === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, pictureFocus);
-    else if (state.view === "text") drawText(picture, table, log, pictureFocus);
-    else if (state.view === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, pictureFocus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
-    else if (state.view === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, pictureFocus, { onCell });
+    const curves = state.view === "training" ? training() : [];
+    const drawing = drawnAs(columns);
+    if (drawing === "lines") drawLines(picture, apart ? more : [table], apart ? more.map((_, head) => `head ${head}`) : [label], log, pictureFocus);
+    else if (drawing === "text") drawText(picture, table, log, pictureFocus);
+    else if (drawing === "overlay" && columns.grid) drawOverlay(picture, table, rows, columns, { log, opacity: state.opacity }, pictureFocus, { opacity: (opacity) => { state.opacity = opacity; remember(); } });
+    else if (drawing === "overlay") drawSignal(picture, table, columns, { log, said: history.length ? null : record.said, sound: acts.sound ?? null }, pictureFocus, { onCell });
     else {
-      if (state.view === "beams") drawTree(picture, page.tree, page.scores, state.hypothesis, (number) => change({ hypothesis: number }));
-      const curves = state.view === "training" ? training() : [];
       const top = topWeight(table.values, table.columns.length);
       drawMatrix(picture, table, { log, label, top }, pictureFocus, { onCell });
-      picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }), ...curves);
+      picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }));
     }
-    picture.append(numbersTable(table));
+    picture.append(...curves, numbersTable(table));
   }
 
   function onCell(row, column) {
@@ -239,7 +273,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     noWeights();
     root.replaceChildren();
   };
-  return { change, close, state, focus, get ready() { return ready; } };
+  return { change, close, state, focus, get asked() { return asked; }, get ready() { return ready; } };
 }
 
 function nameOf(record, number) {

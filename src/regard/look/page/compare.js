@@ -1,8 +1,8 @@
 // Two records side by side, on one scale: each with its own output, or both with the same one, and then with their difference.
-import { topWeight } from "./data.js";
+import { largest, topWeight } from "./data.js";
 import { sharingColumns } from "./focus.js";
 import { drawMatrix } from "./matrix.js";
-import { element, scaleBar } from "./paint.js";
+import { element, ramp, scaleBar } from "./paint.js";
 import { numbersTable } from "./views.js";
 
 /** The rows of one that are not in the other, word by word in order (the longest common part stays unmarked). */
@@ -36,7 +36,9 @@ export function drawComparison(place, table, other, names, log, focus) {
   trio.append(...figures); // all of them, before any is drawn: they share the room
   const second = same ? focus : sharingColumns(focus);
   panels.forEach(([text, one, how], number) => drawMatrix(figures[number], one, { ...how, label: text }, one === other ? second : focus));
-  place.append(scaleBar(top, { more: true }));
+  const most = Math.max(largest(table.values), largest(other.values));
+  figures.slice(0, 2).forEach((figure) => figure.append(scaleBar(top, { more: most > top * 1.0001 })));
+  if (apart) figures[2].append(scaleBar(largest(apart.values), { colors: ramp(true), low: `−${Number(largest(apart.values).toPrecision(2))}` }));
   place.append(numbersTable(apart ?? table));
 }
 

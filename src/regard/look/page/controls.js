@@ -3,14 +3,14 @@ import { hasWords } from "./data.js";
 import { element } from "./paint.js";
 
 const KINDS = { cross: "over the source", encoder: "of the encoder", decoder: "of the decoder" };
-const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", beams: "Hypotheses", training: "As it trained" };
+const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", training: "As it trained", why: "Why" };
 
-export function viewsOf(record, columns, { against, history }) {
-  const views = ["matrix", "lines", "grid", "text"];
-  if (columns.grid || columns.times) views.unshift("overlay");
+export function viewsOf(record, columns, { against, history, why }) {
+  const views = columns.grid ? ["overlay", "matrix", "grid"] // regions are no words
+    : columns.times ? ["overlay", "matrix", "lines", "grid"] : ["matrix", "lines", "grid", "text"];
   if (against) views.push("compare");
-  if (record.beams.length) views.push("beams");
   if (history.length) views.push("training");
+  if (why) views.push("why");
   return views;
 }
 
@@ -37,15 +37,16 @@ export function drawControls(place, record, state, { kinds, layers, heads, one, 
     radio.addEventListener("change", () => chosen("view", view));
     return element("label", {}, radio, element("span", { textContent: view === "overlay" ? (columns.grid ? "Picture" : "Time") : VIEWS[view] }));
   });
+  const whole = !["grid", "why"].includes(state.view); // layers and heads can be chosen
   const parts = [element("div", { className: "tabs", role: "radiogroup", ariaLabel: "view" }, ...tabs)];
-  if (kinds.length > 1) parts.push(select("attention", "kind", kinds.map((kind) => [kind, KINDS[kind]])));
-  if (layers.length > 1 && state.view !== "grid") parts.push(select("layer", "layer", [["all", "all"], ...layers.map(({ layer }) => [String(layer), String(layer)])]));
-  if (heads * layers.length > 1 && state.view !== "grid") {
+  if (kinds.length > 1 && state.view !== "why") parts.push(select("attention", "kind", kinds.map((kind) => [kind, KINDS[kind]])));
+  if (layers.length > 1 && whole) parts.push(select("layer", "layer", [["all", "all"], ...layers.map(({ layer }) => [String(layer), String(layer)])]));
+  if (heads * layers.length > 1 && whole) {
     const numbers = !one ? [] : Array.from({ length: heads }, (_, h) => [String(h), String(h)]);
     parts.push(select("head", "head", [["mean", "mean"], ["max", "max"], ...numbers]));
   }
-  const ticks = [tick("log scale", "log")];
-  if (!["grid", "overlay"].includes(state.view)) {
+  const ticks = state.view === "why" ? [] : [tick("log scale", "log")];
+  if (!["grid", "overlay", "why"].includes(state.view)) {
     if (hasWords(record)) ticks.push(tick("words", "words"));
     ticks.push(tick("special tokens", "specials"));
   }

@@ -18,28 +18,30 @@ export function decode(text) {
 
 /**
  * Tables of records that are here as a whole. A source has three methods, which may take their time:
- * `table(number, hypothesis, choice)` → {values, rows, columns, card}, `heads(number, choice)` → one table a head of a
- * layer, `maps(kind)` → [{layer, heads: [{values, q, k, line, entropy, alignment_error?}]}]; a source that has a model behind it, two
- * more: `evidence(number, choice)` → figures, `weight(choice)` → how a weight came about.
+ * `table(number, hypothesis, choice)` → {values, rows, columns, card}, `heads(hypothesis, choice)` → one table a head of a
+ * layer, `maps(hypothesis, kind)` → [{layer, heads: [{values, q, k, line, entropy, role, above_chance, alignment_error?}]}]; a source that has a model behind it, two
+ * more: `evidence(number, choice)` → figures, `weight(choice)` → how a weight came about, `explain(hypothesis, wish)` → a table.
  */
-export function localSource(records, cards) {
+export function localSource(records, cards, beamCards = []) {
   const hypothesis = (number, beam) => [records[number], ...records[number].beams][beam];
+  const cardsOf = (number, beam) => (beam ? beamCards[beam - 1] : cards[number]);
   return {
     async table(number, beam, choice) {
-      return { ...tableOf(hypothesis(number, beam), choice), card: cards[number]?.[keyOf(choice)] };
+      return { ...tableOf(hypothesis(number, beam), choice), card: cardsOf(number, beam)?.[keyOf(choice)] };
     },
-    async heads(number, choice) {
-      const [layer] = layersOf(records[number], choice.kind).filter((one) => choice.layer === "all" || one.layer === Number(choice.layer));
-      return Array.from({ length: layer.shape[0] }, (_, head) => tableOf(records[number], { ...choice, layer: layer.layer, head }));
+    async heads(beam, choice) {
+      const one = hypothesis(0, beam);
+      const [layer] = layersOf(one, choice.kind).filter((one) => choice.layer === "all" || one.layer === Number(choice.layer));
+      return Array.from({ length: layer.shape[0] }, (_, head) => tableOf(one, { ...choice, layer: layer.layer, head }));
     },
-    async maps(kind) {
-      return layersOf(records[0], kind).map((one) => {
+    async maps(beam, kind) {
+      return layersOf(hypothesis(0, beam), kind).map((one) => {
         const [heads, q, k] = one.shape;
         return {
           layer: one.layer,
           heads: Array.from({ length: heads }, (_, head) => ({
             values: one.weights.subarray(head * q * k, (head + 1) * q * k), q, k,
-            ...cards[0][keyOf({ kind, layer: one.layer, head })].head,
+            ...cardsOf(0, beam)[keyOf({ kind, layer: one.layer, head })].head,
           })),
         };
       });
@@ -157,9 +159,19 @@ export function hasWords(record) {
   return Object.values(record.axes).every((axis) => axis.tokens.every((t) => t.special || t.word !== null));
 }
 
+/** The mean of all rows, row by row: a thousand by thousand take a millisecond. */
+export function meanRow({ values, rows, columns }) {
+  const mean = new Float64Array(columns.length);
+  for (let i = 0, at = 0; i < rows.length; i++) for (let j = 0; j < mean.length; j++) mean[j] += values[at++];
+  return mean.map((sum) => sum / rows.length);
+}
+
 export function largest(values) {
   let top = 0;
-  for (const value of values) top = Math.max(top, Math.abs(value));
+  for (let i = 0; i < values.length; i++) {
+    const size = Math.abs(values[i]);
+    if (size > top) top = size;
+  }
   return top || 1;
 }
 
@@ -169,9 +181,10 @@ export function largest(values) {
 export function topWeight(values, keys) {
   const rows = Math.max(1, Math.round(values.length / keys));
   const tops = new Float64Array(rows);
-  for (let i = 0; i < values.length; i++) {
-    const row = Math.floor(i / keys);
-    if (values[i] > tops[row]) tops[row] = values[i];
+  for (let row = 0, i = 0; row < rows; row++) {
+    let most = 0;
+    for (const end = Math.min(i + keys, values.length); i < end; i++) if (values[i] > most) most = values[i];
+    tops[row] = most;
   }
   tops.sort();
   return Math.max(tops[Math.floor((3 * (rows - 1)) / 4)], Math.min(1, 5 / keys));

@@ -1,29 +1,57 @@
-// Decoding as a film: the output appears word by word, with where it looked and what else was probable. Another word can be
-// chosen, and the model goes on from there.
+// Decoding as a film: the output appears step by step, with where it looked and what else was probable. Another word can be
+// chosen, and the model goes on from there. Texts appear word by word, drawings region by region.
 import { prefixBefore } from "./data.js";
 import { element } from "./paint.js";
 import { percent } from "./words.js";
 
 const PACE = 800; // milliseconds a word
+const WHOLE = 12_000; // milliseconds of a film at most
 
-/** `goOn({prefix} or {output})`: asks the model again; null: nobody is there to ask. Gives back `stop`. */
-export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
-  const last = steps.length - 1;
+/** ▶ and a slider over steps `from` to `last`; `show(step)` is told of each. Gives back `stop`. */
+function drawReel(place, from, last, show) {
   const play = element("button", { type: "button", className: "play", ariaLabel: "Play", textContent: "▶" });
   const slider = element("input", { type: "range", name: "film", min: from, max: last, value: last, ariaLabel: "step of decoding" });
-  const told = element("output", { className: "told" });
+  const told = element("output", { className: "told", textContent: `${last - from + 1} steps` });
+  let timer = 0;
+
+  function go(step) {
+    slider.value = step;
+    told.textContent = `step ${step - from + 1} of ${last - from + 1}`;
+    slider.setAttribute("aria-valuetext", told.textContent);
+    show(step);
+  }
+
+  function stop() {
+    clearInterval(timer);
+    timer = 0;
+    play.textContent = "▶";
+    play.ariaLabel = "Play";
+  }
+
+  play.addEventListener("click", () => {
+    if (timer) return stop();
+    go(Number(slider.value) >= last ? from : Number(slider.value));
+    play.textContent = "❚❚";
+    play.ariaLabel = "Pause";
+    timer = setInterval(() => {
+      go(Math.min(last, Number(slider.value) + 1));
+      if (Number(slider.value) >= last) stop();
+    }, Math.min(PACE, WHOLE / (last - from + 1)));
+  });
+  slider.addEventListener("input", () => {
+    stop();
+    go(Number(slider.value));
+  });
+  place.append(element("div", { className: "reel" }, play, slider, told));
+  return stop;
+}
+
+/** Of a text. `goOn({prefix} or {output})`: asks the model again; null: nobody is there to ask. Gives back `stop`. */
+export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
+  const last = steps.length - 1;
   const heading = element("h2");
   const next = element("ol", { className: "next" });
   const tokens = record.axes.target.tokens;
-  let timer = 0;
-
-  function show(step) {
-    slider.value = step;
-    slider.setAttribute("aria-valuetext", `step ${step - from + 1} of ${last - from + 1}`);
-    told.textContent = `step ${step - from + 1} of ${last - from + 1}`;
-    reveal(step);
-    focus.pin({ row: step }, false);
-  }
 
   function choices(step) {
     heading.textContent = `Most probable at step ${step - from + 1}`;
@@ -42,33 +70,29 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
     }));
   }
 
-  function stop() {
-    clearInterval(timer);
-    timer = 0;
-    play.textContent = "▶";
-    play.ariaLabel = "Play";
-  }
-
-  play.addEventListener("click", () => {
-    if (timer) return stop();
-    show(Number(slider.value) >= last ? from : Number(slider.value));
-    play.textContent = "❚❚";
-    play.ariaLabel = "Pause";
-    timer = setInterval(() => {
-      show(Math.min(last, Number(slider.value) + 1));
-      if (Number(slider.value) >= last) stop();
-    }, PACE);
+  const stop = drawReel(place, from, last, (step) => {
+    reveal(step);
+    focus.pin({ row: step }, false);
   });
-  slider.addEventListener("input", () => {
-    stop();
-    show(Number(slider.value));
-  });
-  told.textContent = `${last - from + 1} steps`;
-  place.append(
-    element("div", { className: "reel" }, play, slider, told),
-    element("div", { className: "ahead-of" }, heading, next),
-  );
+  place.append(element("div", { className: "ahead-of" }, heading, next));
   const shown = () => Math.min(last, Math.max(from, focus.now.row ?? last));
   focus.listen(() => choices(shown()));
+  return stop;
+}
+
+/** Of a drawing: the picture after every few regions, and the words that the last of them looked at. Gives back `stop`. */
+export function drawDrawing(place, { frames, regions }, focus) {
+  const last = frames.length - 1;
+  const image = element("img", { className: "drawing" });
+  const show = (step) => {
+    image.src = `data:image/png;base64,${frames[step]}`;
+    image.alt = `the drawing after ${regions[step]} of ${regions[last]} regions`;
+  };
+  const stop = drawReel(place, 0, last, (step) => {
+    show(step);
+    focus.pin({ column: regions[step] - 1 }, false);
+  });
+  show(last);
+  place.append(element("div", { className: "ahead-of" }, element("h2", { textContent: "The drawing, region by region" }), image));
   return stop;
 }

@@ -2,10 +2,11 @@
 import { drawMatrix } from "./matrix.js";
 import { element } from "./paint.js";
 
-const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error" };
+const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error", role: "role" };
+const ROLE = "The share of a head's weight that falls where a head of its role would look, on this input, less that of chance: previous, next or same token, what followed it before (induction), the first or the last, the same place or the same word of the source.";
 
 /**
- * `layers`: [{layer, heads: [{values, q, k, line, entropy}]}]; `axes`: tokens of rows and columns. `acts`: {pick(layer, head), sorted(by),
+ * `layers`: [{layer, heads: [{values, q, k, line, entropy, role, above_chance}]}]; `axes`: tokens of rows and columns. `acts`: {pick(layer, head), sorted(by),
  * mute(name) or null}; `silent`: names of heads that are out already.
  */
 export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, silent }, focus, acts) {
@@ -16,8 +17,10 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
   select.addEventListener("change", () => acts.sorted(select.value));
   place.append(element("label", { className: "sort" }, "sorted by ", select));
   const grid = element("div", { className: "heads" });
+  if (select.value === "role") place.append(element("p", { className: "caption", textContent: ROLE }));
   place.append(grid);
-  if (select.value !== "layer") all.sort((a, b) => a[select.value] - b[select.value]);
+  if (select.value === "role") all.sort(byRole);
+  else if (select.value !== "layer") all.sort((a, b) => a[select.value] - b[select.value]);
   for (const one of all) {
     const name = `${kind}.${one.layer}.${one.head}`;
     const out = silent.includes(name);
@@ -39,4 +42,9 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
 
 function blank(count) {
   return Array.from({ length: count }, () => ({ text: "" }));
+}
+
+/** Heads of one role together, the clearest first; those without any at the end. */
+function byRole(a, b) {
+  return !a.role - !b.role || a.role.localeCompare(b.role) || b.above_chance - a.above_chance;
 }

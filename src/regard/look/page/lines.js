@@ -1,23 +1,30 @@
 // Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own, which
 // can be switched off.
 import { strength, topWeight } from "./data.js";
-import { element, headColor, short, svgElement } from "./paint.js";
+import { element, headColor, short, svgElement, widthOf } from "./paint.js";
 
 const STEP = 27;
+const [PICTURE, LINES] = [860, 90]; // of the picture, and of its lines at the least
 const MOST_LINES = 2000; // the faintest are left out
 const OF_A_ROW = 6; // the strongest of a row and a head, where there are many columns
 
 export function drawLines(place, tables, names, log, focus) {
   const { rows, columns } = tables[0];
   const height = STEP * Math.max(rows.length, columns.length) + 12;
-  const svg = svgElement("svg", { viewBox: `0 0 640 ${height}`, width: 640, height, role: "group", "aria-label": "lines between words" });
+  const width = Math.min(PICTURE, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
+  const longest = Math.max(4, Math.min(22, Math.floor((width - LINES) / 18)));
+  const { font } = getComputedStyle(place);
+  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), font))));
+  const [left, right] = [widest(rows) + 4, width - widest(columns) - 4];
+  const bend = (right - left - 20) / 2;
+  const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "lines between words" });
   const y = (i, count) => 6 + ((i + 0.5) * (height - 12)) / count;
   const drawn = tables.flatMap((table, number) => strongestLines(table, number, log)).sort((a, b) => a.share - b.share);
   const paths = drawn.slice(-MOST_LINES).map(({ i, j, share, value, number }) => {
     const shift = (number - (tables.length - 1) / 2) * 1.8;
     const [from, to] = [y(i, rows.length) + shift, y(j, columns.length) + shift];
     const path = svgElement("path", {
-      class: "line", d: `M200 ${from} C 310 ${from}, 330 ${to}, 440 ${to}`, stroke: headColor(number),
+      class: "line", d: `M${left + 10} ${from} c ${bend} 0, ${bend} ${to - from}, ${2 * bend} ${to - from}`, stroke: headColor(number),
       "stroke-width": 0.6 + 2.6 * share, opacity: 0.15 + 0.8 * share,
     });
     const title = svgElement("title");
@@ -28,14 +35,14 @@ export function drawLines(place, tables, names, log, focus) {
   });
   const side = (tokens, x, anchor, key) => tokens.map((token, index) => {
     const text = svgElement("text", { class: "word", x, y: y(index, tokens.length) + 5, "text-anchor": anchor, tabindex: 0, direction: "ltr" });
-    text.textContent = short(token.text);
+    text.textContent = short(token.text, longest);
     for (const event of ["pointerenter", "focus"]) text.addEventListener(event, () => focus.hover({ [key]: index }));
     for (const event of ["pointerleave", "blur"]) text.addEventListener(event, () => focus.hover(null));
     text.addEventListener("click", () => focus.pin({ [key]: index }));
     svg.append(text);
     return text;
   });
-  const words = { row: side(rows, 190, "end", "row"), column: side(columns, 450, "start", "column") };
+  const words = { row: side(rows, left, "end", "row"), column: side(columns, right, "start", "column") };
   const off = new Set();
   const refresh = ({ row, column }) => {
     for (const one of paths) {

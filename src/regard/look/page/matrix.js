@@ -1,8 +1,10 @@
 // The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; pointing at a cell never paints the cells again.
 import { largest, strength, topWeight } from "./data.js";
-import { element, ramp, short } from "./paint.js";
+import { element, ramp, short, whenSeen, widthOf } from "./paint.js";
 
+const [WIDEST_CELL, HIGHEST_CELL, TILE] = [96, 44, 266]; // a sentence of ten words fills a page; a small map fills its tile
+const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
 /**
@@ -15,16 +17,17 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const size = small ? 10 : 13;
   const font = `${size}px ${FACE}`;
   const longest = small ? 12 : 22;
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = font;
-  const widest = (tokens) => Math.min(150, Math.max(...tokens.map((token) => pen.measureText(short(token.text, longest)).width)));
-  const labeled = !small || Math.max(q, k) <= 24;
+  const widest = (tokens) => {
+    const texts = tokens.map((token) => short(token.text, longest)).sort((a, b) => b.length - a.length);
+    return Math.min(150, Math.max(...texts.slice(0, 100).map((text) => widthOf(text, font)))); // of the longest: measuring takes time
+  };
+  const labeled = !small || (Math.max(q, k) <= 24 && table.columns.filter((token) => token.text.length > LONG).length <= k / 2);
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
   const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
   const tail = Math.ceil(head * 0.75);
-  const room = small ? 210 : Math.max(120, place.clientWidth - left - tail - 4);
-  const cell = Math.max(small ? 210 / k : 1, Math.min(small ? 16 : 64, Math.floor(room / k)));
-  const tall = small ? Math.min(cell, 210 / q) : q <= 60 ? Math.max(Math.min(cell, 40), 15) : cell; // few rows over many columns keep their labels
+  const room = (small ? TILE : Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
+  const cell = small ? Math.min(24, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
+  const tall = small ? Math.min(cell, TILE / q) : q <= 60 ? Math.max(Math.min(cell, HIGHEST_CELL), 15) : cell; // few rows over many columns keep their labels
   const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
   const height = Math.ceil(head + tall * q + 4);
   const base = sheetCanvas(width, height);
@@ -34,20 +37,28 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const readout = small ? null : element("output", { className: "readout" });
   if (small) place.append(sheet);
   else place.append(readout, element("div", { className: "scroll" }, sheet));
-  paint();
-  let at = null; // what the crosshair shows: [row or null, column or null]
+  if (small) whenSeen(sheet, paint);
+  else paint();
+  let at = [null, null]; // what the crosshair shows: a row and a column
 
   function sheetCanvas(w, h) {
     const scale = window.devicePixelRatio || 1;
     const made = element("canvas", { width: Math.round(w * scale), height: Math.round(h * scale) });
     made.style.width = `${w}px`;
     made.style.height = `${h}px`;
-    made.getContext("2d").scale(scale, scale);
     return made;
   }
 
+  /** Asked for when something is drawn, and not before: of 48 maps most stay without a crosshair. */
+  function penOf(canvas) {
+    const found = canvas.getContext("2d");
+    const scale = window.devicePixelRatio || 1;
+    found.setTransform(scale, 0, 0, scale, 0, 0);
+    return found;
+  }
+
   function paint() {
-    const sheetPen = base.getContext("2d");
+    const sheetPen = penOf(base);
     sheetPen.imageSmoothingEnabled = cell < 1;
     sheetPen.drawImage(paintedCells(table.values, q, k, strongest, log, signed), left, head, cell * k, tall * q);
     const style = getComputedStyle(place);
@@ -63,7 +74,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
     sheetPen.font = font;
     sheetPen.fillStyle = style.color;
     sheetPen.textBaseline = "middle";
-    const [every, second] = [Math.ceil((size + 1) / cell), Math.ceil((size + 1) / tall)];
+    const [every, second] = [Math.ceil((size + 4) / cell), Math.ceil((size + 1) / tall)];
     sheetPen.textAlign = "right";
     table.rows.forEach((token, i) => {
       if (i % second === 0) sheetPen.fillText(short(token.text, longest), left - 6, head + (i + 0.5) * tall, left - 7);
@@ -80,10 +91,12 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   }
 
   function show([i, j]) {
+    const none = at[0] === null && at[1] === null;
     at = [i, j];
-    const overPen = over.getContext("2d");
-    overPen.clearRect(0, 0, width, height);
     if (readout) tell(i, j);
+    if (none && i === null && j === null) return;
+    const overPen = penOf(over);
+    overPen.clearRect(0, 0, width, height);
     if (i === null && j === null) return;
     overPen.strokeStyle = getComputedStyle(place).getPropertyValue("--mark") || "#c2410c";
     const [down, across] = shift ?? [1, 1];
@@ -129,7 +142,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   over.tabIndex = 0;
   over.setAttribute("role", "img");
   over.setAttribute("aria-label", `${label}: ${q} rows, ${k} columns. Arrow keys read the cells.`);
-  over.addEventListener("focus", () => at[0] === null && over.matches(":focus-visible") && point(0, 0));
+  over.addEventListener("focus", () => at.includes(null) && over.matches(":focus-visible") && point(at[0] ?? 0, at[1] ?? 0));
   over.addEventListener("blur", () => point(null, null));
   const enter = ([row, column]) => row !== null && column !== null && onCell?.(row, column);
   over.addEventListener("click", (event) => enter(cellAt(event)));
@@ -141,7 +154,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
     const next = ends[event.key] ?? (move && [i + move[0], j + move[1]]);
     if (!next && event.key !== "Enter") return;
     event.preventDefault();
-    if (!next) return enter(at);
+    if (!next) return enter([i, j]);
     point(Math.min(q - 1, Math.max(0, next[0])), Math.min(k - 1, Math.max(0, next[1])));
   });
 }
@@ -151,7 +164,10 @@ function paintedCells(values, q, k, top, log, signed = false) {
   const colors = Uint32Array.from(ramp(signed), ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red);
   const image = new ImageData(k, q);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) {
+  if (!log && !signed) {
+    const levels = 255 / top;
+    for (let i = 0; i < pixels.length; i++) pixels[i] = colors[Math.min(255, (Math.abs(values[i]) * levels + 0.5) | 0)];
+  } else for (let i = 0; i < pixels.length; i++) {
     const share = strength(values[i], top, log);
     pixels[i] = colors[Math.round(signed ? 127.5 + 127.5 * Math.sign(values[i]) * share : 255 * share)];
   }

@@ -1,16 +1,16 @@
 // Attention over a picture: heat from dark violet to light yellow, seen on light and on dark regions alike.
 //     pixel = (1 − o) · image + o · heat(weight),     o the opacity
-import { largest, strength, topWeight } from "./data.js";
+import { largest, meanRow, strength, topWeight } from "./data.js";
 import { css, element, heatRamp, scaleBar } from "./paint.js";
 
-const WIDEST = 560;
+const [WIDEST, BESIDE] = [560, 232]; // of the picture, and of what stands beside it at the least
 const STRIP = 24; // pictures of the filmstrip, at most
 
 /** The weights of a row, or the mean of all, on what lies upon it. */
 export function weightsOf(table, row, real) {
   const k = table.columns.length;
-  if (row !== null) return real.map((j) => table.values[row * k + j]);
-  return real.map((j) => table.rows.reduce((sum, _, i) => sum + table.values[i * k + j], 0) / table.rows.length);
+  const weights = row === null ? meanRow(table) : table.values.subarray(row * k, (row + 1) * k);
+  return real.map((j) => weights[j]);
 }
 
 /** The places of what lies upon the image or along the signal: not of special tokens, nor of another input's words. */
@@ -24,7 +24,9 @@ export function drawOverlay(place, table, rows, columns, { log, opacity }, focus
   const real = upon(columns);
   const own = rows.grid ? upon(rows) : null; // rows that are regions themselves can be clicked
   const [high, wide] = columns.size ?? [gridRows * 40, gridColumns * 40];
-  const width = Math.min(WIDEST, place.clientWidth || WIDEST, Math.max(420, wide));
+  const strip = !own && table.rows.length > 1;
+  const room = place.clientWidth || WIDEST;
+  const width = Math.min(strip ? 420 : WIDEST, room < 2 * BESIDE ? room : room - BESIDE, (620 * wide) / high);
   const readout = element("output", { className: "readout" });
   const large = framed(columns, width, (width * high) / wide);
   const over = large.querySelector("canvas");
@@ -105,8 +107,10 @@ export function drawOverlay(place, table, rows, columns, { log, opacity }, focus
     const [i, j] = [Math.floor((at ?? 0) / gridColumns) + move[0], ((at ?? 0) % gridColumns) + move[1]];
     point(Math.min(gridRows - 1, Math.max(0, i)) * gridColumns + Math.min(gridColumns - 1, Math.max(0, j)));
   });
-  place.append(readout, element("div", { className: "canvas-side" }, large, element("div", {}, element("label", { className: "slider" }, "heat ", slider), scale)));
-  if (!own && table.rows.length > 1) place.append(filmstrip(table, columns, real, log, focus, small));
+  const beside = element("div", { className: "beside" }, element("label", { className: "slider" }, "heat ", slider), scale);
+  if (strip) beside.append(filmstrip(table, columns, real, log, focus, small));
+  else if (columns.image) beside.append(bare(columns, Math.min(BESIDE - 24, width / 2)));
+  place.append(readout, element("div", { className: "canvas-side" }, large, beside));
   fade();
 }
 
@@ -115,7 +119,7 @@ function filmstrip(table, columns, real, log, focus, pictures) {
   const strip = element("div", { className: "strip" });
   const [high, wide] = columns.size ?? columns.grid;
   table.rows.slice(0, STRIP).forEach((token, number) => {
-    const picture = framed(columns, 116, (116 * high) / wide);
+    const picture = framed(columns, 96, (96 * high) / wide);
     const weights = weightsOf(table, number, real);
     heat(picture.querySelector("canvas"), weights, columns.grid, log, 1);
     pictures.push(picture.querySelector("canvas"));
@@ -127,6 +131,14 @@ function filmstrip(table, columns, real, log, focus, pictures) {
     strip.append(button);
   });
   return strip;
+}
+
+/** The picture as it is, small: under the heat it is hard to see. */
+function bare(columns, width) {
+  const [high, wide] = columns.size ?? columns.grid;
+  const picture = framed(columns, width, (width * high) / wide);
+  picture.querySelector("canvas").remove();
+  return element("figure", { className: "bare" }, picture, element("figcaption", { textContent: "without heat" }));
 }
 
 /** The image, and a canvas above it. */

@@ -47,9 +47,10 @@ export function css(color) {
   return `rgb(${color.join(" ")})`;
 }
 
-/** Black or white, whichever can be read on a color. */
-export function inkOn([red, green, blue]) {
-  return 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "#14161f" : "#ffffff";
+/** Black or white, whichever has more contrast with a color: 4.5 at least (WCAG's relative luminance). */
+export function inkOn(color) {
+  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 
 const LEVELS = 24; // of what is painted by `painter`
@@ -83,6 +84,25 @@ export function painter(elements) {
     wished = share;
     seen.forEach(paint);
   };
+}
+
+let ruler = null; // one for all texts: of 48 maps each would make its own
+
+/** How many pixels a text takes in a font. */
+export function widthOf(text, font) {
+  ruler ??= document.createElement("canvas").getContext("2d");
+  ruler.font = font;
+  return ruler.measureText(text).width;
+}
+
+/** Does `act` when an element is about to be seen: what is far down a page is not painted before. */
+export function whenSeen(one, act) {
+  const watching = new IntersectionObserver((changes) => {
+    if (!changes.some(({ isIntersecting }) => isIntersecting)) return;
+    watching.disconnect();
+    act();
+  }, { rootMargin: "50% 0px" });
+  watching.observe(one);
 }
 
 /** The colors from least to most, with the value at either end; `more`: some values are larger than the last. */

@@ -15,6 +15,6 @@ export function showPositions(root, { positions: { title, table, similarity } })
   root.append(element("h1", { textContent: title }), element("p", { className: "caption", textContent: told }), picture);
   drawMatrix(picture, cells, { signed: true, label: "positions by dimensions" });
   picture.append(scaleBar(largest(cells.values), { colors: ramp(true), low: `−${Number(largest(cells.values).toPrecision(2))}` }),
-    curve("mean cosine of positions by their distance", 0, similarity.map((_, distance) => distance), similarity, 0, "distance"),
+    curve(picture, "mean cosine of positions by their distance", 0, similarity.map((_, distance) => distance), similarity, 0, "distance"),
     numbersTable(cells));
 }

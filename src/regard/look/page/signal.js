@@ -1,7 +1,7 @@
 // Attention along a sound or a series: light on the moments that were looked at, what is forecast after them, and a play head.
-import { strength, topWeight } from "./data.js";
+import { largest, strength, topWeight } from "./data.js";
 import { drawMatrix } from "./matrix.js";
-import { element, isDark } from "./paint.js";
+import { element, isDark, scaleBar } from "./paint.js";
 import { upon, weightsOf } from "./overlay.js";
 
 const [TALL, FOOT] = [190, 22];
@@ -80,7 +80,10 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
   }));
   if (ahead) place.append(element("p", { className: "legend" }, mark("--ink", "past"), mark("--accent", "forecast"), ahead.band ? mark("--band", `quantiles ${ahead.band}`) : "", ahead.actual.length ? mark("--mark", "what did happen") : ""));
   focus.listen(paint);
-  if (table.rows.length > 1) drawMatrix(place, table, { log, label: "rows over time" }, focus, { onCell: acts.onCell });
+  if (table.rows.length < 2) return;
+  const top = topWeight(table.values, table.columns.length);
+  drawMatrix(place, table, { log, label: "rows over time", top }, focus, { onCell: acts.onCell });
+  place.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }));
 }
 
 /** Its name: a date, or a time with its unit. */

@@ -1,14 +1,13 @@
-// The smaller views: highlighted text, tree of hypotheses, and the table for screen readers.
-import { strength, topWeight } from "./data.js";
-import { element, painter } from "./paint.js";
+// The smaller views: highlighted text, and the table for screen readers.
+import { largest, meanRow, strength, topWeight } from "./data.js";
+import { element, painter, scaleBar } from "./paint.js";
 
 /** The text that is looked at, painted by the weights of the row that is pointed at, or by the mean of all. */
 export function drawText(place, table, log, focus) {
   const k = table.columns.length;
-  const mean = Array.from({ length: k }, (_, j) =>
-    table.rows.reduce((sum, _, i) => sum + table.values[i * k + j], 0) / table.rows.length);
+  const mean = meanRow(table);
   const spans = table.columns.map((token) => element("span", { textContent: token.text }));
-  const told = element("p", { className: "readout" });
+  const [told, scale] = [element("p", { className: "readout" }), element("div")];
   const paint = painter(spans);
   focus.listen(({ row, pinned }) => {
     const there = row !== null && row < table.rows.length;
@@ -16,28 +15,10 @@ export function drawText(place, table, log, focus) {
     const top = topWeight(weights, k);
     paint((j) => strength(weights[j], top, log));
     if (pinned) spans.forEach((span, j) => { span.title = weights[j].toFixed(4); });
+    scale.replaceChildren(scaleBar(top, { more: largest(weights) > top * 1.0001 }));
     told.replaceChildren("Painted by ", element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" }));
   });
-  place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])));
-}
-
-/** Hypotheses: beginnings that they share are written once. A button shows where a hypothesis looked. */
-export function drawTree(place, nodes, scores, chosen, pick) {
-  const branch = (node) => {
-    const words = element("span", { textContent: node.tokens.join(" "), dir: "auto" });
-    words.classList.toggle("best", node.hypotheses.includes(0));
-    const item = element("li", {}, words, element("span", { className: "log", textContent: `log p ${node.log_probability.toFixed(2)}` }));
-    if (node.children.length) item.append(element("ul", {}, ...node.children.map(branch)));
-    else for (const number of node.hypotheses) {
-      const score = scores[number] === null ? "" : `, score ${scores[number].toFixed(3)}`;
-      const button = element("button", { type: "button", textContent: `#${number + 1}${score}` });
-      button.setAttribute("aria-pressed", String(number === chosen));
-      button.addEventListener("click", () => pick(number));
-      item.append(button);
-    }
-    return item;
-  };
-  place.append(element("ul", { className: "tree" }, ...nodes.map(branch)));
+  place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])), scale);
 }
 
 const MOST_CELLS = 200; // a side of the table: a million cells would bring any browser to a halt

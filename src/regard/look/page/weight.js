@@ -3,6 +3,7 @@
 //   dispatchEvent(new CustomEvent("weight", { bubbles: true, detail: { kind, layer, head, row, column } }))
 import { element } from "./paint.js";
 
+const MOST_PARTS = 8; // of a query or a key
 const MOST_KEYS = 12; // of the row: those with the largest weights
 
 /**
@@ -62,18 +63,27 @@ function drawWeight(place, found) {
   const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", { textContent: text })]);
   place.replaceChildren(
     element("h2", {}, element("bdi", { textContent: found.title })), element("dl", {}, ...steps),
-    ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), termsTable(found.terms)] : []),
+    ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), barsTable(found.terms.map(([dimension, number]) => [`dimension ${dimension}`, number]))] : []),
+    ...(found.parts?.length ? [element("h3", { textContent: "Where the score comes from: parts that add up to it" }), barsTable(mostOf(found.parts.map(({ name, value }) => [name, value])))] : []),
     element("h3", { textContent: "Its row, before and after the softmax" }), rowTable(found),
     ...(found.note ? [element("p", { className: "caption", textContent: found.note })] : []),
   );
 }
 
-/** Bars to both sides of zero. */
-function termsTable(numbers) {
+/** The parts that add most, in their order, and all others as one. */
+function mostOf(parts) {
+  const most = new Set([...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, MOST_PARTS));
+  const rest = parts.filter((part) => !most.has(part));
+  const shown = parts.filter((part) => most.has(part));
+  return rest.length ? [...shown, [`${rest.length} others`, rest.reduce((sum, [, number]) => sum + number, 0)]] : shown;
+}
+
+/** Bars by their size, with a color for each sign. `numbers`: [[name, number]]. */
+function barsTable(numbers) {
   const top = Math.max(...numbers.map(([, number]) => Math.abs(number))) || 1;
-  return element("table", { className: "terms" }, element("tbody", {}, ...numbers.map(([dimension, number]) => {
+  return element("table", { className: "terms" }, element("tbody", {}, ...numbers.map(([name, number]) => {
     const meter = element("td", { className: "bar" }, weightBar(Math.abs(number) / top, number < 0));
-    return element("tr", {}, headCell(`dimension ${dimension}`, "row"), meter, element("td", { textContent: withSign(number) }));
+    return element("tr", {}, headCell(name, "row"), meter, element("td", { textContent: withSign(number) }));
   })));
 }
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
@@ -12,6 +13,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem
+from regard.look.backdrop import to_png
+from regard.look.said import Said
 from regard.models.drawer import Drawer
 from regard.other_run import load_other_run
 from regard.outputs.batched import device_of
@@ -19,6 +22,7 @@ from regard.outputs.picture.settings import DrawingSettings
 from regard.special_tokens import UNK
 
 AT_ONCE = 64  # pictures that are worked on together
+MOST_FRAMES = 64  # of a film
 
 
 def channels_first(pictures: Sequence[np.ndarray]) -> UInt8[Tensor, "B C H W"]:
@@ -80,6 +84,25 @@ def ranked(model: Drawer, text: str, drawn: Sequence[Drawn], judge: str | None) 
 def painted(model: Drawer, codes: Sequence[Int[Tensor, " K"]]) -> UInt8[Tensor, "B C H W"]:
     groups = torch.stack(list(codes)).split(AT_ONCE)
     return torch.cat([model.tokenizer.pictures(group.to(device_of(model))).cpu() for group in groups])
+
+
+@torch.inference_mode()
+def film(model: Drawer, codes: Int[Tensor, " K"]) -> Said:
+    """The picture as it appears: after each region, or after every few where there are many. What is not drawn yet is
+    transparent; what is there is decoded with the mean of all codes ahead of it."""
+    high, wide = model.tokenizer.grid
+    drawn = torch.arange(1, len(codes) + 1)[:: -(-len(codes) // MOST_FRAMES)]
+    drawn = torch.cat([drawn, torch.tensor([len(codes)])]).unique()
+    device = device_of(model)
+    frames = [
+        model.tokenizer.pictures(codes.to(device).expand(len(some), -1), some.to(device)).cpu()
+        for some in drawn.split(AT_ONCE)
+    ]
+    pictures = torch.cat(frames).permute(0, 2, 3, 1).expand(-1, -1, -1, 3)
+    there = (torch.arange(len(codes)) < drawn[:, None]).unflatten(1, (high, wide))
+    seen = F.interpolate(255.0 * there[:, None], pictures.shape[1:3]).to(torch.uint8).permute(0, 2, 3, 1)
+    shown = torch.cat([pictures, seen], dim=3).numpy()
+    return Said("drawing", frames=tuple(to_png(one) for one in shown), regions=tuple(drawn.tolist()))
 
 
 @torch.inference_mode()

@@ -94,10 +94,10 @@ class PictureOutput(PictureTraining):
     def tell(self, model: Drawer, one: str, options: LookOptions) -> list[Told]:
         """The model's own drawings, or a given picture."""
         if options.output is None:
-            (found,) = self._ranked(model, [one])
-            return [Told(drawn.codes, "", score) for score, drawn in found[: self.recipe.decoding.n_best]]
+            best = self._ranked(model, [one])[0][: self.recipe.decoding.n_best]
+            return [Told(drawn.codes, "", score, drawing.film(model, drawn.codes)) for score, drawn in best]
         (codes,) = self._codes(model, [options.output])
-        return [Told(codes, "", self._log_probability(model, one, codes))]
+        return [Told(codes, "", self._log_probability(model, one, codes), drawing.film(model, codes))]
 
     def case(self, model: Drawer, one: str, told: Told) -> Case:
         return drawing_case(model, self.input, self._read(one), told.target)

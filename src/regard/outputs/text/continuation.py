@@ -99,13 +99,13 @@ class Continuation(ContinuationTraining):
     def tell(self, model: LanguageModel, one: str, options: LookOptions) -> list[Told]:
         """The prompt with what follows it: what is given, or what the model goes on with for a few tokens, greedily.
 
-        With decoding.n_best, so many continuations, drawn as `predict` draws them.
+        With `options.sample`, and with decoding.n_best, it is drawn as `predict` draws it.
         """
         if options.output is not None:
             return [Told([*self.input.read(one).ids, *self._after(one, options.output)], options.output)]
         how, prompt = self.recipe.decoding, self.input.read(one + options.prefix).ids
         longest = max(1, min(LOOKED_AT, how.max_length, self.context + 1 - len(prompt)))
-        sampling = GREEDY if how.n_best == 1 else self._sampling
+        sampling = self._sampling if options.sample or how.n_best > 1 else GREEDY
         texts = self._writer(model).written([one] * how.n_best, sampling, longest, options.prefix)
         told = [Told([*prompt, *text.ids], options.prefix + text.text, text.log_probability) for text in texts]
         return sorted(told, key=lambda one: -(one.score or 0.0))

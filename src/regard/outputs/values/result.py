@@ -2,6 +2,7 @@
 
 import csv
 import io
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,8 +142,8 @@ def _panel(axes, one: SeriesForecast, m: int, *, legend: bool) -> None:
 
 def drawn(what: str, series: Sequence[SeriesForecast]) -> Picture:
     """For a page."""
-    out = io.StringIO()
+    out = io.BytesIO()
     draw(series).savefig(out, format="svg")
-    text = out.getvalue()
+    address = f"data:image/svg+xml;base64,{b64encode(out.getvalue()).decode()}"  # an image: its styles stay its own
     note = "Past, prediction and what did happen. Shades: intervals between the outer quantiles, where there are any."
-    return Picture(f"Predictions for {what}", text[text.index("<svg") :], note)  # without the XML head
+    return Picture(f"Predictions for {what}", f'<img class="paper" alt="predictions" src="{address}">', note)

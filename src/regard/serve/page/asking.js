@@ -1,6 +1,7 @@
 // Calls of the service, and tables of records that stay there: the page gets what it shows, when it shows it.
 import { decode } from "./data.js";
 
+export const DECODING = ["sample", "temperature", "top_k", "top_p", "seed", "beam", "n_best"];
 const NOBODY = "The service does not answer. Is regard serve still running, and is this machine still on its network?";
 
 /** POST with a body (JSON, or a file as it is), or GET without one; an error's sentence becomes an Error. */
@@ -23,6 +24,12 @@ export function remoteSource(questions, ask, outputs = []) {
     ...questions[number], part, kind: choice.kind, layer: choice.layer === "all" ? null : Number(choice.layer),
     head: ["mean", "max"].includes(choice.head) ? choice.head : Number(choice.head), words: choice.words, specials: choice.specials,
   });
+  /** A question about the output that is shown: where it was drawn, or searched for in another way, it is given. */
+  const sameOutput = (hypothesis) => {
+    const { text, model, output, prefix, without, ...decoding } = questions[0];
+    const given = hypothesis || DECODING.some((name) => decoding[name] != null);
+    return { text, model, without, ...(given ? { output: outputs[hypothesis], prefix: "" } : { output, prefix }) };
+  };
   const opened = (table) => ({ ...table, values: decode(table.values) });
   return {
     async table(number, hypothesis, choice) {
@@ -32,19 +39,21 @@ export function remoteSource(questions, ask, outputs = []) {
       return ask("/api/page", wish(number, choice, "evidence"));
     },
     /** How a weight came about: of the hypothesis that is shown, cells as they are counted there. */
-    async weight({ kind, layer, head, row, column, words, specials, view, hypothesis }) {
-      const { text, model, output, prefix, without } = questions[0];
-      const wish = { text, model, output, prefix, without, kind, row, column, words, specials };
-      if (view === "beams" && hypothesis) Object.assign(wish, { output: outputs[hypothesis], prefix: "" });
+    async weight({ kind, layer, head, row, column, words, specials, hypothesis }) {
+      const wish = { ...sameOutput(hypothesis), kind, row, column, words, specials };
       if (layer !== "all") wish.layer = Number(layer);
       if (!["mean", "max"].includes(head)) wish.head = Number(head);
       return ask("/api/weight", wish);
     },
-    async heads(number, choice) {
-      return (await ask("/api/page", wish(number, choice, "heads"))).tables.map(opened);
+    /** A table; with `format`, a picture of it. */
+    explain(hypothesis, wish) {
+      return ask("/api/explain", { ...sameOutput(hypothesis), ...wish });
     },
-    async maps(kind) {
-      const { layers } = await ask("/api/page", { ...questions[0], part: "maps", kind });
+    async heads(hypothesis, choice) {
+      return (await ask("/api/page", { ...wish(0, choice, "heads"), hypothesis })).tables.map(opened);
+    },
+    async maps(hypothesis, kind) {
+      const { layers } = await ask("/api/page", { ...questions[0], part: "maps", kind, hypothesis });
       return layers.map(({ layer, heads }) => ({ layer, heads: heads.map(opened) }));
     },
   };

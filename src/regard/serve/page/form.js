@@ -1,6 +1,7 @@
 // The form, the URL and the question are three forms of one thing: what is asked.
+import { DECODING } from "./asking.js";
 
-export const ASKED = ["model", "against", "method", "n_best", "text", "file", "prefix", "output", "without", "same", "training"];
+export const ASKED = ["model", "against", "method", "text", "file", "prefix", "output", "without", "same", "training", ...DECODING];
 const KINDS_OF_FILES = { image: ["Picture", "image/*"], sound: ["Recording", "audio/*"], table: ["Table (CSV)", ".csv,.tsv,.txt,text/csv"] };
 const THINGS = { text: "text", image: "a picture", sound: "a recording", table: "a series" };
 
@@ -27,27 +28,37 @@ export function fitForm(part, fields, model) {
   part("sent").hidden = !kind;
   part("record").hidden = kind !== "sound" || !navigator.mediaDevices;
   [part("what").textContent, fields.file.accept] = KINDS_OF_FILES[kind] ?? ["File", ""];
-  part("several").hidden = part("led").hidden = part("forced").hidden = !model?.writes_text;
+  part("led").hidden = part("forced").hidden = !model?.writes_text;
   part("history").hidden = !model?.history;
   const chosen = fields.method.value;
   fields.method.replaceChildren(...(model?.methods ?? ["raw"]).map((name) => new Option(name)));
   fields.method.value = model?.methods.includes(chosen) ? chosen : fields.method.options[0].value;
   if (!model?.writes_text) for (const name of ["prefix", "output"]) fields[name].value = "";
-  if (!model?.writes_text) fields.n_best.value = "1";
 }
 
 /** What is asked, as the service wants it. */
 export function questionOf(asked, model) {
   const kind = fileKind(model);
-  const { model: name, method, prefix, output, without, n_best: hypotheses } = asked;
+  const { model: name, method, prefix, output, without } = asked;
   return {
     model: name, method: method || "raw", text: model.takes.map((one) => (one === kind ? asked.file : asked.text)).join("\t"),
     output: output || null, prefix: output ? "" : prefix ?? "", without: (without ?? "").split(/[\s,]+/).filter(Boolean),
-    n_best: Number(hypotheses) > 1 ? Number(hypotheses) : null,
+    ...decodingOf(asked),
   };
 }
 
+/** How the output shall be written, as numbers: the URL has texts. */
+export function decodingOf(asked) {
+  return Object.fromEntries(DECODING.filter((name) => asked[name]).map((name) => [name, name === "sample" ? true : Number(asked[name])]));
+}
+
+/** In which ways a model can write its output: none, where there is nothing to choose. */
+export function waysOf({ writes_text: writes, decoding }) {
+  const drawn = "temperature" in decoding ? ["sample"] : [];
+  return writes ? ["search", ...drawn] : drawn;
+}
+
 export function searchOf(asked) {
-  const kept = ASKED.map((key) => [key, asked[key]]).filter(([key, value]) => value && !(key === "method" && value === "raw") && !(key === "n_best" && value === "1"));
+  const kept = ASKED.map((key) => [key, asked[key]]).filter(([key, value]) => value && !(key === "method" && value === "raw"));
   return `?${new URLSearchParams(kept)}`;
 }

@@ -10,6 +10,7 @@ const MOST_LOOKS = 4; // runs whose attention is shown
 let runs = [];
 let version = "";
 let views = new Map(); // by the name of a run: what shows its attention, and of how many validations
+const wanted = new Map(); // by the name of a run: the validation input that is shown, if not the first
 let timer = 0;
 
 const chosen = () => new URLSearchParams(location.search).getAll("run");
@@ -86,22 +87,34 @@ async function showLooks(names) {
     views.delete(name);
   }
   for (const name of names) {
-    const count = runs.find((run) => run.name === name)?.looks ?? 0;
+    const { looks: count = 0, inputs_watched: inputs = 0 } = runs.find((run) => run.name === name) ?? {};
     const before = views.get(name);
-    if (!count || before?.count === count) continue;
-    const page = await ask(`/api/runs/looks?${new URLSearchParams({ run: name })}`);
+    const number = wanted.get(name) ?? 0;
+    if (!count || (before?.count === count && before.number === number)) continue;
+    const page = await ask(`/api/runs/looks?${new URLSearchParams({ run: name, number })}`);
     const root = element("div");
     const heading = element("h2", { textContent: names.length > 1 ? `${page.title}: ${name}` : page.title });
-    const place = element("section", {}, heading, element("p", { className: "note", textContent: page.note }), root);
+    const place = element("section", {}, heading, element("p", { className: "note", textContent: page.note }), ...(inputs > 1 ? [chooseInput(name, number, inputs)] : []), root);
     if (before) before.place.replaceWith(place);
     else part("looks").append(place);
     const state = before?.view.state;
     before?.view.close();
     const view = mount(root, page, { level: "h3" });
     for (const one of root.querySelectorAll("aside, [role=group]")) one.ariaLabel = `${one.ariaLabel}: ${name}`; // several may stand here
-    if (state) view.change({ ...state, step: state.step === before.count - 1 ? count - 1 : state.step });
-    views.set(name, { view, place, count });
+    if (state && before.number === number) view.change({ ...state, step: state.step === before.count - 1 ? count - 1 : state.step });
+    views.set(name, { view, place, count, number });
   }
+}
+
+function chooseInput(name, number, inputs) {
+  const select = element("select", { name: "input" }, ...Array.from({ length: inputs }, (_, i) => new Option(String(i + 1), String(i))));
+  select.value = String(number);
+  select.addEventListener("change", async () => {
+    wanted.set(name, Number(select.value));
+    await refresh();
+    views.get(name)?.place.querySelector("[name=input]")?.focus();
+  });
+  return element("label", { className: "sort" }, `validation input of ${name} `, select);
 }
 
 part("choose").addEventListener("change", (event) => {

@@ -1,10 +1,10 @@
 // The served page: ask a model, and see where it looked. The question is in the URL's query, the view in its hash.
 import { mount } from "./app.js";
 import { listAsked } from "./asked.js";
-import { call, remoteSource } from "./asking.js";
+import { DECODING, call, remoteSource } from "./asking.js";
 import { drawExamples } from "./examples.js";
 import { keepFile, sendAgain, sendFile } from "./files.js";
-import { ASKED, fileKind, fitForm, modelLine, questionOf, searchOf, takesText } from "./form.js";
+import { ASKED, decodingOf, fileKind, fitForm, modelLine, questionOf, searchOf, takesText, waysOf } from "./form.js";
 import { recordSound } from "./microphone.js";
 
 const form = document.getElementById("ask");
@@ -12,6 +12,7 @@ const fields = form.elements;
 const part = (id) => document.getElementById(id);
 let models = [];
 let sentName = ""; // of the file or the example that is asked about, for models that take one
+let decoding = {}; // how the output shall be written, where that is not as the model has it; as in the URL
 let shown = null; // {page, questions} of the picture below
 let viewer = null;
 let press = () => {};
@@ -27,7 +28,7 @@ async function ask(path, body) {
 }
 
 const modelNow = () => models.find(({ name }) => name === fields.model.value);
-const askedNow = () => ({ ...Object.fromEntries(ASKED.map((key) => [key, fields[key]?.value ?? ""])), file: sentName, same: fields.same.checked ? "1" : "" });
+const askedNow = () => ({ ...Object.fromEntries(ASKED.map((key) => [key, fields[key]?.value ?? ""])), ...decoding, file: sentName, same: fields.same.checked ? "1" : "" });
 
 function say(text, wrong = false) {
   part("status").textContent = text;
@@ -94,7 +95,8 @@ async function fromUrl() {
   if (models.some(({ name }) => name === wished.get("model"))) fields.model.value = wished.get("model");
   const fresh = before !== fields.model.value || !fields.method.options.length;
   const found = fresh ? openModel() : null;
-  for (const key of ASKED) if (!["model", "file", "same"].includes(key) && fields[key]) fields[key].value = wished.get(key) ?? (key === "n_best" ? "1" : key === "method" ? "raw" : "");
+  for (const key of ASKED) if (!["model", "file", "same"].includes(key) && fields[key]) fields[key].value = wished.get(key) ?? (key === "method" ? "raw" : "");
+  decoding = Object.fromEntries(DECODING.filter((name) => wished.get(name)).map((name) => [name, wished.get(name)]));
   sentName = wished.get("file") ?? "";
   fields.same.checked = wished.has("same");
   const examples = await found;
@@ -145,7 +147,7 @@ const submit = ({ push = true } = {}) => work(async (current) => {
   }
   if (!current()) return;
   const search = searchOf(asked);
-  if (search !== location.search) history[push ? "pushState" : "replaceState"](null, "", `${search}${location.hash}`);
+  if (search !== location.search) history[push ? "pushState" : "replaceState"](null, "", `${search}${location.hash.replace(/hypothesis=\d+/, "hypothesis=0")}`); // the best one, of another question
   remember(search, asked.model, asked.text || record.input, record.output);
   press(first.text);
   show(page, questions, told, remoteSource(questions, ask, [record, ...record.beams].map((one) => one.output)));
@@ -158,7 +160,7 @@ function changes(after, before, without) {
 }
 
 function show(page, questions, told, source) {
-  shown = { page, questions };
+  shown = { page, questions, source };
   const seen = document.createElement("div");
   viewer?.close();
   part("seen").replaceChildren(seen);
@@ -166,13 +168,29 @@ function show(page, questions, told, source) {
   part("same").hidden = questions.length < 2;
   part("save").hidden = false;
   part("bar").hidden = !told.length && questions.length === 1;
-  const acts = { goOn, mute, ...(fileKind(modelNow()) === "sound" ? { sound } : {}) };
+  const model = modelNow();
+  const ways = waysOf(model);
+  const why = model.explanations.filter((way) => !way.startsWith("patching") || String(model.takes) === "text"); // another text is typed
+  const acts = { goOn, mute, why, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
   viewer = mount(seen, page, { keep: true, source, acts, level: "h2" });
 }
 
 function goOn({ prefix = "", output = "" }) {
   [fields.prefix.value, fields.output.value] = [prefix, output];
   submit();
+}
+
+/** Another way of writing the output: then the model writes it, even if one was given. */
+async function writeSo(changes) {
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) delete decoding[name];
+    else decoding[name] = String(name === "sample" ? 1 : value);
+  }
+  fields.output.value = "";
+  const name = document.activeElement?.name;
+  await submit();
+  await viewer?.ready;
+  if (name) document.querySelector(`.decoding [name="${name}"]`)?.focus();
 }
 
 function mute(name) {
@@ -208,6 +226,7 @@ fields.text.addEventListener("keydown", (event) => {
 });
 fields.model.addEventListener("change", () => {
   history.pushState(null, "", searchOf({ model: fields.model.value }));
+  decoding = {};
   sentName = fields.text.value = fields.without.value = fields.prefix.value = fields.output.value = "";
   fields.same.checked = false;
   work(async () => {
@@ -216,7 +235,7 @@ fields.model.addEventListener("change", () => {
     if (examples.length) await submit({ push: false });
   });
 });
-for (const name of ["against", "method", "n_best", "same"]) fields[name].addEventListener("change", () => {
+for (const name of ["against", "method", "same"]) fields[name].addEventListener("change", () => {
   if (name === "against") history.replaceState(null, "", `${location.search}#view=${fields.against.value ? "compare" : ""}`);
   submit();
 });
@@ -260,13 +279,14 @@ part("keep").addEventListener("click", async () => {
   try {
     const format = fields.format.value;
     const [first, second] = shown.questions;
-    const { view, kind, layer, head, log, words, specials } = viewer.state;
+    const { view, kind, layer, head, log, words, specials, hypothesis } = viewer.state;
     const chosen = { kind, layer: layer === "all" ? null : Number(layer), head: ["mean", "max"].includes(head) ? head : Number(head) };
     const beside = view === "compare" ? { against: second.model, same_output: fields.same.checked } : {};
     const whole = ["overlay", "grid"].includes(view) ? {} : { words, specials };
     const row = view === "overlay" ? viewer.focus.pinned.row : null;
-    const content = format === "json" ? await ask("/api/look", first)
-      : await ask("/api/picture", { ...first, ...chosen, ...whole, ...beside, row, format, log, view: view === "compare" ? "matrix" : view });
+    const content = view === "why" ? await shown.source.explain(hypothesis, { ...viewer.asked, format })
+      : format === "json" ? await ask("/api/look", first)
+      : await ask("/api/picture", { ...first, ...chosen, ...whole, ...beside, row, format, log, hypothesis, view: view === "compare" ? "matrix" : view });
     keepFile(content instanceof Blob ? content : new Blob([JSON.stringify(content)], { type: "application/json" }), `${first.model}.${format}`);
   } catch (error) {
     say(error.message, true);

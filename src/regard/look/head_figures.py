@@ -1,0 +1,59 @@
+"""What heads are told apart by, in a few numbers: how evenly each looks, how well it aligns, and what it looks for.
+
+The role is that of `methods/roles.py`, on this one input: the share of a head's weight that falls where a head of that
+kind would look, less that of chance. `regard look RUN --profile` asks the same over many inputs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard.look.card import alignment_error, entropy, linked, normalized
+from regard.look.methods.roles import CLEAR, above_chance
+from regard.look.records import Attention, AttentionRecord
+
+
+@dataclass(frozen=True)
+class HeadFigures:
+    """`alignment_error`: where gold is known. `role`: the clearest one, if any is `above_chance` by CLEAR at least."""
+
+    entropy: float
+    alignment_error: float | None = None
+    role: str = ""
+    above_chance: float = 0.0
+
+    @property
+    def parts(self) -> list[str]:
+        """What stands above the head in the view of all of them."""
+        parts = [f"{self.entropy:.2f} bits"]
+        if self.alignment_error is not None:
+            parts.append(f"AER {self.alignment_error:.2f}")
+        if self.role:
+            parts.append(f"{self.role} {self.above_chance:+.2f}")
+        return parts
+
+    @property
+    def line(self) -> str:
+        return ", ".join(self.parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None} | {"line": self.line}
+
+
+def head_figures(record: AttentionRecord, attention: Attention) -> list[HeadFigures]:
+    """Of every head of an attention of the record."""
+    roles = above_chance([AttentionRecord((attention,), record.axes)])
+    return [_figures(record, attention, head, roles) for head in range(len(attention.weights))]
+
+
+def _figures(
+    record: AttentionRecord, attention: Attention, head: int, roles: dict[str, dict[str, float]]
+) -> HeadFigures:
+    table = record.matrix(attention.kind, attention.layer, head)
+    weights = normalized(table.weights)
+    error = None
+    if record.gold is not None and linked(table):
+        error = alignment_error(table, weights, record.gold)
+    own = roles.get(f"{attention.kind}.{attention.layer}.{head}", {})
+    role = max(own, key=lambda name: own[name], default="")
+    clear = bool(role) and own[role] >= CLEAR
+    return HeadFigures(entropy(weights), error, role if clear else "", own[role] if role else 0.0)

@@ -1,0 +1,179 @@
+"""The page for every kind of input: what a person does first, in both schemes, wide and narrow, without an error.
+
+Its models have weights at random: what they say is nonsense, and everything that can be done with them is real.
+"""
+
+import numpy as np
+import pytest
+
+import regard
+from export_runs import LANGUAGE, TRANSLATOR, begin
+from recipe_runs import small_corpora
+from regard import look
+from test_serve import serving
+
+from regard.serve.limits import Limits  # isort: skip
+
+playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+pytestmark = pytest.mark.slow
+expect = playwright.expect
+
+SHORT = {"decoding": {"max_length": 3}}
+#: The kind of what comes in: a recipe and what is changed in it, the view that opens, and what its page has to show.
+KINDS = {
+    "text": ("translate-transformer", {"model": TRANSLATOR, **SHORT}, "matrix", ".columns .chip"),
+    "picture": ("shapes-caption", SHORT, "overlay", ".framed img"),
+    "sound": ("tones", SHORT, "overlay", "audio"),
+    "series": ("stocks-forecast", {}, "overlay", ".legend .key"),
+    "question and document": ("answer-recurrent", {}, "matrix", ".said mark"),
+    "prompt": ("language-model", {"model": LANGUAGE, **SHORT}, "matrix", ".rows .chip"),
+    "picture and text": ("shapes-ask", SHORT, "overlay", ".framed img"),
+}
+OF_FILES = ("picture", "sound", "series", "picture and text")  # their examples are thumbnails
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds")
+    for kind, (recipe, sections, *_) in KINDS.items():
+        begin(recipe, sections, folder / kind)
+    with small_corpora(), serving({kind: regard.load(folder / kind) for kind in KINDS}, Limits()) as client:
+        yield client
+
+
+def ready(page):
+    page.locator("#seen .stage[aria-busy=false]").wait_for()
+    expect(page.locator("#seen")).not_to_have_class("waiting")
+
+
+def views(page):
+    """All but `why`, which asks the model for long: test_serve_page.py tries it."""
+    names = page.locator("[name=view]").evaluate_all("all => all.map((one) => one.value)")
+    return [name for name in names if name != "why"]
+
+
+#: The size of the smallest letters, and what has no room for the ring of its focus.
+SIZES = """() => {
+  const shown = [...document.querySelectorAll("main *")].filter((one) => one.checkVisibility());
+  const written = shown.filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  const sizes = written.map((one) => {
+    const svg = one.ownerSVGElement;
+    return parseFloat(getComputedStyle(one).fontSize) * (svg ? svg.getScreenCTM().a : 1);
+  });
+  const ring = 4; // its width and its distance
+  const clipped = ["#examples button", "main .chip", "main canvas.over[tabindex]"].filter((name) => {
+    const one = document.querySelector(name);
+    if (!one?.checkVisibility()) return false;
+    let around = one.parentElement;
+    while (around && getComputedStyle(around).overflow === "visible") around = around.parentElement;
+    if (!around || around === document.documentElement) return false;
+    const [inner, outer] = [one, around].map((each) => each.getBoundingClientRect());
+    return inner.left - outer.left + around.scrollLeft < ring || inner.top - outer.top + around.scrollTop < ring;
+  });
+  return [Math.min(...sizes), clipped];
+}"""
+
+
+def in_order(page, name):
+    """Nothing too wide, no text too small, no ring of the focus cut off, and nothing that axe finds."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+    smallest, clipped = page.evaluate(SIZES)
+    assert smallest >= 10, (name, smallest)
+    assert not clipped, name
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, (name, found.generate_report())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_person_does_first(site, open_page, kind):
+    _, _, opens, shows = KINDS[kind]
+    page = open_page(f"{site.base_url}/?model={kind}")
+    downloads = []
+    page.on("download", lambda one: downloads.append(one))
+    ready(page)
+    page.select_option("[name=format]", "svg")  # a choice alone saves nothing
+    # The first screen: its examples, of which the first is run; what it takes, in the view that suits it.
+    examples = page.locator("#examples button")
+    assert examples.count() >= 3
+    assert examples.locator("img, canvas").count() == (examples.count() if kind in OF_FILES else 0)
+    assert examples.first.get_attribute("aria-pressed") == "true"
+    assert page.locator("[name=view]:checked").get_attribute("value") == opens
+    expect(page.locator(shows).first).to_be_visible()
+    takes = {"[name=text]": kind not in OF_FILES[:3], "[name=file]": kind in OF_FILES}
+    assert {field: page.locator(field).is_visible() for field in takes} == takes
+    # Another example; pointing at an output and pinning it.
+    examples.nth(1).click()
+    expect(examples.nth(1)).to_have_attribute("aria-pressed", "true")
+    ready(page)
+    chip = page.locator(".rows .chip").first
+    chip.hover()
+    assert "on" in chip.get_attribute("class").split()
+    if page.locator(".rows .chip").count() > 1:
+        chip.click()
+        assert chip.get_attribute("aria-pressed") == "true"
+    # The film, to its end.
+    if page.locator("input[name=film]").count():
+        page.get_by_role("slider", name="step of decoding").press("Home")
+        ahead = page.locator(".rows .chip.ahead")
+        assert ahead.count() == page.locator(".rows .chip").count() - 1
+        assert page.locator(".next li").count() == 5
+        page.get_by_role("button", name="Play").click()
+        expect(ahead).to_have_count(0, timeout=20_000)
+        # Another word than the one that was written: the model goes on from there, after a prompt as well.
+        page.get_by_role("slider", name="step of decoding").press("Home")
+        other = page.locator(".next button").first
+        word = other.locator("bdi").inner_text().strip()
+        other.click()
+        page.wait_for_url("**prefix=**")
+        ready(page)
+        given, wrote = page.locator("#seen .headline bdi").all_inner_texts()
+        assert wrote.startswith(word)
+        assert wrote != given  # what it wrote, and not the prompt again
+    else:
+        assert kind in ("series", "question and document")  # they write no text
+    # Heads, one of them large, a weight of it.
+    page.get_by_role("radio", name="Heads").check()
+    ready(page)
+    page.locator(".tile .open").last.click()
+    ready(page)
+    assert page.locator("[name=view]:checked").get_attribute("value") == "matrix"
+    page.locator("main canvas.over").first.press("Enter")
+    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog.locator("dl").wait_for()
+    in_order(page, "weight")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    for scheme, width in (("light", 1280), ("dark", 390)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        for view in views(page):
+            page.locator(f"[name=view][value={view}]").check()
+            ready(page)
+            in_order(page, f"{view}, {scheme}")
+    assert not downloads
+
+
+def test_a_word_outside_the_vocabulary_is_told(site, open_page):
+    page = open_page(f"{site.base_url}/?model=text&text=this+chair+\N{CJK UNIFIED IDEOGRAPH-72AC}")
+    expect(page.locator("main .warning")).to_contain_text("Not in its vocabulary")
+
+
+def test_long_inputs_and_one_saturated_row_stay_readable(open_page, tmp_path):
+    """A thousand words are looked at; one row looks at one of them alone."""
+    words = [f"word{i}" for i in range(1000)]
+    weights = np.random.default_rng(0).dirichlet(np.full(1000, 0.02), 20).astype(np.float32)
+    weights[3] = np.eye(1000, dtype=np.float32)[7]
+    record = look.record(weights, words[:20], look.axis(words), input=" ".join(words), output="short")
+    page = open_page(look.save(record, tmp_path / "long.html", against=record).as_uri())
+    page.locator(".stage[aria-busy=false]").wait_for()
+    assert len(page.locator("h1").inner_text()) < 120
+    assert page.locator(".trio .scale").count() == 3  # of both, and of their difference
+    page.get_by_role("radio", name="Matrix").check()
+    top = float(page.locator(".scale").inner_text().split()[1])
+    assert top == pytest.approx(np.quantile(weights.max(1), 0.75, method="lower"), abs=0.006)
+    assert top < 0.9
+    assert page.locator(".scale").inner_text().endswith("and more")
+    page.get_by_role("radio", name="Lines").check()
+    page.locator("svg .line").first.wait_for()
+    assert page.locator("svg .line").count() <= 20 * 6  # a few of each row, and no solid surface
