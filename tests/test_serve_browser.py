@@ -93,8 +93,7 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(open_page, runs, 
     assert page.locator("#report section > svg").count() >= 1  # where it looked, as the report has it
     page.locator("#looks canvas").first.wait_for()
     assert "given to the model" in page.locator("#looks").inner_text()
-    page.locator("#looks [name=input]").select_option("1")
-    playwright.expect(page.locator("#looks .headline")).to_contain_text("another input")
+    assert page.locator("#looks [name=input] option").count() == 2  # the inputs that were watched
     no_violations(page)
     page.get_by_text("general").click()
     page.get_by_role("checkbox", name="<b>now").check()
