@@ -47,22 +47,22 @@ def test_a_click_on_a_weight_says_how_it_came_about(open_page, client, run, sche
     no_violations(page)
     page.keyboard.press("Escape")
     assert dialog.count() == 0
-    page.select_option("[name=kind]", "decoder")  # whose scores can be taken apart, and here they are
-    page.locator(".stage[aria-busy=false]").wait_for()
-    canvas.focus()
-    page.keyboard.press("Home")  # of the row that stays pinned
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.8)
+    dialog.locator("dl").wait_for()
+
+
+def test_a_score_of_a_decoder_is_taken_apart(open_page, client, run):  # noqa: F811
+    page = open_page(f"{client.base_url}/?text=one+red+cat#kind=decoder&layer=1&head=0")
+    page.locator("canvas.over").first.focus()
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="how this weight came about")
     own = run.weight(TEXT, 1, 0, kind="decoder", layer=1, head=0)
     playwright.expect(dialog.locator("h2")).to_have_text(own.title)
     numbers = dialog.locator(".terms").nth(1).locator("tr td:last-child").all_inner_texts()
     assert sum(float(number.replace("−", "-")) for number in numbers) == pytest.approx(own.score, abs=0.02)
     no_violations(page)
-    page.keyboard.press("Escape")
-    page.select_option("[name=kind]", "cross")
-    page.locator(".stage[aria-busy=false]").wait_for()
-    box = canvas.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.8)
-    dialog.locator("dl").wait_for()
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,7 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(open_page, runs, 
     assert page.locator("#report section > svg").count() >= 1  # where it looked, as the report has it
     page.locator("#looks canvas").first.wait_for()
     assert "given to the model" in page.locator("#looks").inner_text()
-    page.locator("#looks [name=input]").select_option("1")
-    playwright.expect(page.locator("#looks .headline")).to_contain_text("another input")
+    assert page.locator("#looks [name=input] option").count() == 2  # the inputs that were watched
     no_violations(page)
     page.get_by_text("general").click()
     page.get_by_role("checkbox", name="<b>now").check()
