@@ -22,8 +22,9 @@ from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
 from regard.exporters.greedy import WRITTEN, greedy_tokens
 from regard.exporters.hf.heads import SpanHead
 from regard.exporters.onnx import language, seq2seq
-from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
+from regard.exporters.onnx.graph import ATTENTION, OPSET, Flat, Graph, Session, names_in
 from regard.exporters.onnx.recurrent import with_operators
+from regard.exporters.onnx.run_file import write_run_file
 from regard.exporters.onnx.tensors import named, rebuilt, sequences
 from regard.exporters.searched import never, said, searched
 from regard.models.classifier import Classifier
@@ -82,6 +83,7 @@ class GraphPlan(Plan):
         about["graphs"] = {graph.name: graph.about() for graph in made}
         (folder / GRAPHS).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         self.run.job.save(folder)  # tokenizers, labels, scales
+        write_run_file(folder, self.run, self.wish.inputs)
 
 
 class OneGraphPlan(GraphPlan):
@@ -99,14 +101,14 @@ class OneGraphPlan(GraphPlan):
         tensors = named(source)
         with Trace(model) as trace, torch.no_grad():
             self.compute(model, source)
-        names = list(trace.names) if self.wish.attention else []
+        names = names_in(trace) if self.wish.attention else []
 
         def compute(given: dict[str, Tensor]) -> list[Tensor]:
             with Trace(model) as seen:
                 found = self.compute(model, rebuilt(source, given))
             return [found, *(seen[name] for name in names)]
 
-        outputs = [self.what, *(f"attention.{name}" for name in names)]
+        outputs = [self.what, *map(ATTENTION.format, names)]
         return [Graph("model", Flat(model, list(tensors), compute), tensors, sequences(tensors), outputs)]
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.attention.trace import Trace
 from regard.errors import RegardError
 
 OPSET = 20
+ATTENTION = "attention.{}"  # an output: the weights of the attention of this name, rows (× heads) × queries × keys
 ENDING = ".onnx"
 
 
@@ -94,6 +96,14 @@ class Session:
         given = {name: np.asarray(tensors[name]) for name in self.inputs}
         found = self._session.run(self.outputs, given)
         return {name: torch.from_numpy(np.asarray(one)) for name, one in zip(self.outputs, found, strict=True)}
+
+
+def names_in(trace: Trace) -> list[str]:
+    """Of the attentions that were seen; of a model that has none, nothing."""
+    try:
+        return list(trace.names)
+    except RuntimeError:
+        return []
 
 
 def _quantize(file: Path) -> None:
