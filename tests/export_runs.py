@@ -48,6 +48,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "recurrent": ("translate-recurrent", {"model": {"width": 32, "embedding": 24}}),
     "recurrent classifier": ("languages", {"model": {"width": 32, "embedding": 24}}),
+    "captioner": ("shapes-caption", {"model": {"width": 24, "embedding": 16}}),
+    "recognizer": ("tones", {"model": {"width": 24, "embedding": 16}}),
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import torch
 
 import regard
 from export_runs import RUNS, untrained, without_shape_checks
+from light_runs import example_inputs, held_equal
 from recipe_runs import small_corpora
 from regard.cli import cli
 from regard.commands.import_ import import_model
@@ -54,21 +55,22 @@ def test_ctranslate2_says_the_same(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["recurrent", "pegasus", "gpt2", "recurrent classifier"])
+@pytest.mark.parametrize(
+    "name", ["recurrent", "pegasus", "gpt2", "recurrent classifier", "vit", "captioner", "recognizer"]
+)
 def test_onnx_says_the_same(name, tmp_path, capsys):
+    """To its own check, and to `regard.light`, which runs it without torch."""
     pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
     run, lines = untrained(name, tmp_path / "run"), tmp_path / "lines.txt"
-    lines.write_text("The queen is here\nWe eat bread with Pedro\n")
+    inputs = example_inputs(run, tmp_path)
+    lines.write_text("\n".join(inputs))
     words = ["export", run.folder, "--to", "onnx", "-o", tmp_path / "out", "--check-inputs", lines, "--json"]
-    words += ["--attention"] if name == "recurrent" else []
     with without_shape_checks():
         cli.main([*map(str, words)], standalone_mode=False)
     proof = json.loads(capsys.readouterr().out)["proof"]
     assert proof["largest_difference"] < 1e-4
     assert proof["equal_outputs"] == 1.0
-    graphs = json.loads((tmp_path / "out" / "graphs.json").read_text())["graphs"]
-    if name == "recurrent":
-        assert graphs["decoder"]["outputs"][-1] == "attention"
+    held_equal(run, tmp_path / "out", inputs)
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("float32", 0.0), ("float16", 0.1), ("q8_0", 0.5)])

@@ -54,7 +54,8 @@ MAY_IMPORT = {
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
     "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
-    "exporters": OUTPUTS | {"api", "job", "jobs", "outputs"},
+    "light": {"config", "data", "inputs", "look", "metrics", "outputs", "settings"},
+    "exporters": OUTPUTS | {"api", "job", "jobs", "light", "outputs"},
 }
 EVERYTHING = {  # the top floor
     *(
@@ -63,6 +64,7 @@ EVERYTHING = {  # the top floor
         "cli_tools",
         "commands",
         "fine_tuning",
+        "loading",
         "model_card",
         "next_commands",
         "search",

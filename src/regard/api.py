@@ -32,12 +32,15 @@ from regard.files.foreign import reading
 from regard.job import Job
 from regard.layers import quantized
 from regard.layers.quantized import PRECISIONS, Precision
+from regard.light.description import is_export
 from regard.look import AttentionRecord, History
-from regard.look.explain import By, ExplainOptions
+from regard.look.explain import ExplainOptions
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, load_histories, load_history
+from regard.look.methods import By
 from regard.look.profile import role_history
 from regard.look.records import Head, Kind
+from regard.look.supported import supported_methods
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight
 from regard.metrics.alignment import Gold
@@ -114,6 +117,8 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     if quantize not in (None, *PRECISIONS):
         raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
+    if is_export(folder):
+        raise CallError(f"{folder} is an export, for predict, look and serve; all else needs the run itself")
     if not (folder / CONFIG).is_file():
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
@@ -147,6 +152,18 @@ class Run:
     @property
     def model(self) -> nn.Module:
         return self.job.model
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    @property
+    def methods(self) -> list[str]:
+        return supported_methods(self.model)
+
+    @property
+    def weight_files(self) -> list[Path]:
+        return [self.folder / WEIGHTS]
 
     @overload
     def predict(  # pyright: ignore[reportOverlappingOverload]  (a str is a Sequence[str], too)
@@ -316,9 +333,7 @@ class Run:
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
-        if not without:
-            return nullcontext()
-        if not inputs:
+        if not without or not inputs:
             return nullcontext()
         return HeadMask(heads_called(without, self.model, job.look(inputs[0])))
 
@@ -368,9 +383,7 @@ class Run:
 
     def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Job:
         """The same job under a recipe with changes."""
-        tree = config.override(config.as_tree(self.recipe), overrides)
-        tree = config.override(tree, {key: value for key, value in sections.items() if value})
-        return self.job.with_recipe(config.build(tree, str(self.folder)))
+        return self.job.with_recipe(config.changed(self.recipe, overrides, sections, str(self.folder)))
 
 
 def _workers(job: Job, asked: int | None, inputs: int | None) -> int:

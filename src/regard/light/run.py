@@ -14,7 +14,9 @@ from regard.light.inputs import LightInput
 from regard.light.labels import LightLabels
 from regard.light.outputs import LightOutput
 from regard.light.pictures import LightPicture
+from regard.light.sounds import LightSound
 from regard.light.texts import LightPrompt, LightText
+from regard.light.transcripts import LightTranscripts
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
@@ -22,9 +24,11 @@ from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
 Overrides = Iterable[str] | Mapping[str, Any]
-INPUTS: dict[str, type[LightInput]] = {"text": LightText, "prompt": LightPrompt, "image": LightPicture}
+INPUTS: dict[str, type[LightInput]] = {
+    "text": LightText, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
+}  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
-    "text": LightWriter, "continuation": LightContinuation, "labels": LightLabels,
+    "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
 }  # fmt: skip
 
 
@@ -161,9 +165,8 @@ class LightRun:
     def _with(self, overrides: Overrides, decoding: Mapping[str, Any]) -> Any:
         if not overrides and not decoding:
             return self.job.output
-        tree = config.override(config.as_tree(self.recipe), overrides)
-        tree = config.override(tree, {"decoding": decoding} if decoding else {})
-        return self.job.output.with_recipe(config.build(tree, str(self.folder)))
+        recipe = config.changed(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
+        return self.job.output.with_recipe(recipe)
 
     def _refuse(self, output: Any, prefix: str, attention: bool, without: Sequence[str]) -> None:
         what = f"the job {self.recipe.job!r}"

@@ -16,7 +16,7 @@ import yaml
 from regard.errors import RegardError
 from regard.look.history import FOLDER as LOOKS
 from regard.settings.training import seconds
-from regard.training.lock import LOCK, holder
+from regard.training.lock_file import LOCK, holder
 from regard.training.metrics import Record
 
 CONFIG, METRICS, SUMMARY, CHECK, MACHINE = "config.yaml", "metrics.jsonl", "summary.json", "check.json", "machine.json"

@@ -25,6 +25,7 @@ from regard.models.classifier import Classifier
 from regard.outputs.labels.output import LabelsOutput
 from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.transcription import Transcription
 
 EXAMPLES = 6
 
@@ -48,6 +49,8 @@ def write_run_file(folder: Path, run: Run, inputs: Sequence[Any]) -> None:
 
 def _says(run: Run) -> dict[str, Any] | None:
     output, model = run.job.output, run.model
+    if isinstance(output, Transcription):
+        return {"kind": "transcript"}
     if isinstance(output, TextOutput):
         return {"kind": "text"}
     if isinstance(output, Continuation):
