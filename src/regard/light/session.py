@@ -1,5 +1,6 @@
 """A graph in ONNX Runtime: named arrays go in, named arrays come out."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ class Session:
             raise CallError("an export to ONNX needs onnxruntime: pip install 'regard[light]'") from None
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        options.intra_op_num_threads = _threads()
         try:
             self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         except Exception as problem:  # the library has a kind of its own for each
@@ -33,6 +35,12 @@ class Session:
         wanted = self.outputs if watch else self.plain
         found = self._session.run(wanted, {name: arrays[name] for name in self.inputs})
         return dict(zip(wanted, map(np.asarray, found), strict=True))
+
+
+def _threads() -> int:
+    """As torch: OMP_NUM_THREADS, or (0) as many as suit the machine."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() else 0
 
 
 def seen_in(arrays: Arrays) -> Arrays:
