@@ -11,13 +11,16 @@ ENV SOURCE=/source LIGHT=/light
 COPY . $SOURCE
 RUN python -m venv $LIGHT
 RUN $LIGHT/bin/pip install --no-compile --no-cache-dir -c $SOURCE/constraints.txt "regard[light] @ file://$SOURCE"
-# Nothing is downloaded from a hub, nothing is installed any more, and nobody runs the tests of others.
-RUN $LIGHT/bin/pip uninstall --yes hf-xet setuptools pip
+# What tokenizers would download with, what ONNX Runtime would convert models by, and the tests of others: nobody runs them.
+RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm setuptools pip
+RUN rm -r $LIGHT/lib/python*/site-packages/onnxruntime/transformers
 RUN find $LIGHT/lib -type d -name tests -prune -exec rm -r {} +
+# What is used is compiled once, here.
+RUN $LIGHT/bin/python -c "import onnxruntime, regard.light.run, regard.commands.look, regard.commands.predict, regard.serve.app"
 
 FROM python:3.11-slim
 COPY --from=made /light /light
-ENV PATH=/light/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/light/bin:$PATH
 RUN useradd --create-home regard
 USER regard
 EXPOSE 8000

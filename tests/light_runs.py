@@ -13,30 +13,34 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "transcript": ({"beam": 1}, {"beam": 3, "n_best": 2}),
     "continuation": ({"temperature": 0.0}, {"n_best": 2, "repetition_penalty": 1.2}, {"top_k": 7}),
     "labels": ({"n_best": 2},),
+    "vector": ({},),
 }
-PLAIN = {"ctc": 0.0}  # an export searches by its decoder alone
-LENGTH = {"max_length": 12}
+USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
 
 
 def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
     """All ways of predicting, scores of given outputs, and records."""
     light = load(folder)
     kind = light.about.says["kind"]
-    usual = (LENGTH if kind != "labels" else {}) | {
-        name: value for name, value in PLAIN.items() if name in run.recipe.model_dump()["decoding"]
-    }
+    settings = run.recipe.model_dump().get("decoding", {})
+    usual = {name: value for name, value in USUAL.items() if name in settings}
     for how in SEARCHES[kind]:
-        ours, theirs = (one.predict(inputs, **usual, **how) for one in (run, light))
-        for one, other in zip(ours, theirs, strict=True):
-            assert [said.text for said in one.n_best] == [said.text for said in other.n_best], how
-            for said, again in zip(one.n_best, other.n_best, strict=True):
-                np.testing.assert_allclose(said.score, again.score, atol=2e-4)
-                np.testing.assert_allclose(said.log_probability, again.log_probability, atol=2e-4)
-    said = [one.text for one in run.predict(inputs, **usual)]
-    ours, theirs = (one.score(inputs, said) for one in (run, light))
-    np.testing.assert_allclose([one.score for one in ours], [one.score for one in theirs], atol=2e-4)
+        for one, other in zip(*(asked.predict(inputs, **usual, **how) for asked in (run, light)), strict=True):
+            same_prediction(one, other)
+    given = inputs[::-1] if kind == "vector" else [one.text for one in run.predict(inputs, **usual)]
+    ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
+    np.testing.assert_allclose(ours, theirs, atol=2e-4)
     same_record(run.look(inputs[0], **usual), light.look(inputs[0], **usual))
     return light
+
+
+def same_prediction(one: Any, other: Any) -> None:
+    if hasattr(one, "vector"):
+        return np.testing.assert_allclose(one.vector, other.vector, atol=2e-5)
+    assert [said.text for said in one.n_best] == [said.text for said in other.n_best]
+    for said, again in zip(one.n_best, other.n_best, strict=True):
+        np.testing.assert_allclose(said.score, again.score, atol=2e-4)
+        np.testing.assert_allclose(said.log_probability, again.log_probability, atol=2e-4)
 
 
 def example_inputs(run: Run, folder: Path) -> list[str]:

@@ -39,7 +39,7 @@ class Description:
         if not (folder / RUN_FILE).is_file():
             raise CallError(
                 f"{folder} has no {RUN_FILE}: regard runs exports of translators, captioners, recognizers, language "
-                "models and classifiers of texts, pictures and sounds; other graphs are for other programs"
+                "models, encoders, and classifiers of texts, pictures and sounds; other graphs are for other programs"
             )
         try:
             graphs = json.loads((folder / GRAPHS).read_text(encoding="utf-8"))["graphs"]

@@ -17,6 +17,7 @@ from regard.light.pictures import LightPicture
 from regard.light.sounds import LightSound
 from regard.light.texts import LightPrompt, LightText
 from regard.light.transcripts import LightTranscripts
+from regard.light.vectors import LightVectors
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
@@ -29,6 +30,7 @@ INPUTS: dict[str, type[LightInput]] = {
 }  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
     "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
+    "vector": LightVectors,
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from regard.outputs.labels.output import LabelsOutput
 from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.transcription import Transcription
+from regard.outputs.vector.encode import VectorOutput
 
 EXAMPLES = 6
 
@@ -57,7 +58,7 @@ def _says(run: Run) -> dict[str, Any] | None:
         return {"kind": "continuation"}
     if isinstance(output, LabelsOutput) and isinstance(model, Classifier):
         return {"kind": "labels", "first": by_class_token(model.encoder, model.pooling)}
-    return None
+    return {"kind": "vector"} if isinstance(output, VectorOutput) else None
 
 
 def _reads(run: Run, inputs: Sequence[Any]) -> dict[str, Any] | None:
