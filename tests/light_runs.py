@@ -13,6 +13,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "transcript": ({"beam": 1}, {"beam": 3, "n_best": 2}),
     "continuation": ({"temperature": 0.0}, {"n_best": 2, "repetition_penalty": 1.2}, {"top_k": 7}),
     "labels": ({"n_best": 2},),
+    "tags": ({},),
     "vector": ({},),
 }
 USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
@@ -27,7 +28,8 @@ def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
     for how in SEARCHES[kind]:
         for one, other in zip(*(asked.predict(inputs, **usual, **how) for asked in (run, light)), strict=True):
             same_prediction(one, other)
-    given = inputs[::-1] if kind == "vector" else [one.text for one in run.predict(inputs, **usual)]
+    said = run.predict(inputs, **usual)
+    given = inputs[::-1] if kind == "vector" else [" ".join(getattr(one, "tags", [one.text])) for one in said]
     ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
     np.testing.assert_allclose(ours, theirs, atol=2e-4)
     same_record(run.look(inputs[0], **usual), light.look(inputs[0], **usual))
@@ -73,6 +75,7 @@ def same_record(one: Any, other: Any) -> None:
     assert (one.said is None) == (other.said is None)
     if one.said is not None:
         assert one.said.names == other.said.names
+        assert one.said.marks == other.said.marks
         np.testing.assert_allclose(one.said.values, other.said.values, atol=1e-5)
 
 

@@ -56,7 +56,18 @@ def test_ctranslate2_says_the_same(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["recurrent", "pegasus", "gpt2", "recurrent classifier", "esm encoder", "vit", "captioner", "recognizer"]
+    "name",
+    [
+        "recurrent",
+        "pegasus",
+        "gpt2",
+        "recurrent classifier",
+        "esm tagger",
+        "esm encoder",
+        "vit",
+        "captioner",
+        "recognizer",
+    ],
 )
 def test_onnx_says_the_same(name, tmp_path, capsys):
     """To its own check, and to `regard.light`, which runs it without torch."""

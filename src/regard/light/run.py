@@ -15,6 +15,7 @@ from regard.light.labels import LightLabels
 from regard.light.outputs import LightOutput
 from regard.light.pictures import LightPicture
 from regard.light.sounds import LightSound
+from regard.light.tags import LightTags, LightWords
 from regard.light.texts import LightPrompt, LightText
 from regard.light.transcripts import LightTranscripts
 from regard.light.vectors import LightVectors
@@ -26,11 +27,11 @@ from regard.settings.recipe import Recipe
 
 Overrides = Iterable[str] | Mapping[str, Any]
 INPUTS: dict[str, type[LightInput]] = {
-    "text": LightText, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
+    "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
 }  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
     "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
-    "vector": LightVectors,
+    "tags": LightTags, "vector": LightVectors,
 }  # fmt: skip
 
 

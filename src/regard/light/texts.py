@@ -36,12 +36,16 @@ class LightText(LightInput):
         return len(item.ids)
 
     def collate(self, items: Sequence[TextItem]) -> Arrays:
+        return {"source": self.padded([item.ids for item in items])}
+
+    def padded(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
+        """Between what begins and ends a text."""
         first = [] if self.reads["first"] is None else [self.reads["first"]]
-        rows = [[*first, *item.ids, self.reads["end"]] for item in items]
+        rows = [[*first, *ids, self.reads["end"]] for ids in texts]
         table = np.full((len(rows), max(map(len, rows))), self.reads["pad"], np.int64)
         for place, row in enumerate(rows):
             table[place, : len(row)] = row
-        return {"source": table}
+        return table
 
     def axis(self, item: TextItem) -> Axis:
         return read_axis(self.tokenizer, item.text, item.ids, self.reads["first"], self.reads["end"])

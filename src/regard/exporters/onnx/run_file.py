@@ -19,10 +19,12 @@ from regard.inputs.image.input import ImageInput
 from regard.inputs.prompt.input import PromptInput
 from regard.inputs.sound.input import SoundInput
 from regard.inputs.text.input import TextInput
+from regard.inputs.text.words import WordsInput
 from regard.layers.pooling import attends
 from regard.light.description import RUN_FILE
 from regard.models.classifier import Classifier
 from regard.outputs.labels.output import LabelsOutput
+from regard.outputs.tags.output import TagsOutput
 from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.transcription import Transcription
@@ -58,6 +60,8 @@ def _says(run: Run) -> dict[str, Any] | None:
         return {"kind": "continuation"}
     if isinstance(output, LabelsOutput) and isinstance(model, Classifier):
         return {"kind": "labels", "first": by_class_token(model.encoder, model.pooling)}
+    if isinstance(output, TagsOutput):
+        return {"kind": "tags"}
     return {"kind": "vector"} if isinstance(output, VectorOutput) else None
 
 
@@ -66,7 +70,8 @@ def _reads(run: Run, inputs: Sequence[Any]) -> dict[str, Any] | None:
     if isinstance(input, TextInput):
         frame = input.frame
         longest = input.data.max_length - 1 if input.cuts else None
-        return {"kind": "text", "first": frame.first, "end": frame.end, "pad": frame.pad, "longest": longest}
+        kind = "words" if isinstance(input, WordsInput) else "text"
+        return {"kind": kind, "first": frame.first, "end": frame.end, "pad": frame.pad, "longest": longest}
     if isinstance(input, PromptInput):
         return {"kind": "prompt"}
     if isinstance(input, ImageInput):
