@@ -11,8 +11,9 @@ ENV SOURCE=/source LIGHT=/light
 COPY . $SOURCE
 RUN python -m venv $LIGHT
 RUN $LIGHT/bin/pip install --no-compile --no-cache-dir -c $SOURCE/constraints.txt "regard[light] @ file://$SOURCE"
-# What tokenizers would download with, what ONNX Runtime would convert models by, and the tests of others: nobody runs them.
-RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm setuptools pip
+# What tokenizers would download with, rich would color code with and ONNX Runtime would convert models by, and tests: nobody
+# runs them here.
+RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm pygments setuptools pip
 RUN rm -r $LIGHT/lib/python*/site-packages/onnxruntime/transformers
 RUN find $LIGHT/lib -type d -name tests -prune -exec rm -r {} +
 # What is used is compiled once, here.

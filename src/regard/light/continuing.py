@@ -30,10 +30,6 @@ class Reader:
         self._decoder = decoder
         self._empty = {name: about["shape"] for name, about in shapes.items() if name != "tokens"}
 
-    @property
-    def watched(self) -> bool:
-        return len(self._decoder.plain) < len(self._decoder.outputs)
-
     def start(self, rows: int) -> Arrays:
         sizes = {"rows": rows, "past": 0}
         return {

@@ -19,13 +19,17 @@ class LightOutput(ABC):
     writes_text: ClassVar[bool] = False
     takes_prompt: ClassVar[bool] = False
     gives_vectors: ClassVar[bool] = False
-    takes_gold: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     gives: ClassVar[str] = "text"
 
     def __init__(self, about: Description, input: Any) -> None:
         self.recipe: Any = about.recipe
         self.input, self.roles, self.says = input, about.attentions, about.says
+
+    @property
+    def takes_gold(self) -> bool:
+        """Whether it has words that gold links with those of its input."""
+        return False
 
     def with_recipe(self, recipe: Recipe) -> Any:
         """The same under a changed recipe."""

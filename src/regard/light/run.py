@@ -88,7 +88,8 @@ class LightRun:
         """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
         decoded."""
         output = self._with(overrides, decoding)
-        self._refuse(output, prefix, attention, without)
+        self._refuse(output, without, prefix=prefix, attention=attention)
+        self.count_workers(workers, None)
         single = self.job.input.is_one(inputs)
         found = output.predict([inputs] if single else list(inputs), prefix=prefix, attention=attention)
         return found[0] if single else found
@@ -141,7 +142,7 @@ class LightRun:
         if prefix and output is not None:
             raise CallError("give the whole output or a prefix of it, not both")
         changed = self._with(overrides, decoding)
-        self._refuse(changed, prefix, False, without)
+        self._refuse(changed, without, prefix=prefix, gold=gold)
         told = {"model": self.folder.name, "input": self.job.input.name(text), "forced": output is not None}
         best, *others = (replace(one, **told) for one in changed.look(text, output, prefix))
         record = replace(best, gold=gold, beams=tuple(others))
@@ -171,14 +172,24 @@ class LightRun:
         recipe = config.changed(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
         return self.job.output.with_recipe(recipe)
 
-    def _refuse(self, output: Any, prefix: str, attention: bool, without: Sequence[str]) -> None:
+    def _refuse(
+        self,
+        output: Any,
+        without: Sequence[str],
+        *,
+        prefix: str = "",
+        attention: bool = False,
+        gold: Gold | None = None,
+    ) -> None:
         what = f"the job {self.recipe.job!r}"
         if without:
             raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
         if prefix and not output.takes_prefix:
             raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
         if attention and not output.gives_attention:
-            raise CallError(f"{what} writes no text that is aligned with its input; `look` shows where it looked")
+            raise CallError(f"{what} gives no alignment with its input here; `look` shows where it looked")
+        if gold is not None and not output.takes_gold:
+            raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
 
 
 _ASK = "ask the run that was exported, with PyTorch"

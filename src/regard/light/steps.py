@@ -49,11 +49,6 @@ class Steps:
         self._row_axis = {name: about["shape"].index("rows") for name, about in shapes.items()}
         self._changing = [name.removeprefix(NEXT) for name in decoder.plain if name.startswith(NEXT)]
 
-    @property
-    def watched(self) -> bool:
-        """Whether the graphs say where the model looks."""
-        return len(self._decoder.plain) < len(self._decoder.outputs)
-
     def start(self, source: Arrays, *, watch: bool = False) -> State:
         found = self._encoder(source, watch=watch)
         rows = np.arange(len(next(iter(source.values()))))

@@ -49,6 +49,10 @@ class LightWriter(LightOutput):
         self._steps = Steps(encoder, decoder, about.graphs["decoder"]["inputs"])
         self._exported = about.recipe
 
+    @property
+    def takes_gold(self) -> bool:
+        return self.input.kind == "text"
+
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]

@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 
 from regard import __version__
 from regard.errors import CallError
+from regard.light.description import is_export
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.outputs.result import Prediction
@@ -177,7 +178,8 @@ def create_app(
 
     add_openai(app, service)
     add_libretranslate(app, service)
-    add_run_pages(app, RunFolders({name: run.folder for name, run in runs.items()}, folders), is_first=not runs)
+    trained = {name: run.folder for name, run in runs.items() if not is_export(run.folder)}
+    add_run_pages(app, RunFolders(trained, folders), is_first=not runs)
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:
