@@ -4,6 +4,7 @@ Whole exports of every kind are held against their runs in tests/test_export.py.
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from doc_commands import ROOT
 from export_runs import untrained, without_shape_checks
 from regard import loading
 from regard.decoding import beam as beam_of_tensors
@@ -234,6 +236,12 @@ def test_an_export_runs_where_there_is_no_torch(translator, tmp_path):
     assert found["refused"][0] == 422
     assert "PyTorch" in found["refused"][1]
     assert [one["text"] for one in found["examples"]] == ["The queen is here"]
+
+
+def test_the_image_imports_what_it_runs(tmp_path):
+    """The step of the Dockerfile that compiles modules; `benchmarks/light.py` runs all of its steps."""
+    (line,) = re.findall(r'python -c "(import [^"]+)"', (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    blocked(line, cwd=tmp_path)
 
 
 def test_what_needs_torch_says_how_to_get_it(tmp_path):

@@ -31,11 +31,10 @@ class Reader:
         self._empty = {name: about["shape"] for name, about in shapes.items() if name != "tokens"}
 
     def start(self, rows: int) -> Arrays:
-        sizes = {"rows": rows, "past": 0}
-        return {
-            name: np.zeros([sizes.get(size, size) for size in shape], np.float32)
-            for name, shape in self._empty.items()
-        }  # fmt: skip
+        """Nothing was read yet: keys and values of length 0."""
+        sizes: dict[Any, int] = {"rows": rows, "past": 0}
+        shapes = {name: [sizes.get(size, size) for size in shape] for name, shape in self._empty.items()}
+        return {name: np.zeros(tuple(map(int, shape)), np.float32) for name, shape in shapes.items()}
 
     def read(self, tokens: Sequence[Sequence[int]], past: Arrays) -> tuple[np.ndarray, Arrays]:
         """Logits of every token: N T V."""
@@ -67,8 +66,9 @@ def continued(
     left = [max_length] * len(texts)
     rows = list(range(len(texts)))  # the text of each row
     known = length = min(map(len, texts), default=0)  # tokens of each text that were read, and that are in the past
-    if rows:
-        logits, past = model.read([text[:known] for text in texts], model.start(len(rows)))
+    if not rows:
+        return
+    logits, past = model.read([text[:known] for text in texts], model.start(len(rows)))
     while rows:
         chosen, told = _choose(logits[:, -1], texts, rows, known, how, chance, forbidden)
         staying = []
