@@ -22,7 +22,7 @@ from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
 from regard.exporters.greedy import WRITTEN, greedy_tokens
 from regard.exporters.hf.heads import SpanHead
 from regard.exporters.onnx import language, seq2seq
-from regard.exporters.onnx.graph import ATTENTION, OPSET, Flat, Graph, Session, names_in
+from regard.exporters.onnx.graph import ATTENTION, OPSET, Flat, Graph, Session, names_in, weights_in
 from regard.exporters.onnx.recurrent import with_operators
 from regard.exporters.onnx.run_file import write_run_file
 from regard.exporters.onnx.tensors import named, rebuilt, sequences
@@ -106,7 +106,7 @@ class OneGraphPlan(GraphPlan):
         def compute(given: dict[str, Tensor]) -> list[Tensor]:
             with Trace(model) as seen:
                 found = self.compute(model, rebuilt(source, given))
-            return [found, *(seen[name] for name in names)]
+            return [found, *weights_in(seen, names)]
 
         outputs = [self.what, *map(ATTENTION.format, names)]
         return [Graph("model", Flat(model, list(tensors), compute), tensors, sequences(tensors), outputs)]

@@ -106,6 +106,12 @@ def names_in(trace: Trace) -> list[str]:
         return []
 
 
+def weights_in(trace: Trace, names: Sequence[str]) -> list[Tensor]:
+    """Of the attentions that are to be given, if any, in the order in which they ran: while torch traces, modules are
+    not always those that have the names."""
+    return [trace[name] for name in (trace.names if names else ())]
+
+
 def _quantize(file: Path) -> None:
     """Weights of products as 8-bit integers, with a scale each; activations when they are known ("dynamic")."""
     from onnxruntime.quantization import QuantType, quantize_dynamic

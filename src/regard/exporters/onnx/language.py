@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.cache import KeyValue
 from regard.attention.trace import Trace
 from regard.decoders.transformer_state import TransformerState
-from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in
+from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
 from regard.models.language_model import LanguageModel
 
 Tensors = dict[str, Tensor]
@@ -47,7 +47,7 @@ def graphs(model: LanguageModel, attention: bool) -> list[Graph]:
             features, after = model.decoder.read(tokens, state)
         pairs = [one for one in after.past if isinstance(one, KeyValue)]
         return [
-            model.output(features), *(tensor for pair in pairs for tensor in pair), *(trace[name] for name in names)
+            model.output(features), *(tensor for pair in pairs for tensor in pair), *weights_in(trace, names)
         ]  # fmt: skip
 
     dynamic = {"tokens": {0: "rows", 1: "new"}} | {name: {0: "rows", 2: "past"} for name in past}

@@ -21,7 +21,7 @@ from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.recurrent_state import RecurrentState
 from regard.decoders.transformer import TransformerDecoder
 from regard.decoders.transformer_state import TransformerState
-from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in
+from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
 from regard.exporters.onnx.tensors import named, rebuilt, sequences
 from regard.models.seq2seq import Seq2Seq
 from regard.special_tokens import END, START
@@ -49,12 +49,12 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
 
     def begin(given: Tensors) -> Sequence[Tensor]:
         trace = Trace(model)
-        return [*start(model, rebuilt(source, given), trace).values(), *(trace[name] for name in inside)]
+        return [*start(model, rebuilt(source, given), trace).values(), *weights_in(trace, inside)]
 
     def step(given: Tensors) -> Sequence[Tensor]:
         with Trace(model) as trace:
             logits, after = _next(model, given["tokens"], given, changing)
-        return [logits, *after.values(), *(trace[name] for name in seen)]
+        return [logits, *after.values(), *weights_in(trace, seen)]
 
     def score(given: Tensors) -> Sequence[Tensor]:
         with Trace(model):
