@@ -35,7 +35,7 @@ format: $(STAMP)
 $(BASE): constraints.txt pyproject.toml
 	@echo "setting up $(VENV): PyTorch and what regard needs; this downloads some 300 MB the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --no-compile -e .  # modules are compiled when they are first used
+	@$(PIP) --no-compile -e '.[train]'  # modules are compiled when they are first used
 	@touch $(BASE)
 
 $(STAMP): $(BASE) tests/weights.txt

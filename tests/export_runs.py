@@ -58,7 +58,10 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "two towers": ("shapes-match", {"model": {"width": 16}}),
     "drawer": ("shapes-draw", {"model": {"width": 32, "layers": 1, "heads": 2}}),
     "asked": ("shapes-ask", {}),
-    "captioner": ("shapes-caption", {"decoding": {"max_length": 6, "beam": 3}}),
+    "captioner": (
+        "shapes-caption", {"model": {"width": 24, "embedding": 16}, "decoding": {"max_length": 6, "beam": 3}},
+    ),
+    "recognizer": ("tones", {"model": {"width": 24, "embedding": 16}}),
     "classified sound": ("tones-classify", {}),
     "classified series": ("series-classify", {"model": {"width": 16}}),
 }  # fmt: skip

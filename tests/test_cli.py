@@ -97,8 +97,9 @@ def test_doctor_says_what_is_missing_for_which_job_and_how_to_get_it(capsys):
     found = json.loads(regard("doctor", "--json").stdout)
     assert found["torch"] == torch.__version__
     assert found["processor"]["vector_units"] == torch.backends.cpu.get_cpu_capability()
-    assert found["packages"]["torch"]
+    assert found["packages"]["numpy"]
     extras = {extra["name"]: extra for extra in found["extras"]}
+    assert extras["train"]["packages"]["torch"]
     assert "dev" not in extras
     assert "digits-vit" in extras["digits"]["recipes"]
     assert extras["digits"]["jobs"] == ["classify"]

@@ -7,11 +7,13 @@ import torch
 
 import regard
 from export_runs import untrained, without_shape_checks
+from light_runs import example_inputs, held_equal
 from recipe_runs import small_corpora
 from regard.attention.attend import attend
 from regard.catalog import SCORES, load_object
 from regard.exporters import check_inputs
 from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
+from regard.light.description import RUN_FILE
 
 onnx = pytest.importorskip("onnx", reason="pip install 'regard[export]'")
 pytest.importorskip("onnxscript", reason="pip install 'regard[export]'")
@@ -29,12 +31,19 @@ GRAPHS = {
     "recurrent forecaster": {"model": ["past", "known"]},
     "bert reader": {"model": ["question", "document"]},
     "recurrent reader": {"model": ["question", "document"]},
+    "recognizer": {"encoder": ["values", "lengths"], "decoder": ["tokens"]},
     "recurrent classifier": {"model": ["source"]},
+    "vit": {"model": ["source"]},
     "classified sound": {"model": ["values", "lengths"]},
     "classified series": {"model": ["values", "lengths"]},
     "esm tagger": {"model": ["tokens", "places"]},
     "esm encoder": {"model": ["source"]},
 }
+#: What `regard.light` runs.
+WITHOUT_TORCH = {
+    "recurrent", "pegasus", "captioner", "gpt2", "recognizer", "recurrent classifier", "vit", "classified sound",
+    "esm tagger", "esm encoder",
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -58,6 +67,9 @@ def test_every_job_says_the_same(name, tmp_path, monkeypatch):
         model = onnx.load(str(tmp_path / "out" / f"{graph}.onnx"))
         onnx.checker.check_model(model)
         assert next(one.version for one in model.opset_import if not one.domain) == OPSET == about["opset"]
+    assert (tmp_path / "out" / RUN_FILE).is_file() == (name in WITHOUT_TORCH)
+    if name in WITHOUT_TORCH:
+        held_equal(run, tmp_path / "out", example_inputs(run, tmp_path))
 
 
 def test_every_score_is_a_graph(tmp_path):

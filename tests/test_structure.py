@@ -55,7 +55,8 @@ MAY_IMPORT = {
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
     "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
-    "exporters": OUTPUTS | {"api", "job", "jobs", "outputs", "training"},
+    "light": {"config", "data", "inputs", "look", "metrics", "outputs", "settings"},
+    "exporters": OUTPUTS | {"api", "job", "jobs", "light", "outputs", "training"},
 }
 EVERYTHING = {  # the top floor
     *(
@@ -64,6 +65,7 @@ EVERYTHING = {  # the top floor
         "cli_tools",
         "commands",
         "fine_tuning",
+        "loading",
         "model_card",
         "next_commands",
         "search",

@@ -18,11 +18,13 @@ from regard.data.examples import Batch
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.inputs.text.words import Pieces, WordsInput
+from regard.inputs.text.word_pieces import Pieces
+from regard.inputs.text.words import WordsInput
 from regard.look.methods import METHODS
 from regard.metrics.spans import Span, marks_spans, span_scores, spans, violations
 from regard.models.tagger import Tagger, Words
-from regard.outputs.tags.output import Tagged, TagsOutput
+from regard.outputs.tags.answers import Tagged
+from regard.outputs.tags.output import TagsOutput
 
 TAGS = Columns({"words": None, "tags": None}, one_to_one=True)
 

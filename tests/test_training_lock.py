@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from regard.errors import CallError
-from regard.training.lock import LOCK, locked
+from regard.training.lock import locked
+from regard.training.lock_file import LOCK
 from regard.training.parallel import Parallel
 
 ALONE = Parallel(device=torch.device("cpu"))

@@ -10,27 +10,37 @@ run.predict("we are eating bread").text
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regard.errors import missing_package
+
 if TYPE_CHECKING:
     from regard import look
-    from regard.api import Run, check, load, train
+    from regard.api import Run, check, train
     from regard.datasets.fetch import fetch
     from regard.exporters.export import export
+    from regard.loading import load
     from regard.search import open_index
 
 __version__ = "0.1.0"
 __all__ = ["Run", "check", "export", "fetch", "load", "look", "open_index", "train"]
 
 
+_PLACES = {
+    "export": "regard.exporters.export",
+    "fetch": "regard.datasets.fetch",
+    "load": "regard.loading",
+    "open_index": "regard.search",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """`import regard` is instant; torch is loaded with the first use of one of these names."""
+    """`import regard` is instant; what a name needs (torch, for most of them) is loaded with its first use."""
     if name == "look":
         return import_module("regard.look")
-    if name == "export":
-        return import_module("regard.exporters.export").export
-    if name == "fetch":
-        return import_module("regard.datasets.fetch").fetch
-    if name == "open_index":
-        return import_module("regard.search").open_index
-    if name in __all__:
-        return getattr(import_module("regard.api"), name)
-    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    try:
+        return getattr(import_module(_PLACES.get(name, "regard.api")), name)
+    except ModuleNotFoundError as error:
+        if (told := missing_package(error.name)) is None:
+            raise
+        raise ImportError(f"regard.{name}: {told}") from None

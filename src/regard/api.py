@@ -12,7 +12,6 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -32,25 +31,26 @@ from regard.files.foreign import reading
 from regard.job import Job
 from regard.layers import quantized
 from regard.layers.quantized import PRECISIONS, Precision
+from regard.light.description import is_export
 from regard.look import AttentionRecord, History
 from regard.look.exchange import exchanged
-from regard.look.explain import By, ExplainOptions
+from regard.look.explain import ExplainOptions
 from regard.look.head_names import heads_called
 from regard.look.history import has_history, load_histories, load_history
+from regard.look.methods import By
 from regard.look.profile import role_history
 from regard.look.records import Head, Kind
+from regard.look.supported import supported_explanations, supported_methods
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
-from regard.outputs.batched import device_of
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
-from regard.settings.training import seconds
 from regard.training.checkpoint import read_weights
 from regard.training.device import pick_device
 from regard.training.memory import within_memory
-from regard.workers import Workers, fitting
+from regard.workers import Workers
 
 if TYPE_CHECKING:
     from regard.search import PictureIndex
@@ -82,37 +82,14 @@ def train(
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
     short for those of the section `training`.
     """
-    from regard.auto.begin import begin, is_data  # reads tables of all kinds, which a prediction does not
+    from regard.train_request import requested  # reads tables of all kinds, which a prediction does not
 
-    limits = {"max_steps": max_steps, "time_limit": time_limit}
-    if limits := {name: value for name, value in limits.items() if value is not None}:
-        sections["training"] = {**sections.get("training", {}), **limits}
-    if is_data(recipe):
-        if data is not None:
-            if not isinstance(data, Mapping) or "train" in data:
-                raise CallError("give data, or a recipe and its data: not both")
-            sections["data"] = data
-        limit = None if time_limit is None else float(seconds(time_limit))
-        changes = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
-        changes.pop("training.time_limit", None)
-        recipe = config.read(begin(recipe, Path(output), seconds=limit, overrides=changes))
-    elif not isinstance(recipe, Recipe):
-        if data is not None:
-            sections["data"] = data if isinstance(data, Mapping) else {"train": str(data)}
-        recipe = config.read(recipe, sections)
-    elif data is not None or sections:
-        raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
+    recipe = requested(recipe, data, Path(output), max_steps, time_limit, sections)
     from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
 
-    with _page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
+    with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
         training_run.train(recipe, Path(output), check=check)
     return load(output)
-
-
-def _page_of(folder: Path) -> AbstractContextManager[None]:
-    from regard.serve.watching import watched
-
-    return watched(folder, lambda line: print(f"regard: {line}", file=sys.stderr))
 
 
 def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
@@ -120,6 +97,8 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     if quantize not in (None, *PRECISIONS):
         raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
+    if is_export(folder):
+        raise CallError(f"{folder} is an export, for predict, look and serve; all else needs the run itself")
     if not (folder / CONFIG).is_file():
         raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
@@ -154,6 +133,22 @@ class Run:
     def model(self) -> nn.Module:
         return self.job.model
 
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    @property
+    def methods(self) -> list[str]:
+        return supported_methods(self.model)
+
+    @property
+    def explanations(self) -> list[str]:
+        return supported_explanations(self.model, writes_text=self.job.output.writes_text)
+
+    @property
+    def weight_files(self) -> list[Path]:
+        return [self.folder / WEIGHTS]
+
     @overload
     def predict(  # pyright: ignore[reportOverlappingOverload]  (a str is a Sequence[str], too)
         self, inputs: str, overrides: Overrides = ..., **options: Any
@@ -181,7 +176,7 @@ class Run:
         single = job.input.is_one(inputs)
         given = [inputs] if single else list(inputs)
         work = partial(job.predict, prefix=prefix, attention=attention)
-        with self._head_mask(job, given, without), Workers(work, _workers(job, workers, len(given))) as shared:
+        with self._head_mask(job, given, without), Workers(work, job.count_workers(workers, len(given))) as shared:
             found = shared(given)
         return found[0] if single else found
 
@@ -193,8 +188,8 @@ class Run:
         return self._with((), {"decoding": decoding}).predict_arriving(take, given, prefix=prefix)
 
     def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
-        """How many processes share out so many inputs (None: nobody knows how many); `asked`: by the user, or None."""
-        return _workers(self._with(overrides, {}), asked, inputs)
+        """How many processes share out so many inputs; see `Job.count_workers`."""
+        return self._with(overrides, {}).count_workers(asked, inputs)
 
     def stream(
         self,
@@ -349,9 +344,7 @@ class Run:
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
         """A first look, at all heads, says which modules the names stand for."""
-        if not without:
-            return nullcontext()
-        if not inputs:
+        if not without or not inputs:
             return nullcontext()
         return HeadMask(heads_called(without, self.model, job.look(inputs[0])))
 
@@ -401,18 +394,4 @@ class Run:
 
     def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Job:
         """The same job under a recipe with changes."""
-        tree = config.override(config.as_tree(self.recipe), overrides)
-        tree = config.override(tree, {key: value for key, value in sections.items() if value})
-        return self.job.with_recipe(config.build(tree, str(self.folder)))
-
-
-def _workers(job: Job, asked: int | None, inputs: int | None) -> int:
-    if asked is not None and asked < 1:
-        raise CallError(f"workers={asked} must be at least 1")
-    if job.output.by_chance and asked is not None and asked > 1:
-        raise CallError(
-            f"workers={asked}: what is drawn at random depends on all inputs together. Give workers=1, or decode "
-            "without chance (decoding.temperature=0, or decoding.sample=false)"
-        )
-    alone = job.output.by_chance or device_of(job.model).type != "cpu"
-    return asked or (1 if alone else fitting(inputs))
+        return self.job.with_recipe(config.changed(self.recipe, overrides, sections, str(self.folder)))

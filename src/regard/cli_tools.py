@@ -113,7 +113,7 @@ def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> N
 @click.option("--to", required=True, metavar="FORMAT", help="hf, peft, ctranslate2, onnx, gguf or html.")
 @click.option("-o", "--output", type=output_folder, required=True, help="Folder to write.")
 @click.option("--dtype", help="Of the weights in the export: float32 by default, float16 for html.")
-@click.option("--attention", is_flag=True, help="onnx: also give where the model looked.")
+@click.option("--attention/--no-attention", default=None, help="onnx: also give where the model looked (it does).")
 @click.option("--check-inputs", type=click.Path(path_type=Path), help="Inputs to check it with, one a line.")
 @click.option("--no-check", is_flag=True, help="Do not load the export and compare; its card says so.")
 @json_option
@@ -122,7 +122,7 @@ def export(
     to: str,
     output: Path,
     dtype: str | None,
-    attention: bool,
+    attention: bool | None,
     check_inputs: Path | None,
     no_check: bool,
     as_json: bool,

@@ -329,6 +329,12 @@ def as_tree(settings: Settings) -> Tree:
     return settings.model_dump(mode="json")
 
 
+def changed(recipe: Recipe, overrides: Any, sections: Mapping[str, Any], place: str) -> Recipe:
+    """A recipe with overrides of a command line, and with those of the sections that have something in them."""
+    tree = override(override(as_tree(recipe), overrides), {name: one for name, one in sections.items() if one})
+    return build(tree, place)
+
+
 def show(settings: Settings, indent: int = 0) -> str:
     """The full resolved recipe as YAML, each field with its help. It can be read again as a recipe."""
     lines: list[str] = []

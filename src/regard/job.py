@@ -34,10 +34,12 @@ from regard.look.value_table import ValueTable
 from regard.look.weight import Weight, weight
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.batched import device_of
 from regard.outputs.contradictions import contradictions
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
+from regard.workers import fitting
 
 PICTURES = 6  # looks in the report
 SHOWN = 2  # examples of each split in the check
@@ -188,6 +190,18 @@ class Job:
         """`tell(piece, text so far)` while an output is written. It may raise, which ends the work."""
         with evaluating(self.model):
             return self.output.stream(self.model, one, tell, prefix=prefix)
+
+    def count_workers(self, asked: int | None, inputs: int | None) -> int:
+        """How many processes share out so many inputs; None: nobody asked, or nobody knows."""
+        if asked is not None and asked < 1:
+            raise CallError(f"workers={asked} must be at least 1")
+        if self.output.by_chance and asked is not None and asked > 1:
+            raise CallError(
+                f"workers={asked}: what is drawn at random depends on all inputs together. Give workers=1, or decode "
+                "without chance (decoding.temperature=0, or decoding.sample=false)"
+            )
+        alone = self.output.by_chance or device_of(self.model).type != "cpu"
+        return asked or (1 if alone else fitting(inputs))
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Prediction]:
         with evaluating(self.model):

@@ -1,8 +1,10 @@
 """A recipe is trained in a folder: the data is checked and prepared, the model built and fitted, the page written."""
 
 import json
+import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,13 @@ from regard.training.run_state import Result
 PICTURE_SECONDS = 2.0  # that pictures are thought to take, before they were drawn
 PICTURE_SHARE = 0.05  # of the time between two of them
 DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
+
+
+def page_of(folder: Path) -> AbstractContextManager[None]:
+    """A page of the run while it trains; its address is said."""
+    from regard.serve.watching import watched
+
+    return watched(folder, lambda line: print(f"regard: {line}", file=sys.stderr))
 
 
 def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:

@@ -17,8 +17,6 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-import torch
-
 from regard.errors import RegardError
 
 T = TypeVar("T")
@@ -90,6 +88,8 @@ def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, o
     """In the worker: results of each list that comes, until nobody sends any more."""
     for other in others:  # a fork has them all, and while one is open anywhere, nobody sees that the sender is gone
         other.close()
+    import torch
+
     torch.set_num_threads(1)  # more would wait for threads of OpenMP, which a fork does not have
     while True:
         try:

@@ -5,6 +5,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -37,7 +38,7 @@ class Health:
 
     regard: str
     python: str
-    torch: str
+    torch: str | None
     processor: dict[str, Any]
     memory: int  # bytes
     devices: list[str]
@@ -51,8 +52,9 @@ class Health:
 
     def lines(self) -> Iterator[str]:
         cpu = self.processor
-        yield f"regard {self.regard}, Python {self.python}, torch {self.torch}"
-        yield f"processor: {cpu['cores']} cores, torch uses {cpu['threads']} threads and {cpu['vector_units']}"
+        yield f"regard {self.regard}, Python {self.python}, {f'torch {self.torch}' if self.torch else 'no torch'}"
+        used = f", torch uses {cpu['threads']} threads and {cpu['vector_units']}" if self.torch else ""
+        yield f"processor: {cpu['cores']} cores{used}"
         yield f"memory: {_bytes(self.memory)}; devices: {', '.join(self.devices)}"
         absent = [name for name, found in self.packages.items() if found is None]
         yield f"needed packages: {'all there' if not absent else 'missing: ' + ', '.join(absent)}"
@@ -69,19 +71,19 @@ class Health:
 
 def examine(runs: Path = Path("runs")) -> Health:
     """Caches are looked for in the runs of this folder, in the user's own and in that of the Hugging Face hub."""
-    import torch
-
     needed, extras = _requirements()
-    processor = {
-        "name": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "vector_units": torch.backends.cpu.get_cpu_capability(),
-    }
-    devices = ["cpu", *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))]
+    processor: dict[str, Any] = {"name": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    devices, torch_version = ["cpu"], None
+    with suppress(ModuleNotFoundError):  # a light installation has none
+        import torch
+
+        torch_version = str(torch.__version__)
+        processor["threads"] = torch.get_num_threads()
+        processor["vector_units"] = torch.backends.cpu.get_cpu_capability()
+        devices += [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Health(
-        __version__, platform.python_version(), torch.__version__, processor, memory, devices,
+        __version__, platform.python_version(), torch_version, processor, memory, devices,
         {name: _version(name) for name in needed}, extras, _caches(runs),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, missing_package
 
 TOO_MUCH = "there is not enough memory; try a smaller model, training.max_tokens or decoding.batch_tokens"
 
@@ -50,6 +50,8 @@ def explained(error: BaseException) -> tuple[str | None, int]:
             return f"{reason}{_of(error)}", 1
         case MemoryError():
             return TOO_MUCH, 1
+        case ModuleNotFoundError():
+            return missing_package(error.name), 2
         case RuntimeError() if re.search("out of memory|can't allocate memory", str(error)):  # torch's
             return TOO_MUCH, 1
     return None, 1

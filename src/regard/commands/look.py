@@ -105,13 +105,13 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
 
 def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Why the model says what it says: a table of layers, heads or positions."""
-    from regard import api
+    from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
     _refuse_others(wish, known, f"--explain {wish.explain}")
     overrides, texts = _texts(inputs)
-    loaded = api.load(run)
+    loaded = loading.load(run)
     subject = subject_of(loaded, wish.about)
     if wish.against_input is not None and wish.exchange is not None:
         raise CallError("give --against-input or --exchange, not both")
@@ -140,7 +140,7 @@ def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None,
 
 def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """How one weight came about, step by step, as text."""
-    from regard import api
+    from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     _refuse_others(wish, ASKED | {"weight", "by"}, "--weight")
@@ -154,7 +154,7 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
         raise CallError(f"--weight {wish.weight}: write LAYER,HEAD,ROW,COLUMN or ROW,COLUMN, numbers from 0")
     *which, row, column = map(int, places)
     layer, head = which or (None, None)
-    loaded = api.load(run)
+    loaded = loading.load(run)
     found = loaded.weight(
         inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], row, column, overrides,
         kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
@@ -206,14 +206,14 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     overrides, texts = _texts(inputs)
     if str(run).startswith("hf:"):
         return of_folder(Path(str(run).removeprefix("hf:")), texts[0], overrides, wish)
-    from regard import api
+    from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
         decoding["n_best"] = 3
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
-    loaded = api.load(run)
+    loaded = loading.load(run)
     return loaded.look(
         inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,

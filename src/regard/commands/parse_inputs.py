@@ -3,23 +3,25 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard.api import Run
 from regard.errors import CallError
 
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
 
-def subject_of(run: Run, about: str | None) -> Any:
+
+def subject_of(run: "AnyRun", about: str | None) -> Any:
     """What `--about` names, read once; None where nothing is asked about."""
     return None if about is None else run.job.input.subject(about)
 
 
-def inputs_of(run: Run, words: list[str], subject: Any = None) -> list[Any]:
+def inputs_of(run: "AnyRun", words: list[str], subject: Any = None) -> list[Any]:
     """`subject`: what the words are questions about, if they are."""
     return run.job.input.parse(words) if subject is None else run.job.input.about(words, subject)
 
 
-def outputs_of(run: Run, words: list[str]) -> list[Any]:
+def outputs_of(run: "AnyRun", words: list[str]) -> list[Any]:
     """Outputs that are given, and not the model's own: texts, or what a job makes of the names of files."""
     return run.job.output.given(words)
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from regard import api, config
+from regard import config, loading
 from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_words, subject_of
 from regard.commands.prediction_files import Form, JsonArray, Lines, StandardOutput, progress
 from regard.commands.transcripts import SpeedReport, write_timed
@@ -19,6 +19,9 @@ from regard.errors import CallError, RegardError
 from regard.files.resumable import ResumableFile
 from regard.outputs.result import SupportsSave, SupportsSaveTogether
 from regard.workers import Workers
+
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
 
 PICTURES = (".png", ".svg", ".pdf")
 FEWEST, MOST = 16, 1024  # inputs of a piece: the first outputs come soon, and later batches are full
@@ -60,7 +63,7 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     total = len(words) if words else None if wish.input_file is None else count_words(wish.input_file)
     if wish.targets is not None and total is not None and count_words(wish.targets) != total:
         raise CallError(f"{total:,} inputs and {count_words(wish.targets):,} outputs: each input needs its output")
-    loaded = api.load(run, quantize=wish.quantize)
+    loaded = loading.load(run, quantize=wish.quantize)
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
         total = len(words)
@@ -74,7 +77,7 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
 class _Work:
     """One call of the command."""
 
-    def __init__(self, run: api.Run, overrides: tuple[str, ...], wish: Wish, subject: Any, total: int | None) -> None:
+    def __init__(self, run: "AnyRun", overrides: tuple[str, ...], wish: Wish, subject: Any, total: int | None) -> None:
         self.run, self.overrides, self.wish, self.subject, self.total = run, overrides, wish, subject, total
         self.speed = SpeedReport()
         self.bad: list[str] = []
@@ -164,7 +167,7 @@ class _Work:
         wish = self.wish
         if wish.input_file is None:
             return None
-        files = [wish.input_file, self.run.folder / api.WEIGHTS, *([wish.targets] if wish.targets else [])]
+        files = [wish.input_file, *self.run.weight_files, *([wish.targets] if wish.targets else [])]
         if wish.about is not None and Path(wish.about).is_file():
             files.append(Path(wish.about))
         stamps = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -7,7 +7,7 @@ labels. An input's folder brings the one, an output's vocabulary the other, and 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -16,16 +16,9 @@ from torch import Tensor
 
 from regard.data.batches import PlannedBatches
 from regard.data.counts import ReadReport
+from regard.data.example import Example
 
 S = TypeVar("S")
-
-
-class Example(NamedTuple):
-    """An input as a person would give it, and the texts that would be right; `gold` is what else its corpus knows."""
-
-    input: Any
-    texts: tuple[str, ...]
-    gold: Any = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from regard.errors import CallError, RegardError
 from regard.files import atomic
 
 TOKENIZER = "tokenizer.json"  # its name in the folder of a run
+TARGET = "tokenizer.target.json"  # of what is written, in a run whose input has a tokenizer of its own
 
 
 class Span(NamedTuple):

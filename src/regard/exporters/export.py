@@ -55,14 +55,14 @@ def export(
     to: str,
     out: str | Path,
     dtype: str | None = None,
-    attention: bool = False,
+    attention: bool | None = None,
     check: bool = True,
     inputs: str | Path | None = None,
 ) -> Report:
     """Write a run in a form that other programs read.
 
     dtype      of the weights; by default float32, or float16 where a form has it first (html)
-    attention  also where the model looked, if the form can give it
+    attention  also where the model looked; by default, if the form can give it
     inputs     a file of inputs to check it with, one a line; by default, some of the validation part
     """
     run = run if isinstance(run, Run) else api.load(run)
@@ -75,7 +75,7 @@ def export(
     form.require_dtype(dtype)
     if attention and not form.gives_attention:
         raise CallError(f"export to {to} cannot say where the model looked: leave --attention out, or --to onnx")
-    wish = Wish(run, dtype, attention)
+    wish = Wish(run, dtype, form.gives_attention if attention is None else attention)
     _planned(wish, to)  # before any input is read
     form.require(check=check)
     given = check_inputs(run, None if inputs is None else Path(inputs)) if check or form.traces else []

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import zstandard
-
 from regard.errors import CallError, RegardError
 
 LONGEST_LINE = 1 << 20  # bytes; what is longer is no sentence, and would not stream
@@ -46,6 +44,9 @@ class _Zstandard(io.RawIOBase):
     """
 
     def __init__(self, path: Path) -> None:
+        import zstandard  # in a light installation, nothing is read that was packed by it
+
+        self._library = zstandard
         self._packed = path.open("rb")
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._ready = b""
@@ -61,8 +62,11 @@ class _Zstandard(io.RawIOBase):
                     raise EOFError("it ends too early")
                 return 0
             if self._frame.eof:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
-            self._ready = self._frame.decompress(packed)
+                self._frame = self._library.ZstdDecompressor().decompressobj()
+            try:
+                self._ready = self._frame.decompress(packed)
+            except self._library.ZstdError as problem:
+                raise EOFError(str(problem)) from None
         count = min(len(buffer), len(self._ready))
         buffer[:count], self._ready = self._ready[:count], self._ready[count:]
         return count
@@ -92,7 +96,7 @@ def raw_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
             while raw := file.readline(longest):
                 yield raw if number else _without_mark(path, raw)
                 number += 1
-        except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as problem:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
             raise RegardError(
                 f"{path}: cannot be unpacked beyond line {number:,} ({problem}); copy or download it again"
             ) from None

@@ -1,7 +1,7 @@
 """The files of a folder or of a .tar by their names, and where the bytes of each are: nothing is unpacked."""
 
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -74,6 +74,20 @@ def find_file(word: str, what: str) -> Bytes:
                 raise CallError(f"{word}: there is no such file in {parent}")
             return member._replace(name=word)
     raise CallError(f"{word}: there is no such {what}")
+
+
+def files_named(words: Iterable[str], is_one: Callable[[str], bool], what: str) -> list[str]:
+    """Each word that names no folder and no .tar as it is, and in the place of the others all that they hold."""
+    found: list[str] = []
+    for word in filter(str.strip, words):
+        path = Path(word).expanduser()
+        if not path.is_dir() and not is_tar(path):
+            found.append(word)
+        elif inside := [str(Path(word) / name) for name in members(path) if is_one(name)]:
+            found += inside
+        else:
+            raise CallError(f"{word}: there is no {what} in it")
+    return found
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,7 @@ from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
-from regard.inputs.media_files import Bytes, find_file, is_tar, members
+from regard.inputs.media_files import Bytes, files_named, find_file
 from regard.inputs.media_source import Entry, MediaSource, files_root
 from regard.inputs.media_store import MediaExamples, MediaStore
 
@@ -127,16 +127,7 @@ class MediaInput(Input):
     # ------------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[str]:
         """Files, all those of a folder or .tar, one of a .tar (all.tar/a.jpg), or rows of a corpus (corpus:NAME#7)."""
-        found: list[str] = []
-        for word in filter(str.strip, words):
-            path = Path(word).expanduser()
-            if not path.is_dir() and not is_tar(path):
-                found.append(word)
-            elif inside := [str(Path(word) / name) for name in members(path) if self.source.is_one(name)]:
-                found += inside
-            else:
-                raise CallError(f"{word}: there is no {self.source.what} in it")
-        return found
+        return files_named(words, self.source.is_one, self.source.what)
 
     def find(self, word: str) -> Bytes | Any:
         """What a word stands for: where a file is, or what a corpus has."""

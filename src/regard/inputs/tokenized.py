@@ -12,6 +12,7 @@ from regard.data.settings import TokenizerSettings
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.inputs.base import Input
+from regard.inputs.text_axis import text_tokens
 from regard.look.axis import Token
 from regard.parts import text_encoder
 from regard.pretrained import encoder as pretrained_encoder
@@ -108,10 +109,4 @@ class TokenizedInput(Input):
 
     def tokens(self, text: str, ids: Sequence[int], first: int = 0) -> list[Token]:
         """Tokens of a text from number `first` on, with their places in it; what is not known, as it is written."""
-        unknown, spans = self.tokenizer.specials.unk, self.tokenizer.spans(text)[first:]
-        return [
-            Token(text[span.start : span.end] or label, span[:2], span.word, unknown=True)
-            if index == unknown
-            else Token(label, span[:2], span.word)
-            for index, label, span in zip(ids, self.tokenizer.labels(ids), spans, strict=False)  # it may have been cut
-        ]
+        return text_tokens(self.tokenizer, text, ids, first)

@@ -22,9 +22,10 @@ import torch
 from regard.attention.role import Role
 from regard.errors import CallError, nearest
 from regard.look.asking import asked_at, evaluating, step_scores
-from regard.look.case import Case, Table, by_role
+from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT, METHODS, SPEAKING_FOR
 from regard.look.methods.erasure import faithfulness
+from regard.look.placing import Table, by_role
 from regard.look.records import ORDER, Attention, AttentionRecord, Head
 from regard.look.tables import NOTHING, NOTHING_FOR, gradient_tables, norm_tables, raw_tables, rolled_out_tables
 from regard.look.whole_model import by_integrated_gradients, by_relevance, input_gradient, whole_table, without_each

@@ -6,27 +6,18 @@ method is written once, for whatever comes in and whatever comes out.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.role import Role
 from regard.look.axis import Axis
+from regard.look.placing import Table
 from regard.look.records import Attention, Kind
 from regard.look.stream import Stream
 
 Parts = frozenset[int]  # of an input: numbers of what is left out of it
 WHOLE: Parts = frozenset()
-
-
-class Table(NamedTuple):
-    """The weights of one attention, H Q K, as a method has them."""
-
-    name: str
-    role: Role
-    weights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -75,21 +66,3 @@ class Case:
     stream: Stream | None = None
     instead: str | None = None
     beside: "Sequence[Case]" = ()
-
-
-def by_role(case: Case, tables: Sequence[Table]) -> list[Attention]:
-    """An encoder's tables stand between the input and itself, a decoder's between what is written and what was read
-    before it, cross-attention between what is written and the input.
-
-    A class token that the encoder put before the regions of its input is not shown; nor is attention inside the
-    encoder over something else than what the axis names.
-    """
-    found = []
-    for name, role, weights in tables:
-        kind: Kind = "cross" if role.kind == "pooling" else role.kind  # pyright: ignore[reportAssignmentType]
-        rows, columns = {"encoder": ("source", "source"), "decoder": ("target", "read")}.get(kind, ("target", "source"))
-        if kind == "encoder" and weights.shape[-1] == len(case.axes[columns]) + 1:
-            weights = weights[:, 1:, 1:]
-        if kind != "encoder" or weights.shape[-1] == len(case.axes[columns]):
-            found.append(Attention(name, kind, role.layer, weights, rows, columns))
-    return found

@@ -9,7 +9,6 @@ scores     what the scores of a head are made of                             met
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ import torch
 from regard.errors import CallError, nearest
 from regard.look.asking import Added, evaluating
 from regard.look.case import Case
+from regard.look.methods import By
 from regard.look.methods.attnlrp import attnlrp
 from regard.look.methods.gradients import input_times_gradient
 from regard.look.methods.integrated import integrated_gradients
@@ -48,9 +48,6 @@ INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
     ),
 }  # fmt: skip
 BY = {"patching": ("heads", "positions", "states", "paths"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
-By = Literal[
-    "heads", "positions", "states", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"
-]
 
 
 @dataclass(frozen=True)

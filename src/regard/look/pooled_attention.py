@@ -10,14 +10,14 @@ Self-attention itself, token by token or region by region, is shown beside it as
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from regard.look.case import Case, Table
+from regard.look.placing import Sides, Table
 from regard.look.records import Attention
 
 
-def pooled(first: bool) -> Callable[[Case, Sequence[Table]], list[Attention]]:
+def pooled(first: bool) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
     """For `Case.place`. `first`: the pooled vector is that of a class token, see `encoders/class_token.py`."""
 
-    def place(case: Case, tables: Sequence[Table]) -> list[Attention]:
+    def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
         length, own = len(case.axes[case.columns]), any(table.role.kind == "pooling" for table in tables)
         seen: list[Attention] = []
         inside: list[Attention] = []
@@ -39,10 +39,10 @@ def pooled(first: bool) -> Callable[[Case, Sequence[Table]], list[Attention]]:
     return place
 
 
-def rows_at(places: Sequence[int]) -> Callable[[Case, Sequence[Table]], list[Attention]]:
+def rows_at(places: Sequence[int]) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
     """For outputs that say one thing of each of the vectors at these places: they see what its own row sees."""
 
-    def place(case: Case, tables: Sequence[Table]) -> list[Attention]:
+    def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
         own = [
             Attention(name, "encoder", role.layer, weights, case.columns, case.columns)
             for name, role, weights in tables

@@ -11,10 +11,11 @@ from regard.attention import Trace
 from regard.attention.role import Role
 from regard.errors import CallError
 from regard.look.asking import at_steps, numbers, some_steps
-from regard.look.case import WHOLE, Case, Table
+from regard.look.case import WHOLE, Case
 from regard.look.methods.gradients import gradient_times_attention
 from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
+from regard.look.placing import Table, gated, with_heads
 
 NO_END = 1 << 31
 NOTHING_FOR = (
@@ -40,16 +41,7 @@ def _tables(case: Case, seen: Trace, weights: Callable[[str], Tensor]) -> list[T
     except RuntimeError:
         raise CallError(NOTHING) from None
     found = [Table(name, seen.role(name), with_heads(numbers(weights(name)[case.row]))) for name in names]
-    return _gated(found)
-
-
-def _gated(tables: Sequence[Table]) -> list[Table]:
-    """A decoder that can look away says how much of what it saw it let through: weights are shown times that."""
-    gates = [table.weights for table in tables if table.role.kind == "gate"]  # 1 T 1
-    rest = [table for table in tables if table.role.kind != "gate"]
-    if not gates:
-        return rest
-    return [table._replace(weights=table.weights * gates[0]) if table.role.kind == "cross" else table for table in rest]
+    return gated(found)
 
 
 def rolled_out_tables(tables: Sequence[Table]) -> list[Table]:
@@ -126,8 +118,3 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
                 for row, step in zip(rows, steps.tolist(), strict=True):
                     felt[name][:, own[step]] += with_heads(numbers(row))[:, own[step]]
     return felt
-
-
-def with_heads(table: np.ndarray) -> np.ndarray:
-    """Attention of one head has no dimension for it."""
-    return table[None] if table.ndim == 2 else table

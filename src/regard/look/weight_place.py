@@ -14,9 +14,10 @@ from regard.attention import Trace
 from regard.errors import CallError
 from regard.look.asking import evaluating
 from regard.look.attribution import placed, turned
-from regard.look.case import WHOLE, Case, Table
+from regard.look.case import WHOLE, Case
+from regard.look.placing import Table, with_heads
 from regard.look.records import ORDER, Attention, Kind
-from regard.look.tables import NOTHING, with_heads
+from regard.look.tables import NOTHING
 
 
 class PlacedWeight(NamedTuple):

@@ -1,7 +1,7 @@
-"""Many items through a model: inputs of like length together, within a budget of tokens; the same for every output."""
+"""Many items through a model, the same for every output."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -11,44 +11,11 @@ from regard.inputs.base import Input
 from regard.look.axis import Axis
 from regard.look.case import Case, Parts
 from regard.look.passes import AT_ONCE, in_passes
-from regard.work import before_step
-
-T = TypeVar("T")
+from regard.outputs.groups import grouped
 
 
 def device_of(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
-
-
-def in_groups(
-    numbers: Iterable[int], lengths: Sequence[int], tokens: int, work: Callable[[list[int]], Sequence[T]]
-) -> Iterator[tuple[int, T]]:
-    """`work` on groups of numbers of like length, each of about so many tokens; (number, result) as they come."""
-    order = sorted(numbers, key=lambda number: -lengths[number])
-    start = 0
-    while start < len(order):  # the longest comes first, so its length is that of the padded group
-        group = order[start : start + max(1, tokens // (lengths[order[start]] + 1))]
-        before_step(len(group) * (lengths[group[0]] + 1))
-        yield from zip(group, work(group), strict=True)
-        start += len(group)
-
-
-def grouped(lengths: Sequence[int], tokens: int, work: Callable[[list[int]], Sequence[T]]) -> list[T]:
-    """The same for all numbers that have a length, in their order."""
-    found = dict(in_groups(range(len(lengths)), lengths, tokens, work))
-    return [found[number] for number in range(len(lengths))]
-
-
-def in_budget(items: Iterable[T], cost: Callable[[T], int], budget: int) -> Iterator[list[T]]:
-    """In their order, so many at a time that the budget is just spent."""
-    some: list[T] = []
-    for item in items:
-        some.append(item)
-        if sum(map(cost, some)) > budget:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 @torch.inference_mode()

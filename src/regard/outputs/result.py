@@ -96,6 +96,17 @@ class Labeled(Prediction):
     probabilities: dict[str, float]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Vector(Prediction):
+    """The vector of one text (an array); `text` has its numbers, separated by spaces."""
+
+    vector: Any
+
+    @classmethod
+    def of(cls, text: str, vector: Any) -> "Vector":
+        return cls(text, [Candidate(" ".join(f"{value:.6g}" for value in vector))], vector=vector)
+
+
 @dataclass(frozen=True)
 class Scores:
     """What `evaluate` found: numbers by name, and what belongs to them (signatures, tables by length or by head).

@@ -18,7 +18,7 @@ from regard.look.history import FOLDER as LOOKS
 from regard.look.report import Picture
 from regard.report.safe_markup import safe_markup
 from regard.settings.training import seconds
-from regard.training.lock import LOCK, holder
+from regard.training.lock_file import LOCK, holder
 from regard.training.metrics import Record
 
 CONFIG, METRICS, SUMMARY, CHECK, MACHINE = "config.yaml", "metrics.jsonl", "summary.json", "check.json", "machine.json"

@@ -10,18 +10,17 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from regard import __version__
-from regard.api import Run
 from regard.errors import CallError
+from regard.light.description import is_export
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
-from regard.look.supported import supported_explanations, supported_methods
 from regard.outputs.result import Prediction
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, add_handlers
@@ -37,6 +36,9 @@ from regard.serve.requests import Question, once
 from regard.serve.run_pages import RunFolders, add_run_pages
 from regard.serve.service import DRAWING, Service, begun
 
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
+
 log = logging.getLogger("regard.serve")
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error, "description": text}
@@ -50,7 +52,7 @@ PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"
 
 
 def create_app(
-    runs: Mapping[str, Run],
+    runs: "Mapping[str, AnyRun]",
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     folders: Iterable[Path] = (),
 ) -> FastAPI:
@@ -178,7 +180,8 @@ def create_app(
 
     add_openai(app, service)
     add_libretranslate(app, service)
-    add_run_pages(app, RunFolders({name: run.folder for name, run in runs.items()}, folders), is_first=not runs)
+    trained = {name: run.folder for name, run in runs.items() if not is_export(run.folder)}
+    add_run_pages(app, RunFolders(trained, folders), is_first=not runs)
     _add_pages(app)
     add_handlers(app)
     if limits.hosts is not None:
@@ -214,14 +217,14 @@ async def _events(events: AsyncIterator[Any]) -> AsyncIterator[str]:
         yield event("error", {"error": "the model failed", "field": None})
 
 
-def _about(name: str, run: Run) -> schemas.ModelOut:
+def _about(name: str, run: "AnyRun") -> schemas.ModelOut:
     return schemas.ModelOut(
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()), takes=list(run.job.input.kinds),
+        parameters=run.parameters, takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
-        methods=supported_methods(run.model), scores=run.best_scores(),
+        methods=run.methods, scores=run.best_scores(),
         decoding=run.decoding_defaults(),
-        explanations=supported_explanations(run.model, writes_text=run.job.output.writes_text),
+        explanations=run.explanations,
     )  # fmt: skip
 
 

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from regard import api
+from regard import loading
 from regard.errors import CallError, RegardError
-from regard.layers.quantized import Precision
 from regard.report.run_files import runs_in, unused_name
 from regard.serve.limits import LOOPBACK, Limits
+
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
 
 
 def serve(
@@ -19,7 +22,7 @@ def serve(
     host: str,
     port: int,
     limits: Limits,
-    quantize: Precision | None = None,
+    quantize: Any = None,
     *,
     models: bool = True,
 ) -> None:
@@ -54,17 +57,17 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def load_all(folders: Sequence[Path], quantize: Precision | None = None) -> dict[str, api.Run]:
+def load_all(folders: Sequence[Path], quantize: Any = None) -> dict[str, "AnyRun"]:
     """Each run under the name of its folder; folders of one name are told apart by a number.
 
     Of a folder of runs, all that can be loaded; the page of runs shows the others, too.
     """
-    runs: dict[str, api.Run] = {}
+    runs: dict[str, AnyRun] = {}
     for given in folders:
         inside = runs_in(given)
         for folder in inside or [given]:
             try:
-                runs[unused_name(folder, runs)] = api.load(folder, quantize=quantize)
+                runs[unused_name(folder, runs)] = loading.load(folder, quantize=quantize)
             except RegardError as problem:  # one that has only begun, or that another version has trained
                 if not inside:
                     raise

@@ -6,14 +6,16 @@ Where an input is a file, its name is `example:3`, which stands for it wherever 
 import logging
 from collections.abc import Mapping
 from threading import Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.api import Run
-from regard.data.examples import Example
+from regard.data.example import Example
 from regard.look.backdrop import to_png
 from regard.serve.uploads import WHAT
+
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
 
 log = logging.getLogger("regard.serve")
 PREFIX = "example:"
@@ -24,7 +26,7 @@ SIDE, STEPS, BANDS = 96, 96, 24  # of a thumbnail: pixels of a picture; steps an
 class ModelExamples:
     """Safe to use from several threads."""
 
-    def __init__(self, runs: Mapping[str, Run]) -> None:
+    def __init__(self, runs: "Mapping[str, AnyRun]") -> None:
         self._runs, self._found = runs, dict[str, list[Example]]()
         self._locks = {name: Lock() for name in runs}
 
@@ -58,7 +60,7 @@ class ModelExamples:
         found = (self._described(run, number, one) for number, one in enumerate(self.of(name)))
         return [one for one in found if len(one["text"]) <= longest]
 
-    def _described(self, run: Run, number: int, example: Example) -> dict[str, Any]:
+    def _described(self, run: "AnyRun", number: int, example: Example) -> dict[str, Any]:
         input = run.job.input
         parts = example.input if len(input.kinds) > 1 else (example.input,)
         words = [
@@ -70,7 +72,7 @@ class ModelExamples:
         return {"text": "\t".join(words), "right": right, **seen}
 
 
-def _thumbnail(run: Run, one: Any) -> dict[str, Any]:
+def _thumbnail(run: "AnyRun", one: Any) -> dict[str, Any]:
     axis = run.job.input.axis(run.job.input.read(one))
     if axis.image is not None:
         step = max(1, max(axis.image.shape) // SIDE)

@@ -6,15 +6,17 @@ what is translated into, from whatever the model reads.
 """
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI
 from pydantic import Field
 
-from regard.api import Run
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError
 from regard.serve.service import Service
+
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
 
 PAIR = re.compile(r"(?:^|[-_.])([a-z]{2,3})[-_]([a-z]{2,3})$")
 ANY = "auto"
@@ -63,7 +65,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
         return tree | ({"alternatives": others[0] if one_text else others} if body.alternatives else {})
 
 
-def _translates(run: Run) -> bool:
+def _translates(run: "AnyRun") -> bool:
     output = run.job.output
     return output.writes_text and not output.takes_prompt and run.job.input.kinds == ("text",)
 
@@ -73,7 +75,7 @@ def _languages(name: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (ANY, name)
 
 
-def _wanted(run: Run, alternatives: int) -> dict[str, Any]:
+def _wanted(run: "AnyRun", alternatives: int) -> dict[str, Any]:
     """As many hypotheses, and a beam that holds them."""
     if not alternatives:
         return {}

@@ -11,19 +11,21 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from regard.api import Run
 from regard.errors import CallError
 from regard.outputs.result import Prediction
 from regard.serve import openai_schemas as asked
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, openai_error
 from regard.serve.service import Service, begun
+
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
 
 
 def add_openai(app: FastAPI, service: Service) -> None:
@@ -72,7 +74,7 @@ def add_openai(app: FastAPI, service: Service) -> None:
 class _Form:
     """How an answer of one of the two kinds is written."""
 
-    def __init__(self, run: Run, model: str, prefix: str, kind: str, choice: Any) -> None:
+    def __init__(self, run: "AnyRun", model: str, prefix: str, kind: str, choice: Any) -> None:
         self.run, self._choice = run, choice
         name, now = prefix + secrets.token_hex(12), int(time.time())
         self._about = {"id": name, "object": kind, "created": now, "model": model}
@@ -118,14 +120,14 @@ async def _chunks(events: AsyncIterator[Any], decoding: dict[str, Any], form: _F
     yield "data: [DONE]\n\n"
 
 
-def _writer(service: Service, model: str) -> Run:
+def _writer(service: Service, model: str) -> "AnyRun":
     _, run = service.questions.find(model)
     if not run.job.output.takes_prompt:
         raise RefusedError(422, f"{model} does not continue texts: that takes a language model", "model")
     return run
 
 
-def _drawn(run: Run, body: asked.Sampled, most: int | None, stops: list[str]) -> dict[str, Any]:
+def _drawn(run: "AnyRun", body: asked.Sampled, most: int | None, stops: list[str]) -> dict[str, Any]:
     """Without a seed, each request draws numbers of its own."""
     own = run.recipe.model_dump()["decoding"]["max_length"]
     return {"seed": secrets.randbelow(1 << 31), "max_length": min(own, 1000), **body.sampling(most, stops)}
@@ -137,7 +139,7 @@ def _chat(messages: Sequence[asked.Message]) -> tuple[str, list[str]]:
     return f"{said}Assistant:", ["\nUser:"]
 
 
-def _tokens(run: Run, texts: Sequence[str]) -> int:
+def _tokens(run: "AnyRun", texts: Sequence[str]) -> int:
     return sum(run.job.input.length(run.job.input.read(text)) for text in texts)
 
 

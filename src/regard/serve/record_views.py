@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from regard.look.card import sentence
-from regard.look.figure import figure_bytes
 from regard.look.head_figures import head_figures
 from regard.look.html import card_tree, document, page
 from regard.look.records import AttentionRecord, Kind, Matrix
@@ -49,7 +48,11 @@ def drawn(record: AttentionRecord, how: schemas.Picture, against: AttentionRecor
     record = record if how.view == "beams" else _hypothesis(record, how)
     record, against = _read(record, how), None if against is None else _read(against, how)
     shown = Shown(record, how.view, how.kind, how.layer, head, how.log, against, how.row)
-    return page(shown).encode() if how.format == "html" else figure_bytes(shown, how.format)
+    if how.format == "html":
+        return page(shown).encode()
+    from regard.look.figure import figure_bytes  # loads matplotlib, which only a picture needs
+
+    return figure_bytes(shown, how.format)
 
 
 def _read(record: AttentionRecord, how: schemas.Part | schemas.Picture) -> AttentionRecord:

@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from regard.api import Run
 from regard.arriving import Answers, Take, at_once
 from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
@@ -21,6 +20,9 @@ from regard.serve.record_selection import require_sendable, token_cell
 from regard.serve.running import Work
 from regard.serve.uploads import WHAT, Uploads, table_text
 
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
+
 
 class Question(NamedTuple):
     """`group`: questions that can be answered together; None for one that is answered by itself."""
@@ -32,11 +34,11 @@ class Question(NamedTuple):
 
 
 class Questions:
-    def __init__(self, runs: Mapping[str, Run], limits: Limits, uploads: Uploads, examples: ModelExamples) -> None:
+    def __init__(self, runs: "Mapping[str, AnyRun]", limits: Limits, uploads: Uploads, examples: ModelExamples) -> None:
         self._runs, self._limits, self._uploads, self._examples = runs, limits, uploads, examples
         self._recent = {name: Recent() for name in runs}
 
-    def find(self, name: str | None) -> tuple[str, Run]:
+    def find(self, name: str | None) -> "tuple[str, AnyRun]":
         if name is None and len(self._runs) == 1:
             return next(iter(self._runs.items()))
         if name is None:
@@ -77,7 +79,7 @@ class Questions:
             raise CallError(f"the model {name} takes no recording: there is nothing to hear")
         return heard
 
-    def _parts(self, run: Run, text: str) -> list[tuple[str, str]]:
+    def _parts(self, run: "AnyRun", text: str) -> list[tuple[str, str]]:
         """What one input is made of, each with its kind."""
         kinds = run.job.input.kinds
         parts = text.split("\t", len(kinds) - 1)
@@ -145,7 +147,7 @@ class Questions:
 
         return name, ask
 
-    def _told(self, run: Run, text: str) -> str | None:
+    def _told(self, run: "AnyRun", text: str) -> str | None:
         """What a record says that it is about, where that would be a path of ours; None: it says it well."""
         if not {"image", "sound"} & set(run.job.input.kinds):
             return None
@@ -221,7 +223,7 @@ class _MayDraw(Protocol):
     def model_copy(self, *, update: Mapping[str, Any]) -> "_MayDraw": ...
 
 
-def _random(run: Run, decoding: Mapping[str, Any]) -> bool:
+def _random(run: "AnyRun", decoding: Mapping[str, Any]) -> bool:
     """Whether the run, asked like this, draws its output."""
     settings = dict(run.recipe).get("decoding")  # some jobs have no such section
     return isinstance(settings, _MayDraw) and settings.model_copy(update=decoding).random

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Query
 from fastapi.responses import RedirectResponse
 
 from regard.errors import nearest
+from regard.light.description import is_export
 from regard.look.history import load_history
 from regard.look.html import history_document
 from regard.report.page import ATTENTION, REFERENCE, fragment
@@ -39,7 +40,7 @@ class RunFolders:
         taken = set(self._served.values())
         for given in self._folders:
             for folder in runs_in(given) or [given]:
-                if (folder / CONFIG).is_file() and folder not in taken:
+                if (folder / CONFIG).is_file() and folder not in taken and not is_export(folder):
                     name = unused_name(folder, found)
                     found[name] = self._known.setdefault(folder, RunFiles(folder, name))
         return found

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from regard.look.explain import By
-from regard.look.methods import METHODS
+from regard.look.methods import METHODS, By
 from regard.look.records import Head, Kind
 from regard.look.views import View
 

@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from regard.api import Run
 from regard.arriving import at_once
 from regard.outputs.result import Prediction
 from regard.serve.error_responses import RefusedError
@@ -20,12 +19,15 @@ from regard.serve.running import Answer
 from regard.serve.uploads import Uploads
 from regard.serve.worker import QueueFullError, Worker
 
+if TYPE_CHECKING:
+    from regard.loading import AnyRun
+
 T = TypeVar("T")
 DRAWING = "/drawing"  # pictures are drawn one after the other, and no model waits; no folder of a run has this name
 
 
 class Service:
-    def __init__(self, runs: Mapping[str, Run], limits: Limits) -> None:
+    def __init__(self, runs: "Mapping[str, AnyRun]", limits: Limits) -> None:
         self.runs, self.limits = runs, limits
         self.metrics, self._uploads = Metrics(), Uploads()
         self.examples = ModelExamples(runs)

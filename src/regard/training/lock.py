@@ -6,18 +6,15 @@ lock to be removed. The file says who holds it.
 
 import fcntl
 import os
-import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from regard.errors import CallError
+from regard.training.lock_file import LOCK
 from regard.training.parallel import Parallel
-
-LOCK = "lock"
 
 
 @contextmanager
@@ -61,20 +58,6 @@ def _take(file: Path) -> int | None:
                 os.write(handle, f"process {os.getpid()} on {socket.gethostname()}, since {_now()}\n".encode())
                 return handle
         os.close(handle)  # the file was removed between the two calls: what we hold is no longer at its place
-
-
-class Holder(NamedTuple):
-    process: int
-    host: str
-
-
-def holder(file: Path) -> Holder | None:
-    """Who has written the file of a lock, if it is there; whether that process still lives is another question."""
-    try:
-        found = re.match(r"process (\d+) on (\S+), since", file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return None
-    return None if found is None else Holder(int(found[1]), found[2])
 
 
 def _holder(file: Path) -> str:

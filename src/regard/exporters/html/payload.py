@@ -51,7 +51,7 @@ def described_input(run: HasModel) -> dict[str, Any]:
     if isinstance(given, PromptInput):
         return {"kind": "prompt", "tokenizer": tokenizer(given.tokenizer), "first": given.read("").ids}
     if type(given) is TextInput:
-        frame, cut = given.frame, given.data.max_length - 1 if given._cuts else None
+        frame, cut = given.frame, given.data.max_length - 1 if given.cuts else None
         first = [] if frame.first is None else [frame.first]
         return {
             "kind": "text", "tokenizer": tokenizer(given.tokenizer), "first": first, "end": frame.end, "max_length": cut

@@ -23,6 +23,7 @@ from regard.exporters.onnx import language, seq2seq
 from regard.exporters.onnx.calls import arguments, calls_of
 from regard.exporters.onnx.graph import OPSET, Graph
 from regard.exporters.onnx.recurrent import with_operators
+from regard.exporters.onnx.run_file import write_run_file
 from regard.exporters.onnx.stand_in import GraphSeq2Seq, stand_in
 from regard.exporters.searched import plain_job, said, written
 from regard.models.drawer import Drawer
@@ -81,6 +82,7 @@ class GraphPlan(Plan):
         about |= {"graphs": {graph.name: graph.about() for graph in made}, "constants": self.constants()}
         (folder / GRAPHS).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         self.run.job.save(folder)  # tokenizers, labels, scales
+        write_run_file(folder, self.run, self.wish.inputs)
 
     def stand_in(self, folder: Path) -> nn.Module:
         return stand_in(self.run.model, folder)

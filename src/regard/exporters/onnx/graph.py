@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.attention.trace import Trace
 from regard.errors import RegardError
 
 OPSET = 20
+ATTENTION = "attention.{}"  # an output: the weights of the attention of this name, rows (× heads) × queries × keys
 ENDING = ".onnx"
 
 
@@ -94,6 +96,20 @@ class Session:
         given = {name: np.asarray(tensors[name]) for name in self.inputs}
         found = self._session.run(self.outputs, given)
         return {name: torch.from_numpy(np.asarray(one)) for name, one in zip(self.outputs, found, strict=True)}
+
+
+def names_in(trace: Trace) -> list[str]:
+    """Of the attentions that were seen; of a model that has none, nothing."""
+    try:
+        return list(trace.names)
+    except RuntimeError:
+        return []
+
+
+def weights_in(trace: Trace, names: Sequence[str]) -> list[Tensor]:
+    """Of the attentions that are to be given, if any, in the order in which they ran: while torch traces, modules are
+    not always those that have the names."""
+    return [trace[name] for name in (trace.names if names else ())]
 
 
 def _quantize(file: Path) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attention.cache import KeyValue
 from regard.attention.trace import Trace
 from regard.decoders.transformer_state import TransformerState
-from regard.exporters.onnx.graph import Flat, Graph
+from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
 from regard.models.language_model import LanguageModel
 
 Tensors = dict[str, Tensor]
@@ -29,7 +29,11 @@ def empty_past(model: LanguageModel, rows: int, length: int = 0) -> Tensors:
 
 
 def graphs(model: LanguageModel, attention: bool) -> list[Graph]:
-    past = empty_past(model, ROWS, PAST)
+    past, names = empty_past(model, ROWS, PAST), list[str]()
+    if attention:
+        with Trace(model) as trace:
+            model.features(torch.full((ROWS, NEW), 5))
+        names = names_in(trace)
     inputs = {"tokens": torch.full((ROWS, NEW), 5), **past}
 
     def read(given: Tensors) -> Sequence[Tensor]:
@@ -39,12 +43,13 @@ def graphs(model: LanguageModel, attention: bool) -> list[Graph]:
         state = TransformerState(
             kept, (None,) * len(kept), None, kept[0].key.shape[-2], tokens.shape[0], 1, tokens.device
         )
-        with Trace(model.decoder) as trace:
+        with Trace(model) as trace:
             features, after = model.decoder.read(tokens, state)
         pairs = [one for one in after.past if isinstance(one, KeyValue)]
-        weights = [torch.stack([trace[name].mean(1) for name in trace.names], dim=1)] if attention else []
-        return [model.output(features), *(tensor for pair in pairs for tensor in pair), *weights]
+        return [
+            model.output(features), *(tensor for pair in pairs for tensor in pair), *weights_in(trace, names)
+        ]  # fmt: skip
 
     dynamic = {"tokens": {0: "rows", 1: "new"}} | {name: {0: "rows", 2: "past"} for name in past}
-    outputs = ["logits", *(f"next_{name}" for name in past), *(["attention"] if attention else [])]
+    outputs = ["logits", *(f"next_{name}" for name in past), *map(ATTENTION.format, names)]
     return [Graph("decoder", Flat(model, list(inputs), read), inputs, dynamic, outputs)]

@@ -21,7 +21,7 @@ from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.recurrent_state import RecurrentState
 from regard.decoders.transformer import TransformerDecoder
 from regard.decoders.transformer_state import TransformerState
-from regard.exporters.onnx.graph import Flat, Graph
+from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
 from regard.exporters.onnx.tensors import named, rebuilt, sequences
 from regard.models.seq2seq import Seq2Seq
 from regard.special_tokens import END, START
@@ -35,22 +35,26 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
     tensors = named(source)
     state = start(model, source)
     changing = [name for name in state if name not in _kept(state)]
-    seen = ["attention"] if attention and _looks(model) else []
+    first, after = Trace(model), Trace(model)
+    start(model, source, first)
     tokens = torch.full((len(next(iter(tensors.values()))),), START)
     target = torch.tensor([[5, 4, END], [4, END, 0]])[: len(tokens)]
     # After one step, so that no size of the example is 0 or 1, which torch takes for a constant.
     past = {**state, **_next(model, tokens, state, changing)[1]}
-    past = {**past, **_next(model, tokens, past, changing)[1]}
+    with after:
+        past = {**past, **_next(model, tokens, past, changing)[1]}
+    inside, seen = (names_in(trace) if attention else [] for trace in (first, after))
     stepped = {"tokens": tokens, **past}
     dynamic = {"tokens": {0: "rows"}} | {name: _dims(name, tensor) for name, tensor in past.items()}
 
     def begin(given: Tensors) -> Sequence[Tensor]:
-        return list(start(model, rebuilt(source, given)).values())
+        trace = Trace(model)
+        return [*start(model, rebuilt(source, given), trace).values(), *weights_in(trace, inside)]
 
     def step(given: Tensors) -> Sequence[Tensor]:
-        with Trace(model.decoder) as trace:
+        with Trace(model) as trace:
             logits, after = _next(model, given["tokens"], given, changing)
-        return [logits, *after.values(), *([_last(trace)] if seen else [])]
+        return [logits, *after.values(), *weights_in(trace, seen)]
 
     def score(given: Tensors) -> Sequence[Tensor]:
         with Trace(model):
@@ -64,8 +68,14 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
 
     of_source = sequences(tensors)
     found = [
-        graph("encoder", tensors, begin, of_source, list(state)),
-        graph("decoder", stepped, step, dynamic, ["logits", *(f"next_{name}" for name in changing), *seen]),
+        graph("encoder", tensors, begin, of_source, [*state, *map(ATTENTION.format, inside)]),
+        graph(
+            "decoder",
+            stepped,
+            step,
+            dynamic,
+            ["logits", *(f"next_{name}" for name in changing), *map(ATTENTION.format, seen)],
+        ),
     ]
     if not _one_by_one(model):
         sizes = {**of_source, "target": TARGET}
@@ -79,9 +89,9 @@ def _one_by_one(model: Seq2Seq) -> bool:
     return isinstance(decoder, RecurrentDecoder) and (decoder.context == "previous" or decoder.input_feeding)
 
 
-def start(model: Seq2Seq, source: Any) -> Tensors:
-    """The state before the first step, one row for each of the source."""
-    with Trace(model):
+def start(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Tensors:
+    """The state before the first step, one row for each of the source; `trace` sees how it was read."""
+    with trace or Trace(model):
         memory = model.encode(source)
     mask = torch.ones_like(memory.vectors[..., 0]) > 0 if memory.mask is None else memory.mask
     memory = Memory(memory.vectors, mask, memory.summary, memory.grid)
@@ -140,13 +150,3 @@ def _dims(name: str, tensor: Tensor) -> dict[int, str]:
     if name.startswith("memory_"):
         return {0: "rows", 2: "memory"}
     return {0: "rows", 1: "memory"} if name in ("mask", "key", "value") else {0: "rows"}
-
-
-def _looks(model: Seq2Seq) -> bool:
-    return isinstance(model.decoder, TransformerDecoder) or model.decoder.attention is not None  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _last(trace: Trace) -> Tensor:
-    """Where the step looked in the memory: the mean over the heads of each layer, rows × layers × memory."""
-    found = [trace[name] for name in trace.names if trace.role(name).kind == "cross"]
-    return torch.stack([weights.mean(1)[:, -1] for weights in found], dim=1)

@@ -23,9 +23,11 @@ from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
 from regard.inputs.prompt.files import BLOCK, Piece, TextPart, text_bytes, text_part, text_parts
+from regard.inputs.prompt.ids import prompt_ids
 from regard.inputs.prompt.store import TextStore, write_text
+from regard.inputs.text_axis import written_axis
 from regard.inputs.tokenized import TokenizedInput
-from regard.look.axis import Axis, Token
+from regard.look.axis import Axis
 
 FEW_WINDOWS = 20  # of training text; below this a model can only learn by heart
 MANY_UNKNOWN = 0.001
@@ -107,14 +109,7 @@ class PromptInput(TokenizedInput):
         """After the begin token, if texts begin there or there is nothing else to read."""
         if not isinstance(one, str):
             raise CallError(f"a prompt is a text, not {type(one).__name__}")
-        ids, special, begin = self.tokenizer.encode(one), self.tokenizer.specials, self.recipe.decoding.begin
-        first = special.start if special.start is not None else special.end
-        wanted = self.data.documents != "file" if begin is None else begin
-        if ids and not (wanted and first is not None):
-            return Prompt(one, ids)
-        if first is None:
-            raise CallError("an empty prompt needs a begin token, which this vocabulary does not have: give a prompt")
-        return Prompt(one, [first, *ids])
+        return Prompt(one, prompt_ids(self.tokenizer, one, self.recipe.decoding.begin, self.data.documents))
 
     def length(self, item: Prompt) -> int:
         return len(item.ids)
@@ -130,14 +125,7 @@ class PromptInput(TokenizedInput):
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: Prompt) -> Axis:
         """The tokens with their places in the text that they make together."""
-        tokenizer, ids = self.tokenizer, item.ids
-        tokens = [
-            Token(label, special=True)
-            if index in tokenizer.specials.names
-            else Token(label, (span.start, span.end), span.word)
-            for index, label, span in zip(ids, tokenizer.labels(ids), tokenizer.decoded_spans(ids), strict=True)
-        ]
-        return Axis(tuple(tokens), tokenizer.decode(ids))
+        return written_axis(self.tokenizer, item.ids, self.tokenizer.specials.names)
 
     def without(self, item: Prompt, parts: Collection[int]) -> Prompt:
         gone = {place for part, place in enumerate(self.parts(item)) if part in parts}

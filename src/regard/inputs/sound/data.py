@@ -1,7 +1,5 @@
 """Recordings from files and from one's own hand: kept on disk, checked, cut into windows."""
 
-import io
-import wave
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,10 +20,11 @@ from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
 from regard.inputs.sound import defaults
 from regard.inputs.sound.examples import SoundExamples, Utterance
-from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel
+from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel, silence
 from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound, read_sound
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
+from regard.inputs.sound.wav import as_wav
 from regard.inputs.sound.windows import Window, windows
 from regard.settings.decisions import Decision
 
@@ -148,8 +147,8 @@ class SoundData(MediaInput):
     def _item(self, name: str, window: Window) -> SoundItem:
         sound, how = window.sound, self.data.sound
         silent = is_silent(sound.samples)
-        heard = torch.zeros(1, how.bands) if silent else log_mel(resample(sound.samples, sound.rate, how.rate), how)
-        return SoundItem(name, heard, window.start, sound.seconds, silent, is_clipped(sound.samples))
+        heard = silence(how) if silent else log_mel(resample(sound.samples, sound.rate, how.rate), how)
+        return SoundItem(name, torch.from_numpy(heard), window.start, sound.seconds, silent, is_clipped(sound.samples))
 
     def name(self, one: Any) -> str:
         if isinstance(one, Sound | SoundItem | Utterance):
@@ -158,12 +157,7 @@ class SoundData(MediaInput):
 
     def heard(self, one: Any) -> bytes:
         place = self._place(one)
-        sound = place if isinstance(place, Sound) else read_sound(place)
-        file = io.BytesIO()
-        with wave.open(file, "wb") as written:
-            written.setparams((1, 2, round(sound.rate), 0, "NONE", ""))
-            written.writeframes((np.clip(sound.samples, -1, 1) * 32767).astype("<i2").tobytes())
-        return file.getvalue()
+        return as_wav(place if isinstance(place, Sound) else read_sound(place))
 
     @property
     def times(self) -> MemoryTimes:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
@@ -21,10 +22,11 @@ from regard.data.batches import Padded, seeded
 from regard.data.examples import Example
 from regard.data.vocabulary import Vocabulary, target_ids
 from regard.inputs.media_store import MediaColumn, MediaExamples
-from regard.inputs.sound.features import frame_count, log_mel, spec_augment
+from regard.inputs.sound.features import frame_count, log_mel
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings
 from regard.inputs.sound.source import SoundStore
+from regard.inputs.sound.spec_augment import spec_augment
 
 JOIN, CHANGE = 1, 2  # what random numbers are for: two purposes never share them
 
@@ -85,14 +87,14 @@ class SoundColumn(MediaColumn):
     def features(self, samples: Float[np.ndarray, " N"], row: int, epoch: int) -> Float[Tensor, "S F"]:
         how, sound = self.augment, self.sound
         if how is None:
-            return log_mel(samples, sound)
+            return torch.from_numpy(log_mel(samples, sound))
         chance = self.chance(row, epoch)
         samples = resample(samples, float(chance.choice(how.speeds)), 1.0)
         if how.noise is not None:
             below = how.noise + chance.exponential(10.0)  # dB
             level = np.sqrt(np.mean(samples**2)) * 10 ** (-below / 20)
             samples = samples + level * chance.standard_normal(len(samples), np.float32)
-        return spec_augment(log_mel(samples, sound), how, sound.hop, chance)
+        return torch.from_numpy(spec_augment(log_mel(samples, sound), how, sound.hop, chance))
 
 
 class SoundExamples(MediaExamples):

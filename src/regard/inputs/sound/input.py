@@ -15,7 +15,7 @@ from regard.encoders.audio_pyramid import PyramidEncoder
 from regard.inputs.sound.data import SoundData, SoundItem
 from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
 from regard.layers.transformer import Block
-from regard.look.axis import Axis, axis
+from regard.look.axis import Axis
 from regard.parts import added_positions, build_pooling, final_norm, transformer_blocks
 
 
@@ -50,12 +50,7 @@ class SoundInput(SoundData):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: SoundItem) -> Axis:
-        """Seconds of this recording or window; the signal is the spectrogram."""
-        clock, sound, frames = self.times, self.data.sound, len(item.features)
-        vectors, until = clock.vectors(frames), (frames - 1) * sound.hop + sound.window
-        labels = [f"{time:.2f}" for time in clock.middles(vectors)]
-        times = np.clip(clock.edges(vectors)[:-1], 0.0, until).tolist()
-        return axis(labels, times=times, until=until, signal=item.features.T)
+        return self.times.axis(item.features.numpy())
 
     def without(self, item: SoundItem, parts: Collection[int]) -> SoundItem:
         """These frames are made silent: every band as low as it ever is in the recording."""

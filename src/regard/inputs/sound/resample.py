@@ -15,14 +15,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
 
 ZEROS = 24  # zero crossings of the sinc on each side: the steeper the filter, the longer it rings
 BETA = 10.0  # of the Kaiser window: aliases about 100 dB down
 ROLL_OFF = 0.95  # the cut-off, as a share of the lower half rate
+AT_ONCE = 4096  # groups of q samples that are computed together
 FINEST = 1000  # the largest q; rates that share no factor are met to one part in a thousand at worst
 
 
@@ -34,20 +32,20 @@ def resample(samples: Float[np.ndarray, " N"], rate: float | int, wanted: float 
     bank, reach = _filters(step.numerator, step.denominator)
     length = math.ceil(len(samples) / step)
     groups = math.ceil(length / step.denominator)
-    padded = F.pad(torch.from_numpy(samples), (reach, bank.shape[-1] + groups * step.numerator))
-    sound = F.conv1d(padded.view(1, 1, -1), bank, stride=step.numerator)[0, :, :groups]
-    return sound.T.flatten()[:length].numpy()
+    padded = np.pad(samples, (reach, bank.shape[1] + groups * step.numerator))
+    places = np.lib.stride_tricks.sliding_window_view(padded, bank.shape[1])[:: step.numerator][:groups]
+    some = (places[start : start + AT_ONCE] @ bank.T for start in range(0, groups, AT_ONCE))
+    return np.concatenate(list(some)).reshape(-1)[:length]
 
 
 @lru_cache(maxsize=16)
-def _filters(p: int, q: int) -> tuple[Float[Tensor, "q 1 L"], int]:
+def _filters(p: int, q: int) -> tuple[Float[np.ndarray, "q L"], int]:
     """Filter i gives the samples at (n + i/q) · p; `reach` is how far the filters reach back."""
     cut_off = ROLL_OFF * min(1.0, q / p)
     reach = math.ceil(ZEROS / cut_off)
-    place = torch.arange(-reach, reach + p + 1, dtype=torch.float64)
-    fraction = torch.arange(q, dtype=torch.float64).unsqueeze(1) * p / q
+    place = np.arange(-reach, reach + p + 1, dtype=np.float64)
+    fraction = np.arange(q, dtype=np.float64)[:, None] * p / q
     t = (place - fraction) * cut_off
-    inside = (1 - (t / ZEROS) ** 2).clamp(min=0.0)
-    window = torch.special.i0(BETA * inside.sqrt()) / torch.special.i0(torch.tensor(BETA, dtype=torch.float64))
-    bank = cut_off * torch.sinc(t) * window * (inside > 0)
-    return bank.float().unsqueeze(1), reach
+    inside = np.maximum(1 - (t / ZEROS) ** 2, 0.0)
+    window = np.i0(BETA * np.sqrt(inside)) / np.i0(BETA)
+    return (cut_off * np.sinc(t) * window * (inside > 0)).astype(np.float32), reach

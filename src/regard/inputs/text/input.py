@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from regard.errors import CallError
 from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
 from regard.inputs.text.data import TextData
+from regard.inputs.text_axis import read_axis
 from regard.layers.word_dropout import WordDropout
-from regard.look.axis import Axis, Token
+from regard.look.axis import Axis
 from regard.parts import build_pooling
 from regard.settings.model import RecurrentSettings, TransformerSettings
 
@@ -27,7 +28,7 @@ class TextInput(TextData):
         if not isinstance(one, str):
             raise CallError(f"an input is a text, not {type(one).__name__}")
         ids = self.tokenizer.encode(one)
-        return TextItem(one, ids[: self.data.max_length - 1] if self._cuts else ids)
+        return TextItem(one, ids[: self.data.max_length - 1] if self.cuts else ids)
 
     def length(self, item: TextItem) -> int:
         return len(item.ids)
@@ -56,9 +57,7 @@ class TextInput(TextData):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: TextItem) -> Axis:
-        first = [] if self.frame.first is None else [self.frame.first]
-        *before, end = (Token(label, special=True) for label in self.tokenizer.labels([*first, self.frame.end]))
-        return Axis((*before, *self.tokens(item.text, item.ids), end), item.text)
+        return read_axis(self.tokenizer, item.text, item.ids, self.frame.first, self.frame.end)
 
     def parts(self, item: TextItem) -> list[int]:
         return list(range(self.frame.before, self.frame.before + len(item.ids)))
@@ -68,7 +67,7 @@ class TextInput(TextData):
 
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
-    def _cuts(self) -> bool:
+    def cuts(self) -> bool:
         """Whether of a long text the beginning is read, as training did. What writes a text over a memory needs all."""
         alone = not isinstance(self.settings, RecurrentSettings | TransformerSettings)
         return alone and "overlong" in type(self.data).model_fields and self.data.overlong == "cut"

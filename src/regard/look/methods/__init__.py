@@ -4,6 +4,13 @@ Weights say what was mixed, not what made the difference. The other methods ask 
 (rollout), how much a weight moves (norm), what the output feels of it (gradients), what happens without it (erasure).
 """
 
+from typing import Literal
+
+#: What a table of `look/explain.py` is over, or by which method.
+By = Literal[
+    "heads", "positions", "states", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"
+]
+
 #: These ask about an output, so they can also ask why it and not another one; the others ask where a model looks.
 ABOUT_OUTPUT = ("gradient", "input-gradient", "integrated-gradients", "attnlrp", "leave-one-out")
 #: Of these, the positive part is shown: what speaks for an output.

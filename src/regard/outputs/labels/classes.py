@@ -11,6 +11,7 @@ from regard.data.labels import UNKNOWN, Labels
 from regard.layers.class_loss import class_loss
 from regard.look.svg import heat_map, reliability_diagram
 from regard.metrics.classes import Bin, class_scores, confusion, exact, macro_f1, micro_f1, one_hot, reliability
+from regard.outputs.labels.answers import log_probabilities
 from regard.outputs.result import Picture, Scores
 
 Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know
@@ -21,12 +22,6 @@ WIDEST = 40  # classes of a confusion matrix that is drawn
 
 def probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
     return np.exp(log_probabilities(logits, labels))
-
-
-def log_probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
-    table = torch.from_numpy(logits).double()
-    found = torch.nn.functional.logsigmoid(table) if labels.several else table.log_softmax(-1)
-    return found.numpy()
 
 
 def answers(logits: Float[np.ndarray, "M N"], labels: Labels, threshold: float) -> Bool[np.ndarray, "M N"]:

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from regard.inputs.text.input import TextInput, TextItem
 from regard.look.axis import Axis, Token, axis
-from regard.look.case import Case, Table
+from regard.look.case import Case
+from regard.look.placing import Table
 from regard.look.records import Attention
 from regard.models.drawer import Drawer
 from regard.outputs.batched import case_of, device_of

@@ -21,8 +21,9 @@ from regard.errors import CallError
 from regard.inputs.question.input import QuestionInput, WindowItem
 from regard.look import Attention, Axis
 from regard.look.axis import whole
-from regard.look.case import Case, Parts, Table
+from regard.look.case import Case, Parts
 from regard.look.passes import in_passes
+from regard.look.placing import Table
 from regard.models.reader import Reader
 from regard.outputs.base import Told
 from regard.outputs.batched import device_of

@@ -19,7 +19,8 @@ from regard.inputs.question.input import QuestionInput
 from regard.inputs.question.store import Encoded
 from regard.look.said import Said
 from regard.models.reader import Reader
-from regard.outputs.batched import device_of, in_groups
+from regard.outputs.batched import device_of
+from regard.outputs.groups import in_groups
 from regard.outputs.result import Candidate, Prediction
 from regard.outputs.span.settings import AnswerDecodingSettings
 

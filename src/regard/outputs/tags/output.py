@@ -4,8 +4,7 @@ p(tags | x) = Π_t softmax(W h_t + b)        h_t: the vector of the first piece 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,33 +20,23 @@ from regard.data.examples import Example, Examples
 from regard.data.label_writing import Writing
 from regard.data.labels import UNKNOWN
 from regard.data.tables import Role
-from regard.errors import CallError
-from regard.inputs.text.words import WordsInput, WordsItem
-from regard.look.axis import Axis, Token
+from regard.inputs.text.word_pieces import WordsItem
+from regard.inputs.text.words import WordsInput
 from regard.look.case import Case
 from regard.look.pooled_attention import rows_at
-from regard.look.said import Said
 from regard.metrics.classes import class_scores, confusion, macro_f1, one_hot
-from regard.metrics.spans import marks_spans, span_scores, spans, violations
+from regard.metrics.spans import marks_spans, span_scores, violations
 from regard.models.tagger import Tagger, Words
 from regard.outputs.base import QUICK, LookOptions, Told
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels.classes import CONFUSION, confusion_picture, confusion_rows
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.result import Candidate, Prediction, Scores
+from regard.outputs.tags.answers import chosen_tags, marked, tagged, tags_axis
 from regard.outputs.tags.settings import RecurrentTaggerSettings, TagRecipe
 from regard.parts import build_attention
 
 PERCENT = ("accuracy", "precision", "recall", "f1", "macro_f1", "exact_match")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tagged(Prediction):
-    """The words of a text, and the tag of each; `text` has them as word/TAG. With spans, what the tags mark."""
-
-    words: list[str]
-    tags: list[str]
-    spans: list[dict[str, Any]]
 
 
 class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
@@ -99,15 +88,8 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
     def predict(self, model: Tagger, inputs: Sequence[Any]) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]
         tables = self._log_probabilities(model, items)
-        return [self._tagged(one, item, table) for one, item, table in zip(inputs, items, tables, strict=True)]
-
-    def _tagged(self, one: Any, item: WordsItem, table: Float[np.ndarray, "W N"]) -> Tagged:
-        words, tags = list(item.words), [self.labels.names[number] for number in table.argmax(1)]
-        total = float(table.max(1).sum()) if len(table) else 0.0
-        said = Candidate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)), total)
-        marked = spans(tags) if marks_spans(self.labels.names) else []
-        told = [{**span._asdict(), "text": " ".join(words[span.start : span.end])} for span in marked]
-        return Tagged(self.input.name(one), [said], words=words, tags=tags, spans=told)
+        names = [self.input.name(one) for one in inputs]
+        return [tagged(*one, self.labels.names) for one in zip(names, (i.words for i in items), tables, strict=True)]
 
     def given_candidates(self, model: Tagger, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         """log p(tags | words) of given tags, separated by spaces."""
@@ -117,14 +99,10 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
     def _told(self, model: Tagger, one: Any, given: str | None) -> Told:
         """The given tags, or the model's own, with their log-probability."""
         item = self.input.read(one)
-        names = None if given is None else given.split()
-        if names is not None and len(names) != len(item.words):
-            raise CallError(f"{len(names)} tags do not fit the {len(item.words)} words {' '.join(item.words)[:60]!r}")
         (table,) = self._log_probabilities(model, [item])
-        classes = table.argmax(1).tolist() if names is None else [self.labels.require(name) for name in names]
-        total = float(table[np.arange(len(classes)), classes].sum())
-        tags = [self.labels.names[number] for number in classes]
-        return Told(classes, " ".join(tags), total, _marked(item.words, tags, marks_spans(self.labels.names)))
+        chosen = chosen_tags(item.words, table, self.labels, given)
+        tags = [self.labels.names[number] for number in chosen.classes]
+        return Told(chosen.classes, " ".join(tags), chosen.total, marked(item.words, tags, self.labels.names))
 
     def _tags(self, model: Tagger, inputs: Sequence[Any]) -> list[list[str]]:
         tables = self._log_probabilities(model, [self.input.read(one) for one in inputs])
@@ -143,8 +121,7 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         item = self.item_of(one)
         places, wanted = self.input.row_of_words(item), torch.tensor(told.target, device=device_of(model))
         names = [self.labels.names[number] for number in told.target]
-        tokens = tuple(Token(name, word=number) for number, name in enumerate(names))
-        axes = {"target": Axis(tokens, told.text), "source": self.input.axis(item)}
+        axes = {"target": tags_axis(names), "source": self.input.axis(item)}
 
         def steps(source: Words) -> Tensor:
             chance = model.logits(source).float().log_softmax(-1)
@@ -171,16 +148,6 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         notes = {"unknown tags": f"{unknown} words have a tag that training did not: all wrong"} if unknown else {}
         drawn = confusion_picture(matrix, names, "Test data. Rows: the right tag")
         return Scores(values | {"exact_match": whole}, notes, rows, drawn, percent=PERCENT)
-
-
-def _marked(words: Sequence[str], tags: Sequence[str], begin: bool) -> Said:
-    """Spans, where tags `begin` and go on with them; else every word with its tag."""
-    marked = [(one.start, one.end, one.label) for one in spans(tags)] if begin else [
-        (place, place + 1, tag) for place, tag in enumerate(tags)
-    ]  # fmt: skip
-    begins = [0, *accumulate(len(word) + 1 for word in words)]
-    marks = tuple((begins[start], begins[end] - 1, label) for start, end, label in marked)
-    return Said("marks", text=" ".join(words), marks=marks)
 
 
 def _values(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:

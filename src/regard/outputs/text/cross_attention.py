@@ -21,7 +21,8 @@ from regard.look.asking import evaluating
 from regard.look.passes import AT_ONCE
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.batched import device_of, grouped
+from regard.outputs.batched import device_of
+from regard.outputs.groups import grouped
 
 Ids = Sequence[int]
 T = TypeVar("T")

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
 from regard.look.said import NextToken
+from regard.outputs.text.token_pieces import MOST, next_tokens_of
 
-MOST = 5
 AT_ONCE = 64  # steps whose probabilities are there at a time: all of them, over a large vocabulary, would not fit
-BEFORE = 8  # tokens that may decide how the next one is written
 
 
 def most_probable(
@@ -25,13 +24,5 @@ def most_probable(
         known = logits(some).float().log_softmax(-1)
         tops = known.topk(min(MOST, known.shape[-1]))
         for values, ids in zip(tops.values.tolist(), tops.indices.tolist(), strict=True):
-            found.append(_step(tokens[: len(found)][-BEFORE:], ids, values, tokenizer))
+            found.append(next_tokens_of(tokens[: len(found)], ids, values, tokenizer))
     return tuple(found)
-
-
-def _step(
-    before: Sequence[int], ids: Sequence[int], values: Sequence[float], tokenizer: Tokenizer
-) -> tuple[NextToken, ...]:
-    begin = len(tokenizer.decode(before))
-    pieces = (tokenizer.decode([*before, index])[begin:] for index in ids)
-    return tuple(map(NextToken, tokenizer.labels(ids), pieces, values))

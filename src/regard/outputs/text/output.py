@@ -20,12 +20,13 @@ from regard.arriving import Answers, Take
 from regard.attention.memory import Memory
 from regard.data.batches import pad_sentences, padded
 from regard.data.examples import Example, Examples
-from regard.data.tokenizer import TOKENIZER, Tokenizer
+from regard.data.tokenizer import TARGET, TOKENIZER, Tokenizer
 from regard.decoding.beam import LengthPenalty
 from regard.decoding.protocol import Hypothesis
 from regard.inputs.base import Vocabulary
 from regard.inputs.text.defaults import token_lengths, writes_at_most
-from regard.look.axis import Axis, Token
+from regard.inputs.text_axis import written_axis
+from regard.look.axis import Axis
 from regard.look.case import Case
 from regard.look.passes import AT_ONCE
 from regard.look.said import NextToken
@@ -43,7 +44,6 @@ from regard.settings.decisions import Decision
 from regard.special_tokens import END, PAD, START
 
 GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # one token after the other
-TARGET = "tokenizer.target.json"  # of a run whose input has a tokenizer of its own
 
 
 class Forced(NamedTuple):
@@ -291,15 +291,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
     def axis(self, ids: Ids) -> Axis:
         """Tokens with their places in the text that they make together."""
-        tokens = [
-            Token(label, special=True)
-            if index in (PAD, START, END)
-            else Token(label, (span.start, span.end), span.word)
-            for index, label, span in zip(
-                ids, self.tokenizer.labels(ids), self.tokenizer.decoded_spans(ids), strict=True
-            )
-        ]
-        return Axis(tuple(tokens), self.tokenizer.decode(ids))
+        return written_axis(self.tokenizer, ids, (PAD, START, END))
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def test_scores(self, model: Seq2Seq, examples: Sequence[Example], alignments: bool) -> Scores:

@@ -15,7 +15,8 @@ from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import LookOptions, Told
-from regard.outputs.batched import device_of, in_budget
+from regard.outputs.batched import device_of
+from regard.outputs.groups import in_budget
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention
 from regard.outputs.text.output import TextOutput

@@ -5,11 +5,7 @@ text  → token ids → encoder → one vector                                  
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
-
-import numpy as np
-from jaxtyping import Float
 
 from regard.data.examples import Example, Examples
 from regard.errors import CallError
@@ -20,19 +16,12 @@ from regard.look.methods import ABOUT_OUTPUT
 from regard.metrics.retrieval import retrieval
 from regard.models.embedder import Embedder
 from regard.outputs.base import LookOptions, Told
-from regard.outputs.result import Candidate, Prediction, Scores
+from regard.outputs.result import Candidate, Prediction, Scores, Vector
 from regard.outputs.vector.encode_training import VectorTraining
 from regard.outputs.vector.texts_looking import Other, texts_case
 
 QUICK = 1000  # validation pairs that are told apart while training goes on
 COMPARING = ABOUT_OUTPUT  # methods that ask what the cosine of two texts feels
-
-
-@dataclass(frozen=True, kw_only=True)
-class Vector(Prediction):
-    """The vector of one text; `text` has its numbers, separated by spaces."""
-
-    vector: Float[np.ndarray, " D"]
 
 
 class VectorOutput(VectorTraining):
@@ -49,10 +38,7 @@ class VectorOutput(VectorTraining):
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Embedder, inputs: Sequence[str]) -> list[Prediction]:
         vectors = self.side(model).vectors([self.read_text(text) for text in inputs]).numpy()
-        return [
-            Vector(text, [Candidate(" ".join(f"{value:.6g}" for value in vector))], vector=vector)
-            for text, vector in zip(inputs, vectors, strict=True)
-        ]
+        return [Vector.of(text, vector) for text, vector in zip(inputs, vectors, strict=True)]
 
     def given_candidates(self, model: Embedder, inputs: Sequence[str], outputs: Sequence[str]) -> list[Candidate]:
         """The cosine of the two vectors, for each pair of an input and an output."""

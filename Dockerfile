@@ -1,0 +1,28 @@
+# A service of exported models, without torch:
+#
+#   regard export runs/mine --to onnx -o exports/mine
+#   docker build -t regard-light .
+#   docker run -p 8000:8000 -v "$PWD/exports:/exports:ro" regard-light regard serve /exports/mine --host 0.0.0.0
+#
+# Pictures need `regard[light,image]`, recordings `regard[light,audio]`.
+# `python benchmarks/light.py` runs the steps (RUN) below in a folder of its own, and measures what they make.
+FROM python:3.11-slim AS made
+ENV SOURCE=/source LIGHT=/light
+COPY . $SOURCE
+RUN python -m venv $LIGHT
+RUN $LIGHT/bin/pip install --no-compile --no-cache-dir -c $SOURCE/constraints.txt "regard[light] @ file://$SOURCE"
+# What tokenizers would download with, rich would color code with and ONNX Runtime would convert models by, and tests: nobody
+# runs them here.
+RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm pygments setuptools pip
+RUN rm -r $LIGHT/lib/python*/site-packages/onnxruntime/transformers
+RUN find $LIGHT/lib -type d -name tests -prune -exec rm -r {} +
+# What is used is compiled once, here.
+RUN $LIGHT/bin/python -c "import onnxruntime, regard.light.run, regard.commands.look, regard.commands.predict, regard.serve.app"
+
+FROM python:3.11-slim
+COPY --from=made /light /light
+ENV PATH=/light/bin:$PATH
+RUN useradd --create-home regard
+USER regard
+EXPOSE 8000
+CMD ["regard", "serve", "/exports", "--host", "0.0.0.0"]

@@ -1,0 +1,122 @@
+"""Continuing texts token by token, several at once: `regard.decoding.continuing` over arrays.
+
+Texts share positions, as there: all prompts are read up to the end of the shortest, and the longer ones are fed what
+they say anyway. When `context` is full, the last half of it is read anew.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.light.draw import draw, generators
+from regard.light.rules import normalizer
+from regard.light.session import Arrays, Session, seen_in
+from regard.work import before_step
+
+
+class Written(NamedTuple):
+    """A token that text `row` goes on with, and its log-probability under the model itself."""
+
+    row: int
+    token: int
+    log_probability: float
+
+
+class Reader:
+    """A language model: tokens and keys and values of those before → logits, keys and values."""
+
+    def __init__(self, decoder: Session, shapes: Mapping[str, Any]) -> None:
+        self._decoder = decoder
+        self._empty = {name: about["shape"] for name, about in shapes.items() if name != "tokens"}
+
+    def start(self, rows: int) -> Arrays:
+        """Nothing was read yet: keys and values of length 0."""
+        sizes: dict[Any, int] = {"rows": rows, "past": 0}
+        shapes = {name: [sizes.get(size, size) for size in shape] for name, shape in self._empty.items()}
+        return {name: np.zeros(tuple(map(int, shape)), np.float32) for name, shape in shapes.items()}
+
+    def read(self, tokens: Sequence[Sequence[int]], past: Arrays) -> tuple[np.ndarray, Arrays]:
+        """Logits of every token: N T V."""
+        before_step(sum(map(len, tokens)))
+        out = self._decoder({"tokens": np.asarray(tokens, np.int64), **past})
+        return out["logits"], {name: out[f"next_{name}"] for name in past}
+
+    def look(self, tokens: Sequence[int]) -> tuple[np.ndarray, Arrays]:
+        """Of one whole text: logits T V, and where each token looked."""
+        before_step(len(tokens))
+        out = self._decoder({"tokens": np.asarray([tokens], np.int64), **self.start(1)}, watch=True)
+        return out["logits"][0], seen_in(out)
+
+
+def continued(
+    model: Reader,
+    prompts: Sequence[Sequence[int]],
+    how: Any,
+    *,
+    context: int,
+    max_length: int,
+    end: int | None,
+    forbidden: Sequence[int],
+    ended: Callable[[Written], bool],
+) -> Iterator[Written]:
+    """Tokens as they are written. `how` has temperature, top_k, top_p, repetition_penalty and seed."""
+    texts = [list(prompt)[-(context - 1) :] for prompt in prompts]
+    chance = generators(prompts, how.seed)
+    left = [max_length] * len(texts)
+    rows = list(range(len(texts)))  # the text of each row
+    known = length = min(map(len, texts), default=0)  # tokens of each text that were read, and that are in the past
+    if not rows:
+        return
+    logits, past = model.read([text[:known] for text in texts], model.start(len(rows)))
+    while rows:
+        chosen, told = _choose(logits[:, -1], texts, rows, known, how, chance, forbidden)
+        staying = []
+        for place, (row, token, log_probability) in enumerate(zip(rows, chosen, told, strict=True)):
+            if known < len(texts[row]):  # still in its prompt
+                staying.append(place)
+                continue
+            texts[row].append(token)
+            left[row] -= 1
+            written = Written(row, token, log_probability)
+            yield written
+            if token != end and left[row] > 0 and not ended(written):
+                staying.append(place)
+        if not staying:
+            return
+        known += 1
+        if len(staying) < len(rows):
+            past = {name: array[staying] for name, array in past.items()}
+            rows = [rows[place] for place in staying]
+        if length >= context:
+            length = max(1, context // 2)
+            logits, past = model.read([texts[row][known - length : known] for row in rows], model.start(len(rows)))
+        else:
+            length += 1
+            logits, past = model.read([[texts[row][known - 1]] for row in rows], past)
+
+
+def _choose(
+    logits: np.ndarray,
+    texts: Sequence[Sequence[int]],
+    rows: Sequence[int],
+    known: int,
+    how: Any,
+    chance: Sequence[Any],
+    forbidden: Sequence[int],
+) -> tuple[list[int], list[float]]:
+    """The next token of each row, and its log-probability. Rows inside their prompt draw nothing."""
+    own = logits - normalizer(logits)[:, None]
+    logits = logits.copy()
+    logits[:, list(forbidden)] = -np.inf
+    if how.repetition_penalty != 1.0:
+        for place, row in enumerate(rows):
+            said = sorted(set(texts[row][:known]))
+            old = logits[place, said]
+            logits[place, said] = np.where(old > 0, old / how.repetition_penalty, old * how.repetition_penalty)
+    if how.temperature == 0.0:
+        tokens = logits.argmax(axis=1)
+    else:
+        uniform = np.array([chance[row](1)[0] if known >= len(texts[row]) else 0.0 for row in rows], np.float32)
+        tokens = draw(logits / np.float32(how.temperature), uniform, top_k=how.top_k, top_p=how.top_p)
+    return tokens.tolist(), own[np.arange(len(tokens)), tokens].tolist()

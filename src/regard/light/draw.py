@@ -1,0 +1,51 @@
+"""Drawing a token: `regard.decoding.sample` over arrays, with the same random numbers as torch's generator.
+
+x ~ Mersenne Twister, 32 bits;    u = (x mod 2²⁴) / 2²⁴
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+
+class Uniform:
+    """Numbers in [0, 1), one after the other, as torch draws them from `torch.Generator().manual_seed(seed)`."""
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.MT19937()
+        self._bits._legacy_seeding(seed & 0xFFFFFFFF)
+
+    def __call__(self, count: int) -> np.ndarray:
+        raw = np.asarray(self._bits.random_raw(count), np.uint64)
+        return ((raw & ((1 << 24) - 1)) / (1 << 24)).astype(np.float32)
+
+
+def generators(prompts: Sequence[Sequence[int]], seed: int) -> list[Uniform]:
+    """One for each prompt, which the seed and the prompt decide; the second of two equal ones has other numbers."""
+    seen: Counter[tuple[int, ...]] = Counter()
+    made = []
+    for prompt in map(tuple, prompts):
+        digest = blake2b(f"{seed} {seen[prompt]} {prompt}".encode(), digest_size=8).digest()
+        made.append(Uniform(int.from_bytes(digest, "little") >> 1))
+        seen[prompt] += 1
+    return made
+
+
+def draw(logits: np.ndarray, uniform: np.ndarray, *, top_k: int = 0, top_p: float = 1.0) -> np.ndarray:
+    """The token at which the cumulative probability of what top_k and top_p leave passes `uniform`: N V, N → N."""
+    names = None  # the token of each column, once they are sorted
+    if top_k or top_p < 1.0:
+        names = np.argsort(-logits, axis=1, kind="stable")[:, : top_k or None]
+        logits = np.take_along_axis(logits, names, axis=1)
+    mass = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float32)
+    mass /= mass.sum(axis=1, keepdims=True)
+    cumulative = mass.cumsum(axis=1)
+    if top_p < 1.0:
+        mass = np.where(cumulative - mass < top_p, mass, np.float32(0))  # the first token always stays
+        cumulative = mass.cumsum(axis=1)
+    target = uniform.astype(np.float32) * cumulative[:, -1]
+    last = (mass > 0).cumsum(axis=1).argmax(axis=1)  # rounding at the very end
+    column = np.minimum((cumulative <= target[:, None]).sum(axis=1), last)
+    return column if names is None else names[np.arange(len(names)), column]

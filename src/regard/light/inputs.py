@@ -1,0 +1,81 @@
+"""What comes in, for graphs: as `regard.inputs.base.Input`, but for training, the model, and all that looks into it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.errors import CallError
+from regard.light.description import Description
+from regard.light.session import Arrays
+from regard.look.axis import Axis
+
+
+class LightInput(ABC):
+    kind: ClassVar[str]  # text, image, sound
+    array_dims: ClassVar[int] = 0
+    takes_files: ClassVar[bool] = False
+
+    def __init__(self, about: Description) -> None:
+        self.recipe: Any = about.recipe
+        self.reads = about.reads
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (self.kind,)
+
+    def parse(self, words: Sequence[str]) -> list[Any]:
+        """What words on a command line stand for."""
+        return list(words)
+
+    def word(self, one: Any) -> str:
+        return self.name(one)
+
+    def name(self, one: Any) -> str:
+        return str(one)
+
+    def subject(self, file: str) -> Any:
+        raise CallError("--about is for questions, and this model takes none")
+
+    def heard(self, one: Any) -> bytes | None:
+        return None
+
+    def is_one(self, given: Any) -> bool:
+        """Whether what somebody gives in Python is one input, and not several."""
+        if isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "_fields"):
+            return True
+        return not isinstance(given, Iterable) or 0 < getattr(given, "ndim", 0) <= self.array_dims
+
+    def readable(self, inputs: Sequence[Any]) -> tuple[list[Any], list[str]]:
+        """Those of the inputs that can be read, and a sentence on each of the others."""
+        good, problems = [], []
+        for one in inputs:
+            try:
+                self.read(one)
+                good.append(one)
+            except CallError as problem:
+                problems.append(str(problem))
+        return good, problems
+
+    def item_of(self, one: Any) -> Any:
+        """The item of an input that is looked at: one with something in it."""
+        item = self.read(one)
+        if not self.length(item):
+            raise CallError(f"the input {self.name(one)!r} has no token: there is nothing to look at")
+        return item
+
+    @abstractmethod
+    def read(self, one: Any) -> Any:
+        """The item of one input."""
+
+    @abstractmethod
+    def length(self, item: Any) -> int:
+        """How many vectors it becomes; 0: there is nothing in it."""
+
+    @abstractmethod
+    def collate(self, items: Sequence[Any]) -> Arrays:
+        """What the graph reads of several items."""
+
+    @abstractmethod
+    def axis(self, item: Any) -> Axis:
+        """The vectors of the memory as a picture names them."""

@@ -1,0 +1,59 @@
+"""What comes out, of graphs: as `regard.outputs.base.Output`, but for training, scores and all that looks inside."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, ClassVar
+
+from regard.errors import CallError
+from regard.light.description import Description
+from regard.light.inputs import LightInput
+from regard.look.records import AttentionRecord
+from regard.outputs.result import Candidate, Prediction
+from regard.settings.recipe import Recipe
+
+
+class LightOutput(ABC):
+    takes_prefix: ClassVar[bool] = False
+    gives_attention: ClassVar[bool] = False
+    writes_text: ClassVar[bool] = False
+    takes_prompt: ClassVar[bool] = False
+    gives_vectors: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    draws_alone: ClassVar[bool] = False
+    gives: ClassVar[str] = "text"
+
+    def __init__(self, about: Description, input: Any) -> None:
+        self.recipe: Any = about.recipe
+        self.input, self.roles, self.says = input, about.attentions, about.says
+
+    @property
+    def takes_gold(self) -> bool:
+        """Whether it has words that gold links with those of its input."""
+        return False
+
+    def with_recipe(self, recipe: Recipe) -> Any:
+        """The same under a changed recipe."""
+        changed = copy(self)
+        changed.recipe, changed.input = recipe, copy(self.input)
+        input: LightInput = changed.input
+        input.recipe = recipe
+        return changed
+
+    def given(self, words: Sequence[str]) -> list[str]:
+        """Outputs that are given, and not the model's own."""
+        return list(words)
+
+    @abstractmethod
+    def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]: ...
+
+    def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
+        raise CallError("this model writes nothing that could be streamed")
+
+    @abstractmethod
+    def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
+        """How probable the model finds given outputs."""
+
+    @abstractmethod
+    def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
+        """Of the best output, or the given one, and of its runners-up."""

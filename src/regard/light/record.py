@@ -1,0 +1,66 @@
+"""Where a model looked, of what its graphs say: the same record as torch's, by the same rules (`look/placing.py`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.errors import CallError
+from regard.light.session import Arrays
+from regard.look.axis import Axis
+from regard.look.placing import Sides, Table, by_role, gated, with_heads
+from regard.look.records import ORDER, Attention, AttentionRecord, Kind
+
+Place = Callable[[Sides, Sequence[Table]], list[Attention]]
+UNSEEN = (
+    "this export does not say where the model looks: export the run again, without --no-attention (or the model has no "
+    "attention)"
+)
+
+
+class LightRole(NamedTuple):
+    """As `attention.role.Role`."""
+
+    kind: str
+    layer: int
+
+
+@dataclass(frozen=True)
+class Between:
+    axes: Mapping[str, Axis]
+    rows: str = "target"
+    columns: str = "source"
+    kind: Kind = "cross"
+
+
+def record_of(
+    seen: Arrays,
+    roles: Mapping[str, tuple[str, int]],
+    between: Between,
+    place: Place = by_role,
+    **told: Any,
+) -> AttentionRecord:
+    """`seen`: the weights of each attention, of one input, (heads ×) queries × keys."""
+    tables = [
+        Table(name, LightRole(*roles[name]), with_heads(weights))  # pyright: ignore[reportArgumentType]
+        for name, weights in seen.items()
+    ]
+    shown = place(between, gated(tables))
+    if not shown:
+        raise CallError(UNSEEN)
+    ready = (replace(one, weights=np.ascontiguousarray(one.weights, np.float32)) for one in shown)
+    found = tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
+    method = "raw, times the gate" if any(kind == "gate" for kind, _ in roles.values()) else "raw"
+    return AttentionRecord(found, between.axes, method=method, **told)
+
+
+def joined(steps: Sequence[Arrays]) -> Arrays:
+    """The steps of decoding one after the other, with zero for keys that were not there yet."""
+    found: Arrays = {}
+    for name in steps[0] if steps else ():
+        weights = [step[name][0] for step in steps]
+        longest = max(one.shape[-1] for one in weights)
+        padded = [np.pad(one, [(0, 0)] * (one.ndim - 1) + [(0, longest - one.shape[-1])]) for one in weights]
+        found[name] = np.concatenate(padded, axis=-2)
+    return found

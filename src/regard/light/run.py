@@ -1,0 +1,211 @@
+"""An export as a run: what `regard.api.Run` answers, as far as its graphs can."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from regard import config
+from regard.arriving import Answers, Take, at_once
+from regard.data.example import Example
+from regard.errors import CallError
+from regard.light.continuation import LightContinuation
+from regard.light.description import Description
+from regard.light.inputs import LightInput
+from regard.light.labels import LightLabels
+from regard.light.outputs import LightOutput
+from regard.light.pictures import LightPicture
+from regard.light.sounds import LightSound
+from regard.light.tags import LightTags, LightWords
+from regard.light.texts import LightPrompt, LightText
+from regard.light.transcripts import LightTranscripts
+from regard.light.vectors import LightVectors
+from regard.light.writing import LightWriter
+from regard.look.records import AttentionRecord, Head
+from regard.metrics.alignment import Gold
+from regard.outputs.result import Prediction
+from regard.settings.recipe import Recipe
+
+Overrides = Iterable[str] | Mapping[str, Any]
+INPUTS: dict[str, type[LightInput]] = {
+    "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
+}  # fmt: skip
+OUTPUTS: dict[str, type[LightOutput]] = {
+    "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
+    "tags": LightTags, "vector": LightVectors,
+}  # fmt: skip
+
+
+class LightJob(NamedTuple):
+    input: Any
+    output: Any
+
+
+def load(folder: str | Path) -> "LightRun":
+    """An export to ONNX from its folder."""
+    about = Description.of(Path(folder))
+    for kinds, found in ((INPUTS, about.reads["kind"]), (OUTPUTS, about.says["kind"])):
+        if found not in kinds:
+            raise CallError(f"{folder} was written by another version of regard: it has {found!r}, which is not known")
+    input = INPUTS[about.reads["kind"]](about)
+    return LightRun(about, about.recipe, LightJob(input, OUTPUTS[about.says["kind"]](about, input)))
+
+
+@dataclass(frozen=True)
+class LightRun:
+    about: Description
+    recipe: Recipe
+    job: LightJob
+
+    @property
+    def folder(self) -> Path:
+        return self.about.folder
+
+    @property
+    def weight_files(self) -> list[Path]:
+        """All that an output depends on."""
+        return sorted(self.folder.glob("*.onnx*"))
+
+    @property
+    def parameters(self) -> int:
+        return self.about.parameters
+
+    @property
+    def methods(self) -> list[str]:
+        """Of looking: weights are there as they are, and nothing else."""
+        return ["raw"]
+
+    @property
+    def explanations(self) -> list[str]:
+        return []
+
+    def decoding_defaults(self) -> dict[str, Any]:
+        """How the run writes its outputs, by the names of its settings; empty where it writes none."""
+        return self.recipe.model_dump(mode="json").get("decoding", {})
+
+    def predict(
+        self,
+        inputs: Any,
+        overrides: Overrides = (),
+        *,
+        prefix: str = "",
+        attention: bool = False,
+        without: Sequence[str] = (),
+        workers: int | None = 1,
+        **decoding: Any,
+    ) -> Any:
+        """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
+        decoded."""
+        output = self._with(overrides, decoding)
+        self._refuse(output, without, prefix=prefix, attention=attention)
+        self.count_workers(workers, None)
+        single = self.job.input.is_one(inputs)
+        found = output.predict([inputs] if single else list(inputs), prefix=prefix, attention=attention)
+        return found[0] if single else found
+
+    def predict_arriving(
+        self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
+    ) -> Answers:
+        """(arrived, prediction) of inputs that come while others are worked on: those that came, one list after the
+        other (`regard.arriving`)."""
+        return at_once(lambda some: self.predict([given(one) for one in some], prefix=prefix, **decoding), take)
+
+    def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
+        """One: ONNX Runtime has threads of its own."""
+        if asked is not None and asked > 1:
+            raise CallError(f"workers={asked}: ONNX Runtime uses all cores by itself; leave workers out")
+        return 1
+
+    def stream(
+        self,
+        text: Any,
+        tell: Callable[[str, str], None],
+        overrides: Overrides = (),
+        *,
+        prefix: str = "",
+        **decoding: Any,
+    ) -> Prediction:
+        """`tell(piece, text so far)` while the output of one input is written. It may raise, which ends the work."""
+        return self._with(overrides, decoding).stream(text, tell, prefix=prefix)
+
+    def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
+        """How probable the model finds given outputs."""
+        if len(inputs) != len(outputs):
+            raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
+        found = self.job.output.given_candidates(inputs, outputs)
+        return [Prediction(self.job.input.name(one), [said]) for one, said in zip(inputs, found, strict=True)]
+
+    def look(
+        self,
+        text: Any,
+        overrides: Overrides = (),
+        *,
+        output: str | None = None,
+        method: str = "raw",
+        gold: Gold | None = None,
+        layer: int | None = None,
+        head: Head = "mean",
+        prefix: str = "",
+        without: Sequence[str] = (),
+        evidence: bool = False,
+        instead: str | None = None,
+        **decoding: Any,
+    ) -> AttentionRecord:
+        """Where the model looks when it writes its output for a text, or `output`, if that is given."""
+        if method != "raw" or evidence or instead is not None:
+            asked = f"method={method!r}" if method != "raw" else "evidence" if evidence else f"instead={instead!r}"
+            raise CallError(f"{asked} asks the model itself, and an export has its weights of attention only: {_ASK}")
+        if prefix and output is not None:
+            raise CallError("give the whole output or a prefix of it, not both")
+        changed = self._with(overrides, decoding)
+        self._refuse(changed, without, prefix=prefix, gold=gold)
+        told = {"model": self.folder.name, "input": self.job.input.name(text), "forced": output is not None}
+        best, *others = (replace(one, **told) for one in changed.look(text, output, prefix))
+        record = replace(best, gold=gold, beams=tuple(others))
+        record.matrix(None, layer, head)  # says what is wrong with a layer or head that is not there
+        return record
+
+    def explain(self, *_: Any, **__: Any) -> NoReturn:
+        raise CallError(f"an export cannot be explained: {_ASK}")
+
+    def weight(self, *_: Any, **__: Any) -> NoReturn:
+        raise CallError(f"an export does not say how a weight came about: {_ASK}")
+
+    def examples(self, most: int = 6) -> list[Example]:
+        """Some inputs of the validation part, where they are texts."""
+        return [Example(text, ()) for text in self.about.examples[:most]]
+
+    def has_history_of_looks(self) -> bool:
+        return False
+
+    def best_scores(self) -> dict[str, float]:
+        """Of the best validation in training, by name."""
+        return self.about.scores
+
+    def _with(self, overrides: Overrides, decoding: Mapping[str, Any]) -> Any:
+        if not overrides and not decoding:
+            return self.job.output
+        recipe = config.changed(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
+        return self.job.output.with_recipe(recipe)
+
+    def _refuse(
+        self,
+        output: Any,
+        without: Sequence[str],
+        *,
+        prefix: str = "",
+        attention: bool = False,
+        gold: Gold | None = None,
+    ) -> None:
+        what = f"the job {self.recipe.job!r}"
+        if without:
+            raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
+        if prefix and not output.takes_prefix:
+            raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
+        if attention and not output.gives_attention:
+            raise CallError(f"{what} gives no alignment with its input here; `look` shows where it looked")
+        if gold is not None and not output.takes_gold:
+            raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
+
+
+_ASK = "ask the run that was exported, with PyTorch"

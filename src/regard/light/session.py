@@ -1,0 +1,48 @@
+"""A graph in ONNX Runtime: named arrays go in, named arrays come out."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import CallError, RegardError
+
+Arrays = dict[str, np.ndarray]
+SEEN = "attention."  # what outputs are called that say where the model looked
+
+
+class Session:
+    def __init__(self, file: Path) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise CallError("an export to ONNX needs onnxruntime: pip install 'regard[light]'") from None
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = _threads()
+        try:
+            self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        except Exception as problem:  # the library has a kind of its own for each
+            raise RegardError(f"{file} is no graph that can be run: {str(problem)[:300]}") from None
+        self.inputs = [one.name for one in self._session.get_inputs()]
+        self.outputs = [one.name for one in self._session.get_outputs()]
+        self.plain = [name for name in self.outputs if not name.startswith(SEEN)]
+
+    def __call__(self, arrays: Mapping[str, Any], *, watch: bool = False) -> Arrays:
+        """Those of the arrays that the graph reads; `watch`: with where the model looked."""
+        wanted = self.outputs if watch else self.plain
+        found = self._session.run(wanted, {name: arrays[name] for name in self.inputs})
+        return dict(zip(wanted, map(np.asarray, found), strict=True))
+
+
+def _threads() -> int:
+    """As torch: OMP_NUM_THREADS, or (0) as many as suit the machine."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() else 0
+
+
+def seen_in(arrays: Arrays) -> Arrays:
+    """The weights of each attention, by its name."""
+    return {name.removeprefix(SEEN): one for name, one in arrays.items() if name.startswith(SEEN)}

@@ -1,0 +1,62 @@
+"""A decoder step by step, by two graphs: a state goes into a step and comes out of it, as in `regard.decoding`.
+
+start(source) → State;    step(tokens, State) → logits, State
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from regard.light.session import Arrays, Session, seen_in
+
+NEXT = "next_"
+
+
+@dataclass(frozen=True)
+class State:
+    """N rows. `memory`: what belongs to the sentence that a row is of (`owner`); `past`: what a step changes."""
+
+    memory: Arrays
+    past: Arrays
+    owner: np.ndarray  # N
+    row_axis: Mapping[str, int]  # in which dimension an array has its rows
+    seen: Arrays  # where the last step (at first, the encoder) looked, if watched
+
+    @property
+    def rows(self) -> int:
+        return len(self.owner)
+
+    def select(self, rows: np.ndarray) -> "State":
+        """Keep, drop, repeat or reorder rows. Beams of a sentence share its memory: it is copied only where others
+        stay than were there."""
+        owner = self.owner[rows]
+        same = len(owner) == len(self.owner) and bool((owner == self.owner).all())
+        return replace(
+            self, owner=owner, memory=self.memory if same else self._taken(self.memory, rows),
+            past=self._taken(self.past, rows),
+        )  # fmt: skip
+
+    def _taken(self, arrays: Arrays, rows: np.ndarray) -> Arrays:
+        return {name: array.take(rows, axis=self.row_axis.get(name, 0)) for name, array in arrays.items()}
+
+
+class Steps:
+    def __init__(self, encoder: Session, decoder: Session, shapes: Mapping[str, Any]) -> None:
+        """`shapes`: of the decoder's inputs, as graphs.json has them."""
+        self._encoder, self._decoder = encoder, decoder
+        self._row_axis = {name: about["shape"].index("rows") for name, about in shapes.items()}
+        self._changing = [name.removeprefix(NEXT) for name in decoder.plain if name.startswith(NEXT)]
+
+    def start(self, source: Arrays, *, watch: bool = False) -> State:
+        found = self._encoder(source, watch=watch)
+        rows = np.arange(len(next(iter(source.values()))))
+        state = {name: found[name] for name in self._encoder.plain}
+        past = {name: state.pop(name) for name in self._changing}
+        return State(state, past, rows, self._row_axis, seen_in(found))
+
+    def step(self, tokens: np.ndarray, state: State, *, watch: bool = False) -> tuple[np.ndarray, State]:
+        out = self._decoder({"tokens": tokens, **state.memory, **state.past}, watch=watch)
+        past = {name: out[NEXT + name] for name in self._changing}
+        return out["logits"], replace(state, past=past, seen=seen_in(out))

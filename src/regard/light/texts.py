@@ -1,0 +1,62 @@
+"""Texts and prompts, for graphs."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import CallError
+from regard.inputs.prompt.ids import prompt_ids
+from regard.inputs.text_axis import read_axis, written_axis
+from regard.light.description import Description
+from regard.light.inputs import LightInput
+from regard.light.session import Arrays
+from regard.look.axis import Axis
+
+
+class TextItem(NamedTuple):
+    text: str
+    ids: list[int]
+
+
+class LightText(LightInput):
+    kind: ClassVar[str] = "text"
+
+    def __init__(self, about: Description) -> None:
+        super().__init__(about)
+        self.tokenizer = Tokenizer.of_run(about.folder)
+
+    def read(self, one: Any) -> TextItem:
+        if not isinstance(one, str):
+            raise CallError(f"an input is a text, not {type(one).__name__}")
+        return TextItem(one, self.tokenizer.encode(one)[: self.reads["longest"]])
+
+    def length(self, item: TextItem) -> int:
+        return len(item.ids)
+
+    def collate(self, items: Sequence[TextItem]) -> Arrays:
+        return {"source": self.padded([item.ids for item in items])}
+
+    def padded(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
+        """Between what begins and ends a text."""
+        first = [] if self.reads["first"] is None else [self.reads["first"]]
+        rows = [[*first, *ids, self.reads["end"]] for ids in texts]
+        table = np.full((len(rows), max(map(len, rows))), self.reads["pad"], np.int64)
+        for place, row in enumerate(rows):
+            table[place, : len(row)] = row
+        return table
+
+    def axis(self, item: TextItem) -> Axis:
+        return read_axis(self.tokenizer, item.text, item.ids, self.reads["first"], self.reads["end"])
+
+
+class LightPrompt(LightText):
+    def read(self, one: Any) -> TextItem:
+        if not isinstance(one, str):
+            raise CallError(f"a prompt is a text, not {type(one).__name__}")
+        recipe = self.recipe
+        return TextItem(one, prompt_ids(self.tokenizer, one, recipe.decoding.begin, recipe.data.documents))
+
+    def axis(self, item: TextItem) -> Axis:
+        return written_axis(self.tokenizer, item.ids, self.tokenizer.specials.names)

@@ -1,0 +1,62 @@
+"""One vector for each text, of the graph `model`."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.errors import CallError
+from regard.light.description import Description
+from regard.light.outputs import LightOutput
+from regard.light.record import Between, record_of
+from regard.light.session import Session, seen_in
+from regard.light.texts import TextItem
+from regard.look.records import AttentionRecord
+from regard.outputs.groups import grouped
+from regard.outputs.result import Candidate, Prediction, Vector
+
+
+class LightVectors(LightOutput):
+    gives_vectors: ClassVar[bool] = True
+
+    def __init__(self, about: Description, input: Any) -> None:
+        super().__init__(about, input)
+        self._model = Session(about.folder / "model.onnx")
+
+    def predict(self, inputs: Sequence[str], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
+        return [Vector.of(text, vector) for text, vector in zip(inputs, self._vectors(inputs), strict=True)]
+
+    def given_candidates(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Candidate]:
+        """The cosine of the two vectors, for each pair of an input and an output."""
+        sides = [np.array(self._vectors(side)) for side in (inputs, outputs)]
+        one, other = (side / np.maximum(np.linalg.norm(side, axis=-1, keepdims=True), 1e-12) for side in sides)
+        return [
+            Candidate(said, score=float(cosine)) for said, cosine in zip(outputs, (one * other).sum(-1), strict=True)
+        ]
+
+    def look(self, one: str, output: str | None, prefix: str) -> list[AttentionRecord]:
+        """Self-attention of the text."""
+        if output is not None:
+            raise CallError("an export looks at one text at a time: leave the other one out, or ask the run itself")
+        item = self._item(self.input.item_of(one).text)
+        seen = seen_in(self._model(self.input.collate([item]), watch=True))
+        tables = {name: weights[0] for name, weights in seen.items()}
+        return [record_of(tables, self.roles, Between({"source": self.input.axis(item)}))]
+
+    def _vectors(self, texts: Sequence[str]) -> list[np.ndarray]:
+        items = [self._item(text) for text in texts]
+
+        def work(numbers: list[int]) -> list[np.ndarray]:
+            return list(self._model(self.input.collate([items[number] for number in numbers]))["vector"])
+
+        lengths = [self.input.length(item) for item in items]
+        return grouped(lengths, self.recipe.vectors.batch_tokens, work)
+
+    def _item(self, text: str) -> TextItem:
+        """Cut at the longest that the model knows, or refused."""
+        item, most = self.input.read(text), self.recipe.data.max_length - 1
+        if len(item.ids) > most and self.recipe.data.overlong != "cut":
+            raise CallError(
+                f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the {most} that the model reads"
+            )
+        return item._replace(ids=item.ids[:most])

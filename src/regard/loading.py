@@ -1,0 +1,31 @@
+"""A trained model from its folder: a run, or an export of one to ONNX, which needs no torch."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import CallError, missing_package
+from regard.light.description import is_export
+
+if TYPE_CHECKING:
+    from regard.api import Run
+    from regard.light.run import LightRun
+
+    AnyRun = Run | LightRun
+
+
+def load(folder: str | Path, *, quantize: Any = None) -> "AnyRun":
+    """`quantize`: the weights of a run are kept as "int8" or "bf16", for speed and memory."""
+    if not is_export(Path(folder)):
+        try:
+            from regard import api
+        except ModuleNotFoundError as error:
+            if (told := missing_package(error.name)) is None:
+                raise
+            told = f"{folder} is no export: {told}; an export (regard export RUN --to onnx) does without"
+            raise CallError(told) from None
+        return api.load(folder, quantize=quantize)
+    if quantize is not None:
+        raise CallError(f"quantize={quantize!r}: {folder} is an export; the run is exported with --dtype int8 instead")
+    from regard.light.run import load as load_export
+
+    return load_export(folder)

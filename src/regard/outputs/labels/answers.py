@@ -1,0 +1,57 @@
+"""From the logits of a classifier to what it answers. Nothing of a model, and no torch."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.data.labels import Labels
+from regard.look.said import Said
+from regard.outputs.result import Candidate, Labeled
+
+
+def log_probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
+    """log softmax; of several labels, log σ."""
+    table = logits.astype(np.float64)
+    if labels.several:
+        return -np.logaddexp(0.0, -table)
+    return table - np.logaddexp.reduce(table, axis=1, keepdims=True)
+
+
+def candidate(number: int, log_probability: Float[np.ndarray, " N"], labels: Labels) -> Candidate:
+    return Candidate(labels.names[number], float(log_probability[number]), float(np.exp(log_probability[number])))
+
+
+def labeled(name: str, log_probability: Float[np.ndarray, " N"], labels: Labels, decoding: Any) -> Labeled:
+    """The most probable label, or all that reach `decoding.threshold`; `decoding.n_best` gives the runners-up."""
+    names, order = labels.names, by_probability(log_probability)
+    chance = np.exp(log_probability)
+    given = order[:1]
+    outputs = [candidate(number, log_probability, labels) for number in order[: decoding.n_best]]
+    if labels.several:
+        given = [number for number in order if chance[number] >= decoding.threshold]
+        total = float(np.where(chance >= decoding.threshold, log_probability, np.log1p(-chance)).sum())
+        outputs = [Candidate(labels.writing.joined(names[number] for number in given), total, float(np.exp(total)))]
+    chances = {names[number]: float(chance[number]) for number in order}
+    return Labeled(name, outputs, labels=[names[number] for number in given], probabilities=chances)
+
+
+def looked_at(log_probability: Float[np.ndarray, " N"], labels: Labels, decoding: Any, given: str | None) -> list[int]:
+    """The given label, or the most probable ones; of several labels, all that are given, one after the other."""
+    order, chance = by_probability(log_probability), np.exp(log_probability)
+    if given is not None:
+        return [labels.require(name) for name in labels.writing.labels(given)] or order[:1]
+    if labels.several:
+        return [number for number in order if chance[number] >= decoding.threshold] or order[:1]
+    return order[: decoding.n_best]
+
+
+def said(log_probability: Float[np.ndarray, " N"], labels: Labels) -> Said:
+    """Every label with its probability, for a record."""
+    order, chance = by_probability(log_probability), np.exp(log_probability)
+    names = tuple(labels.names[number] for number in order)
+    return Said("labels", names, tuple(float(chance[number]) for number in order))
+
+
+def by_probability(log_probability: Float[np.ndarray, " N"]) -> list[int]:
+    return [int(number) for number in np.argsort(-log_probability, kind="stable")]

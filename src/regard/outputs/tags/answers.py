@@ -1,0 +1,65 @@
+"""From the log-probabilities of tags to what a tagger answers. Nothing of a model, and no torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.data.labels import Labels
+from regard.errors import CallError
+from regard.look.axis import Axis, Token
+from regard.look.said import Said
+from regard.metrics.spans import marks_spans, spans
+from regard.outputs.result import Candidate, Prediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged(Prediction):
+    """The words of a text, and the tag of each; `text` has them as word/TAG. With spans, what the tags mark."""
+
+    words: list[str]
+    tags: list[str]
+    spans: list[dict[str, Any]]
+
+
+class Chosen(NamedTuple):
+    """The class of each word, and the log-probability of all of them."""
+
+    classes: list[int]
+    total: float
+
+
+def tagged(name: str, words: Sequence[str], table: Float[np.ndarray, "W N"], names: Sequence[str]) -> Tagged:
+    """The most probable tag of each word."""
+    tags = [names[number] for number in table.argmax(1)]
+    total = float(table.max(1).sum()) if len(table) else 0.0
+    said = Candidate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)), total)
+    found = spans(tags) if marks_spans(names) else []
+    told = [{**span._asdict(), "text": " ".join(words[span.start : span.end])} for span in found]
+    return Tagged(name, [said], words=list(words), tags=tags, spans=told)
+
+
+def chosen_tags(words: Sequence[str], table: Float[np.ndarray, "W N"], labels: Labels, given: str | None) -> Chosen:
+    """The given tags, separated by spaces, or the most probable ones."""
+    names = None if given is None else given.split()
+    if names is not None and len(names) != len(words):
+        raise CallError(f"{len(names)} tags do not fit the {len(words)} words {' '.join(words)[:60]!r}")
+    classes = table.argmax(1).tolist() if names is None else [labels.require(name) for name in names]
+    return Chosen(classes, float(table[np.arange(len(classes)), classes].sum()))
+
+
+def tags_axis(names: Sequence[str]) -> Axis:
+    return Axis(tuple(Token(name, word=number) for number, name in enumerate(names)), " ".join(names))
+
+
+def marked(words: Sequence[str], tags: Sequence[str], names: Sequence[str]) -> Said:
+    """Spans, where `names` (of all tags) begin and go on with them; else every word with its tag."""
+    found = [(one.start, one.end, one.label) for one in spans(tags)] if marks_spans(names) else [
+        (place, place + 1, tag) for place, tag in enumerate(tags)
+    ]  # fmt: skip
+    begins = [0, *accumulate(len(word) + 1 for word in words)]
+    marks = tuple((begins[start], begins[end] - 1, label) for start, end, label in found)
+    return Said("marks", text=" ".join(words), marks=marks)

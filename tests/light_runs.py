@@ -1,0 +1,83 @@
+"""A run and its export to ONNX, asked the same: what `regard.light` says is held against torch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.api import Run
+from regard.light.run import LightRun, load
+
+SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
+    "text": ({"beam": 1}, {"beam": 3, "n_best": 2}, {"sample": True, "n_best": 2, "top_p": 0.8, "seed": 5}),
+    "transcript": ({"beam": 1}, {"beam": 3, "n_best": 2}),
+    "continuation": ({"temperature": 0.0}, {"n_best": 2, "repetition_penalty": 1.2}, {"top_k": 7}),
+    "labels": ({"n_best": 2},),
+    "tags": ({},),
+    "vector": ({},),
+}
+USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
+
+
+def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
+    """All ways of predicting, scores of given outputs, and records."""
+    light = load(folder)
+    kind = light.about.says["kind"]
+    settings = run.recipe.model_dump().get("decoding", {})
+    usual = {name: value for name, value in USUAL.items() if name in settings}
+    for how in SEARCHES[kind]:
+        for one, other in zip(*(asked.predict(inputs, **usual, **how) for asked in (run, light)), strict=True):
+            same_prediction(one, other)
+    said = run.predict(inputs, **usual)
+    given = inputs[::-1] if kind == "vector" else [" ".join(getattr(one, "tags", [one.text])) for one in said]
+    ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
+    np.testing.assert_allclose(ours, theirs, atol=2e-4)
+    same_record(run.look(inputs[0], **usual), light.look(inputs[0], **usual))
+    return light
+
+
+def same_prediction(one: Any, other: Any) -> None:
+    if hasattr(one, "vector"):
+        return np.testing.assert_allclose(one.vector, other.vector, atol=2e-5)
+    assert [said.text for said in one.n_best] == [said.text for said in other.n_best]
+    for said, again in zip(one.n_best, other.n_best, strict=True):
+        np.testing.assert_allclose(said.score, again.score, atol=2e-4)
+        np.testing.assert_allclose(said.log_probability, again.log_probability, atol=2e-4)
+
+
+def example_inputs(run: Run, folder: Path) -> list[str]:
+    """Two inputs of its kind: texts, or files."""
+    if run.job.input.kind == "text":
+        return ["The queen is here", "We eat bread with Pedro"]
+    names = [str(folder / name) for name in ("one", "two")]
+    for seed, name in enumerate(names):
+        noise = np.random.default_rng(seed)
+        if run.job.input.kind == "image":
+            from PIL import Image
+
+            Image.fromarray(noise.integers(0, 256, (9, 11, 3), np.uint8)).save(f"{name}.png")
+        else:
+            import soundfile
+
+            soundfile.write(f"{name}.wav", noise.normal(0, 0.1, 5000 + 3000 * seed), 11025)
+    return [f"{name}.{'png' if run.job.input.kind == 'image' else 'wav'}" for name in names]
+
+
+def same_record(one: Any, other: Any) -> None:
+    named = ("name", "kind", "layer", "rows", "columns")
+    for table, again in zip(one.attentions, other.attentions, strict=True):
+        assert [getattr(table, name) for name in named] == [getattr(again, name) for name in named]
+        np.testing.assert_allclose(table.weights, again.weights, atol=2e-5)
+    assert one.axes == other.axes
+    assert (one.method, one.input, one.output, one.forced) == (other.method, other.input, other.output, other.forced)
+    np.testing.assert_allclose(one.scores, other.scores, atol=2e-4)
+    assert _pieces(one) == _pieces(other)
+    assert (one.said is None) == (other.said is None)
+    if one.said is not None:
+        assert one.said.names == other.said.names
+        assert one.said.marks == other.said.marks
+        np.testing.assert_allclose(one.said.values, other.said.values, atol=1e-5)
+
+
+def _pieces(record: Any) -> list[list[tuple[str, str]]]:
+    return [[(token.text, token.piece) for token in step] for step in record.next_tokens]
