@@ -35,13 +35,11 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     draws_alone: ClassVar[bool] = False  # the windows of all recordings are numbered together
 
     def helped_by(self, model: Seq2Seq) -> dict[str, Any]:
-        how, found = self.recipe.decoding, {}
-        if how.ctc and isinstance(model, SpeechToText) and model.ctc is not None:
-            found["ctc"] = how.ctc
-        if how.language_model is not None:
-            found["language"] = language_model_voice(
-                how.language_model, how.language_model_weight, self.tokenizer, device_of(model)
-            )
+        how, device = self.recipe.decoding, device_of(model)
+        by_ctc = how.ctc and isinstance(model, SpeechToText) and model.ctc is not None
+        found: dict[str, Any] = {"ctc": how.ctc} if by_ctc else {}
+        if (name := how.language_model) is not None:
+            found["language"] = language_model_voice(name, how.language_model_weight, self.tokenizer, device)
         return found
 
     # ----------------------------------------------------------------------------------------------------- prediction
@@ -81,8 +79,8 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     ) -> Transcript:
         """Of one window, with times in the recording."""
         said = super().prediction(one, item, hypotheses, None if item.silent else seen, attention)
-        ids, axis = hypotheses[0].tokens, self.input.axis(item)
-        words, tokens = ((), ()) if seen is None else heard(self.tokenizer, ids, seen, axis, item)
+        ids, times = hypotheses[0].tokens, self.input.axis(item)
+        words, tokens = ((), ()) if seen is None else heard(self.tokenizer, ids, seen, times, item)
         note = SILENT if item.silent else CLIPPED if item.clipped else ""
         return Transcript(said.input, said.n_best, said.alignment, item.seconds, words, tokens, note)
 
@@ -90,10 +88,10 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     def tell(self, model: Seq2Seq, one: Any, options: LookOptions) -> list[Told]:
         item, window = self.input.read(one), self.recipe.decoding.window
         if item.seconds > window:
-            raise CallError(
-                f"{item.name} has {item.seconds:.0f} seconds: up to decoding.window={window:g} can be looked at at "
-                "once; cut out the part of interest"
+            told = (
+                f"{item.name} has {item.seconds:.0f} seconds: up to decoding.window={window:g} can be looked at at once"
             )
+            raise CallError(f"{told}; cut out the part of interest")
         if item.silent:
             raise CallError(f"{item.name} is {SILENT}: there is nothing to look at")
         return super().tell(model, item, options)
