@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 import regard
-from regard import config, jobs
+from regard import api, config, jobs
 from regard.api import Run
 from regard.corpora.lag import LAG
 from regard.data.examples import Example
@@ -134,7 +134,7 @@ def trained(corpus: str, kind: str, seed: int, folder: Path) -> Run:
     recipe, changes = MODELS[corpus, kind]
     place = folder / f"{corpus}-{kind}-{seed}"
     if (place / "summary.json").is_file():
-        return regard.load(place)
+        return api.load(place)
     tree = config.as_tree(config.read(recipe))
     model = changes.get("new_model") or tree["model"] | (changes.get("model") or {})
     training = tree["training"] | {"seed": seed, "looks": 0, "max_epochs": None} | changes.get("training", {})

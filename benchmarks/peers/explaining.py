@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
-import regard
+from regard import api
 from regard.commands.import_ import import_model
 from regard.look.methods.attnlrp import attnlrp
 from regard.look.methods.gradients import input_times_gradient
@@ -91,7 +91,7 @@ FAMILIES: dict[str, Callable[[Path], Theirs]] = {"gpt2": gpt2, "llama": llama}
 def our_explanations(folder: Path) -> dict[str, np.ndarray]:
     """By name, of the run that the folder is imported to."""
     import_model(str(folder), folder / "run")
-    run = regard.load(folder / "run")
+    run = api.load(folder / "run")
     how: dict[str, Any] = {"output": SAID, "row": -1}
     case = run.job.output.case(run.model, TEXT, run.job.output.tell(run.model, TEXT, LookOptions(output=SAID))[0])
     return {

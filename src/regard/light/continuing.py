@@ -32,9 +32,9 @@ class Reader:
 
     def start(self, rows: int) -> Arrays:
         """Nothing was read yet: keys and values of length 0."""
-        sizes: dict[Any, int] = {"rows": rows, "past": 0}
-        shapes = {name: [sizes.get(size, size) for size in shape] for name, shape in self._empty.items()}
-        return {name: np.zeros(tuple(map(int, shape)), np.float32) for name, shape in shapes.items()}
+        sizes: dict[Any, Any] = {"rows": rows, "past": 0}
+        shapes = {name: tuple(int(sizes.get(size, size)) for size in shape) for name, shape in self._empty.items()}
+        return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
 
     def read(self, tokens: Sequence[Sequence[int]], past: Arrays) -> tuple[np.ndarray, Arrays]:
         """Logits of every token: N T V."""

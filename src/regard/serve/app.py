@@ -119,7 +119,7 @@ def create_app(
     async def explain(body: schemas.Explain) -> Response:
         table = (await ask(questions.explain(body)))[0]
         if body.format != "json":
-            content = await ask(Question(DRAWING, [""], lambda _: [table.as_bytes(body.format)]))
+            content = await ask(Question(DRAWING, [""], once(lambda: table.as_bytes(body.format))))
             return Response(content[0], media_type=PICTURES[body.format])
         return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
 

@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
 
 def tagged(name: str, words: Sequence[str], table: Float[np.ndarray, "W N"], names: Sequence[str]) -> Tagged:
     """The most probable tag of each word."""
-    tags = [names[number] for number in table.argmax(1)]
+    tags = [names[int(number)] for number in table.argmax(1)]
     total = float(table.max(1).sum()) if len(table) else 0.0
     said = Candidate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)), total)
     found = spans(tags) if marks_spans(names) else []

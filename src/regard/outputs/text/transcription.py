@@ -88,9 +88,7 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     def tell(self, model: Seq2Seq, one: Any, options: LookOptions) -> list[Told]:
         item, window = self.input.read(one), self.recipe.decoding.window
         if item.seconds > window:
-            told = (
-                f"{item.name} has {item.seconds:.0f} seconds: up to decoding.window={window:g} can be looked at at once"
-            )
+            told = f"{item.name} has {item.seconds:.0f} s: up to decoding.window={window:g} can be looked at at once"
             raise CallError(f"{told}; cut out the part of interest")
         if item.silent:
             raise CallError(f"{item.name} is {SILENT}: there is nothing to look at")
