@@ -15,8 +15,10 @@ from regard.work import before_step
 from test_serve import ask, httpx, metric, run, serving  # noqa: F401  (run is a fixture)
 
 from regard.serve.schemas import Look, Part, Picture, Predict, Stream  # isort: skip
+from regard.serve.command import listen  # isort: skip
 from regard.serve.limits import Limits  # isort: skip
 from regard.serve.metrics import Metrics  # isort: skip
+from regard.serve.server import accepted  # isort: skip
 from regard.serve.turns import SLICE  # isort: skip
 from regard.serve.running import UnwantedError  # isort: skip
 from regard.serve.worker import LANES, Worker  # isort: skip
@@ -276,6 +278,25 @@ def test_the_end_cuts_nobody_off_under_load(run):  # noqa: F811
             one.result(20)
     assert cut == []
     assert set(answered) <= {200, 503}
+
+
+def test_who_is_connected_when_it_ends_may_still_ask(run):  # noqa: F811
+    with serving({"pairs": run}, Limits()) as client, connected(client) as quiet:
+        until(lambda: client.server.server_state.connections)
+        client.server.should_exit = True
+        until(lambda: client.server._app.state.service.stopping)
+        quiet.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in quiet.recv(1000)
+
+
+def test_connections_that_nobody_has_taken_yet_are_taken():
+    """The system holds them for us, and would reset them when the socket is closed."""
+    with listen("127.0.0.1", 0) as place:
+        made = [socket.create_connection(place.getsockname()) for _ in range(3)]
+        taken = accepted(place)
+        assert {one.getpeername() for one in taken} == {one.getsockname() for one in made}
+        for one in (*made, *taken):
+            one.close()
 
 
 def test_health_tells_what_is_up_from_what_is_ready(run):  # noqa: F811

@@ -16,7 +16,8 @@ from rich.console import Console
 import regard
 from doc_commands import ROOT
 from recipe_runs import small_corpora
-from regard import config
+from regard import config, jobs
+from regard.api import Run
 from regard.auto.begin import is_data
 from regard.cli import cli as command_line
 from regard.commands.compare import Comparison, Row, grid, shared_by
@@ -47,7 +48,8 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()
     ended = next(line for line in said if "ended by" in line)
-    best = regard.load(tmp_path / "runs/recipe").summary()["best"]["value"]
+    run = regard.load(tmp_path / "runs/recipe")
+    best = run.summary()["best"]["value"]
     for part in ("3 steps", "training.max_steps=3", f"loss {best:.4g} at step 3", "runs/recipe"):
         assert part in ended
     commands = [shlex.split(line) for line in said[said.index("next:") + 1 :]]
@@ -56,6 +58,8 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
     for words in commands:
         command_line.main(words[1:], standalone_mode=False)
         assert capsys.readouterr().out
+    alone = Run(run.folder, changed := config.changed(run.recipe, ["data.test=null"], {}, ""), jobs.make(changed))
+    assert "evaluate" not in alone.closing_words()  # there is nothing to score it on
     card = (tmp_path / "runs/recipe/README.md").read_text(encoding="utf-8")
     assert all(shutil.which(words[0]) for words in commands)  # also where no shell would find `regard` by its name
     assert all("regard " + line.split("regard ", 1)[1] in card for line in said[said.index("next:") + 1 :])
