@@ -172,6 +172,8 @@ def test_nearly_even_attention_is_not_stretched_to_full_color(keys, even):
     np.testing.assert_allclose(strength(weights, top_weight(weights), log=False), even, rtol=2e-3)
     axis = look.axis(grid=(1, keys), image=picture())
     np.testing.assert_allclose(heat(weights[0], axis, log=False)[0], colors([even] * keys), atol=2e-2)
+    turned = np.full((keys, 100), 1 / keys)  # a document over a question: its columns sum to one
+    np.testing.assert_allclose(strength(turned, top_weight(turned), log=False), even)
     sharp = np.eye(keys)
     assert top_weight(sharp) == 1.0
     assert top_weight(sharp, keys=1) == 1.0

@@ -131,11 +131,13 @@ def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
 
     So a few rows that look at one thing alone do not make all others pale; they are painted in full color as well.
 
-    1/K is what each of K keys has where all are looked at alike. Weights near it are all painted faintly: a picture of
-    nearly uniform attention, stretched to full color, would show a pattern where the model has hardly any preference.
+    1/K is what each of K keys has where all are looked at alike; where it is the columns that sum to one, the mean of
+    all weights is. Weights near it are all painted faintly: a picture of nearly uniform attention, stretched to full
+    color, would show a pattern where the model has hardly any preference.
     """
     largest = np.sort(np.max(weights, axis=-1), axis=None)
-    return max(float(largest[3 * (largest.size - 1) // 4]), min(1.0, EVEN / (keys or weights.shape[-1])))
+    alike = max(1 / (keys or weights.shape[-1]), float(np.mean(weights)))
+    return max(float(largest[3 * (largest.size - 1) // 4]), min(1.0, EVEN * alike))
 
 
 def range_line(values: np.ndarray) -> str:

@@ -176,18 +176,22 @@ export function largest(values) {
 }
 
 /** What is painted in full color: the upper quartile of the rows' largest weights, but no less than five times what each
- *  of `keys` has where all are looked at alike (or 1). Rows that look at one thing alone do not make the others pale, and
- *  nearly even weights stay faint. */
+ *  of `keys` has where all are looked at alike (or 1): 1 / keys, or the mean, where columns sum to one. Rows that look at
+ *  one thing alone do not make the others pale, and nearly even weights stay faint. */
 export function topWeight(values, keys) {
   const rows = Math.max(1, Math.round(values.length / keys));
   const tops = new Float64Array(rows);
+  let sum = 0;
   for (let row = 0, i = 0; row < rows; row++) {
     let most = 0;
-    for (const end = Math.min(i + keys, values.length); i < end; i++) if (values[i] > most) most = values[i];
+    for (const end = Math.min(i + keys, values.length); i < end; i++) {
+      sum += values[i];
+      if (values[i] > most) most = values[i];
+    }
     tops[row] = most;
   }
   tops.sort();
-  return Math.max(tops[Math.floor((3 * (rows - 1)) / 4)], Math.min(1, 5 / keys));
+  return Math.max(tops[Math.floor((3 * (rows - 1)) / 4)], Math.min(1, 5 * Math.max(1 / keys, sum / values.length)));
 }
 
 /** How strongly to paint, 0 to 1: in proportion, or by four decades below the largest. */
