@@ -17,6 +17,7 @@ VIEWS: tuple[View, ...] = get_args(View)
 DECADES = 4  # of a logarithmic scale, below the largest weight
 PANELS = 24  # of a filmstrip, at most
 GIVEN = "The output was given to the model, which may write another."
+TURNED = 1.5  # rows that sum to more than this are no distributions: the columns are
 EVEN = 5  # full color is at least so many times the weight that each has where all are looked at alike
 
 
@@ -136,7 +137,8 @@ def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
     color, would show a pattern where the model has hardly any preference.
     """
     largest = np.sort(np.max(weights, axis=-1), axis=None)
-    alike = max(1 / (keys or weights.shape[-1]), float(np.mean(weights)))
+    mean, K = float(np.mean(weights)), weights.shape[-1]
+    alike = mean if mean * K > TURNED else 1 / (keys or K)
     return max(float(largest[3 * (largest.size - 1) // 4]), min(1.0, EVEN * alike))
 
 

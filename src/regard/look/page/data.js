@@ -191,7 +191,7 @@ export function topWeight(values, keys) {
     tops[row] = most;
   }
   tops.sort();
-  return Math.max(tops[Math.floor((3 * (rows - 1)) / 4)], Math.min(1, 5 * Math.max(1 / keys, sum / values.length)));
+  return Math.max(tops[Math.floor((3 * (rows - 1)) / 4)], Math.min(1, 5 * (sum > 1.5 * rows ? sum / values.length : 1 / keys)));
 }
 
 /** How strongly to paint, 0 to 1: in proportion, or by four decades below the largest. */
