@@ -34,6 +34,7 @@ def over_image(heads=2, **more):
 
 def over_time(signal, frames=7):
     weights = np.random.default_rng(3).random((1, len(WORDS), frames)).astype(np.float32)
+    weights /= weights.sum(-1, keepdims=True)
     columns = look.axis(times=np.arange(frames) * 0.5, signal=signal)
     return look.record(weights, WORDS, columns, input="dog.wav"), weights[0]
 
