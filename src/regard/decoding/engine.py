@@ -25,10 +25,8 @@ from regard.special_tokens import START
 from regard.work import before_step
 
 LEAVING_SHARE = 0.125  # of the batch: so many sentences that are done leave together
-FEW, MOST_STEPS = (
-    16,
-    4,
-)  # few sentences are joined at any step; for each further 16, newcomers wait for one more, up to 4
+FEW = 16  # sentences, which are joined at any step; for each 16 of a larger batch, newcomers wait for one step more,
+MOST_STEPS = 4  # and no longer than this
 
 
 @dataclass(eq=False)
