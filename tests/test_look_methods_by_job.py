@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from recipe_runs import Trained, recipes, trained
@@ -58,7 +59,7 @@ def column(name: str) -> str:
 def looked_at(made: Trained, method: str, **options: Any) -> None:
     """A record whose tables fit, and a model that looking did not change."""
     run = made.run
-    before = run.predict([made.input])[0].as_dict()
+    before, weights = run.predict([made.input])[0], [one.clone() for one in run.model.state_dict().values()]
     record = run.look(made.input, method=method, **options)
     assert record.method.startswith(method)
     for one in record.attentions:
@@ -70,9 +71,10 @@ def looked_at(made: Trained, method: str, **options: Any) -> None:
     assert any(one.weights.any() for one in record.attentions)
     assert np.isfinite(record.scores).all()
     assert not run.model.training
-    assert run.predict([made.input])[0].as_dict() == before
+    assert all(map(torch.equal, run.model.state_dict().values(), weights))
+    assert run.predict([made.input])[0].text == before.text
     if run.job.output.writes_text and not run.recipe.decoding.random:  # a look is at what is most probable
-        assert record.output == before["text"]
+        assert record.output == before.text
 
 
 def models() -> list[str]:

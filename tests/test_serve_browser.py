@@ -43,7 +43,11 @@ def test_a_click_on_a_weight_says_how_it_came_about(open_page, client, run, sche
     assert dialog.locator("dt").all_inner_texts() == [name for name, _ in found.steps()]
     assert found.equation in dialog.inner_text()
     assert dialog.locator("[aria-current] th").inner_text() == found.column_label
-    assert dialog.locator(".terms tr").count() == 8
+    terms, parts = dialog.locator(".terms").all()
+    assert terms.locator("tr").count() == 8
+    told = {part.told: part.value for part in found.parts}
+    largest = max(told, key=lambda name: abs(told[name]))
+    assert f"{abs(told[largest]):.3g}" in parts.locator("tr", has_text=largest).first.inner_text()
     no_violations(page)
     page.keyboard.press("Escape")
     assert dialog.count() == 0

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from PIL import Image
 
 from regard import api, look
+from regard.arriving import at_once
 from regard.errors import CallError
 from regard.look.card import Figure, sentence
 from regard.outputs.result import Candidate, Prediction
@@ -52,6 +53,9 @@ class Spots:
 
     def predict(self, inputs, *, prefix, attention):
         return [Prediction(str(path), [Candidate(f"{self.bright(path).argmax()}", 0.0, 0.0)]) for path in inputs]
+
+    def predict_arriving(self, take, given, *, prefix):
+        return at_once(lambda some: self.predict([given(one) for one in some], prefix=prefix, attention=False), take)
 
     def look(self, path, options):
         image = np.array(Image.open(path).convert("RGB"))

@@ -71,7 +71,7 @@ def test_several_runs_have_a_color_each_and_what_differs(folder, tmp_path):
     other.mkdir()
     (other / "config.yaml").write_text("job: translate\ntraining: {max_steps: 80}\n")
     (other / "metrics.jsonl").write_text(line(5, 1.0) + line(6, 0.5))
-    found, differs, _ = side_by_side([RunFiles(folder), RunFiles(other)])
+    found, _, differs, _ = side_by_side([RunFiles(folder), RunFiles(other)])
     assert found.html.count('class="line s1"') == 1
     assert re.findall(r"<td>(.*?)</td>", differs.html) == ["training.max_steps", "40", "80"]
     assert "other</li>" in found.html

@@ -65,10 +65,10 @@ class LearnedTextAndGrid(nn.Module):
     def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T D"]:
         """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
         rows, or of each, whose T is 1."""
-        table, stop = self.table, start + x.shape[-2] if isinstance(start, int) else int(start.max()) + 1
+        table, stop = self.table, int(start.max()) + 1 if isinstance(start, Tensor) else start + x.shape[-2]
         if stop > len(table):
             raise ValueError(f"a sequence reaches position {stop}, but a text and its picture have {len(table)}")
-        return with_positions(x, table[start:stop] if isinstance(start, int) else table[start].unsqueeze(1), "add")
+        return with_positions(x, table[start].unsqueeze(1) if isinstance(start, Tensor) else table[start:stop], "add")
 
 
 def _on_grid(

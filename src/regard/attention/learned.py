@@ -24,11 +24,11 @@ class Learned(nn.Module):
     def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T E"]:
         """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
         rows, or of each, whose T is 1."""
-        stop = start + x.shape[-2] if isinstance(start, int) else int(start.max()) + 1
+        stop = int(start.max()) + 1 if isinstance(start, Tensor) else start + x.shape[-2]
         if stop > len(self.table):
             raise ValueError(
                 f"a sequence reaches position {stop}, but positions were learned up to {len(self.table)}; cut the "
                 "sequence, or train with a longer table or with sinusoidal positions"
             )
-        table = self.table[start:stop] if isinstance(start, int) else self.table[start].unsqueeze(1)
+        table = self.table[start].unsqueeze(1) if isinstance(start, Tensor) else self.table[start:stop]
         return with_positions(x, table, self.combine)

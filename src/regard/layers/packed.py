@@ -74,11 +74,15 @@ def used(layer: nn.Linear, rows: int = 1) -> Packing:
 
 
 @cache
-def packs() -> bool:
-    """Whether this build of torch has the kernels."""
+def packs(dtype: torch.dtype = torch.float32) -> bool:
+    """Whether this build of torch and this processor have the kernels: of 16 bits, not all of them do."""
     if not torch.backends.mkldnn.is_available():
         return False
-    return all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
+    try:
+        product(torch.ones(1, 8, dtype=dtype), pack(torch.ones(8, 8, dtype=dtype)), None)
+    except (RuntimeError, AttributeError):
+        return False
+    return True
 
 
 def pack(weight: Float[Tensor, "E D"], rows: int = LIKELY_ROWS) -> Tensor:

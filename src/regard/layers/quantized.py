@@ -64,7 +64,7 @@ class QuantizedLinear(nn.Module):
         return (y if self.bias is None else y + self.bias).view(*x.shape[:-1], -1)
 
     def _packs(self) -> bool:
-        if self.kept.is_mkldnn or not self.kept.is_floating_point() or not packs():
+        if self.kept.is_mkldnn or not self.kept.is_floating_point() or not packs(self.kept.dtype):
             return False
         return packed_is_faster(self.out_features, self.in_features, 1, torch.get_num_threads(), self.kept.dtype)
 

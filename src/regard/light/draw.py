@@ -9,6 +9,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+APART = 1_000_003  # as in `regard.decoding.sample`
+
 
 class Uniform:
     """Numbers in [0, 1), one after the other, as torch draws them from `torch.Generator().manual_seed(seed)`."""
@@ -20,6 +22,11 @@ class Uniform:
     def __call__(self, count: int) -> np.ndarray:
         raw = np.asarray(self._bits.random_raw(count), np.uint64)
         return ((raw & ((1 << 24) - 1)) / (1 << 24)).astype(np.float32)
+
+
+def of_sentence(seed: int, number: int) -> Uniform:
+    """The numbers of an output that is drawn, as `regard.decoding.sample` has them."""
+    return Uniform((seed * APART + number) % 2**63)
 
 
 def generators(prompts: Sequence[Sequence[int]], seed: int) -> list[Uniform]:

@@ -149,9 +149,15 @@ class LightRun:
         without: Sequence[str] = (),
         evidence: bool = False,
         instead: str | None = None,
+        sample: bool | None = None,
         **decoding: Any,
     ) -> AttentionRecord:
-        """Where the model looks when it writes its output for a text, or `output`, if that is given."""
+        """Where the model looks when it writes its output for a text, or `output`, if that is given; with `sample`, an
+        output that is drawn."""
+        if sample is not None:
+            if "sample" not in self.decoding_defaults():
+                raise CallError(f"sample={sample}: here, a look is at what is most probable; {_ASK}")
+            decoding["sample"] = sample
         if method != "raw" or evidence or instead is not None:
             asked = f"method={method!r}" if method != "raw" else "evidence" if evidence else f"instead={instead!r}"
             raise CallError(f"{asked} asks the model itself, and an export has its weights of attention only: {_ASK}")

@@ -10,7 +10,7 @@ from regard.errors import CallError
 from regard.inputs.text_axis import written_axis
 from regard.light.beam import beam
 from regard.light.description import Description
-from regard.light.draw import Uniform, draw
+from regard.light.draw import draw, of_sentence
 from regard.light.greedy import token_by_token
 from regard.light.outputs import LightOutput
 from regard.light.record import Between, joined, record_of
@@ -106,7 +106,7 @@ class LightWriter(LightOutput):
 
         def decode(numbers: list[int]) -> list[list[Hypothesis]]:
             state = self._steps.start(self.input.collate([items[number] for number in numbers]))
-            return self._decoded(state, rules, decoding, tell)
+            return self._decoded(state, rules, decoding, tell, numbers)
 
         lengths = [self.input.length(item) for item in items]
         results = [[Hypothesis([], 0.0, 0.0)] for _ in items]
@@ -115,13 +115,17 @@ class LightWriter(LightOutput):
             results[number] = hypotheses
         return results
 
-    def _decoded(self, state: State, rules: Rules, how: Any, tell: Callable[[int], None]) -> list[list[Hypothesis]]:
+    def _decoded(
+        self, state: State, rules: Rules, how: Any, tell: Callable[[int], None], numbers: Sequence[int]
+    ) -> list[list[Hypothesis]]:
+        """`numbers`: of the items among all that were given, which decide what each draws."""
         if how.beam > 1 and not how.sample:
             return beam(self._steps, state, rules, size=how.beam, n_best=how.n_best, alpha=how.length_penalty)
         copies = how.n_best if how.sample else 1
         state = state.select(np.arange(state.rows).repeat(copies)) if copies > 1 else state
         if how.sample:
-            uniform = Uniform(how.seed)(state.rows * (rules.max_length + 1)).reshape(state.rows, -1)
+            own = [number * copies + copy for number in numbers for copy in range(copies)]
+            uniform = np.stack([of_sentence(how.seed, number)(rules.max_length + 1) for number in own])
 
             def choose(logits: np.ndarray, step: int, sentences: np.ndarray) -> np.ndarray:
                 chance, warm = uniform[sentences, step], np.float32(how.temperature)

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from regard.attention.role import Role
+from regard.attention.role import Recurrence, Role
 from regard.errors import CallError
 from regard.look.explain import BY, INPUTS
 from regard.look.methods import ABOUT_OUTPUT, METHODS
@@ -29,10 +29,11 @@ def supported_explanations(model: nn.Module, *, writes_text: bool) -> list[str]:
     methods = supported_methods(model)
     roles = [role for module in model.modules() if isinstance(role := getattr(module, "role", None), Role)]
     layered = writes_text and any(role.kind == "decoder" for role in roles)
+    recurrent = any(isinstance(getattr(module, "recurrence", None), Recurrence) for module in model.modules())
     return [
         *(("lens", "logits") if layered else ()),
         *(f"inputs {name}" for name in INPUTS if name in methods),
-        *(f"patching {by}" for by in BY["patching"] if roles),
+        *(f"patching {by}" for by in BY["patching"] if (recurrent if by == "states" else roles)),
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -62,6 +62,7 @@ class GraphState:
     tensors: Tensors
     rows: int
     weights: None = field(default=None, init=False)
+    joins: ClassVar[bool] = False  # rows share their lengths
 
     @property
     def device(self) -> torch.device:
@@ -75,6 +76,9 @@ class GraphState:
     def select(self, rows: Tensor) -> "GraphState":
         taken = {name: tensor.index_select(int(name in LAYERS_FIRST), rows) for name, tensor in self.tensors.items()}
         return GraphState(taken, len(rows))
+
+    def join(self, other: Any) -> "GraphState":
+        raise TypeError("rows of this state share their lengths: nobody joins them")
 
     def after(self, found: Tensors) -> "GraphState":
         new = {name.removeprefix("next_"): value for name, value in found.items() if name.startswith("next_")}

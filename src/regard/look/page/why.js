@@ -11,6 +11,7 @@ const WAYS = {
   "inputs input-gradient": ["what each input adds", "input × gradient"],
   "patching heads": ["what each head carries of another input", "patching"],
   "patching positions": ["what each position carries of another input", "patching"],
+  "patching states": ["what each recurrent state carries of another input", "patching"],
   "patching paths": ["what each head tells a later one", "path patching"],
 };
 const MOST_WRITTEN = 4000; // that are written as text: larger tables are painted
