@@ -9,7 +9,6 @@ Drawer               picture_decoder   codes → pixels; its graph `decoder` (`l
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.api import Run
 from regard.attention.trace import Trace
-from regard.exporters.onnx.graph import Flat, Graph
+from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
 from regard.exporters.onnx.recurrent import with_operators
 from regard.exporters.onnx.tensors import NAME, long_enough, named, rebuilt, sequences
 from regard.models.classifier import Classifier
@@ -55,18 +54,15 @@ class Call(NamedTuple):
         tensors = long_enough(tensors, dynamic)
         with Trace(model) as trace, torch.no_grad():
             self.ask(model, given)
-        names: list[str] = []
-        with suppress(RuntimeError):  # a part that does not attend
-            names = trace.names if attention else []
+        names = names_in(trace) if attention else []
 
         def compute(read: dict[str, Tensor]) -> list[Tensor]:
             pairs = zip(self.arguments, given, strict=True)
             with Trace(model) as seen:
                 found = self.ask(model, [rebuilt(one, read, argument) for argument, one in pairs])
-            # In the order in which they ran: while torch traces, modules are not those that have the names.
-            return [*found, *(seen[name] for name in (seen.names if names else ()))]
+            return [*found, *weights_in(seen, names)]
 
-        outputs = [*self.outputs, *(f"attention.{name}" for name in names)]
+        outputs = [*self.outputs, *map(ATTENTION.format, names)]
         return Graph(self.graph, Flat(model, list(tensors), compute), tensors, dynamic, outputs)
 
 
