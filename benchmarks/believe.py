@@ -73,7 +73,7 @@ MODELS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ),
     ("lag", "recurrent"): (
         "lag",
-        {"new_model": {"kind": "recurrent", "width": 32, "dropout": 0.0, "instance_norm": "none"},
+        {"new_model": {"kind": "recurrent", "width": 64, "dropout": 0.0, "instance_norm": "none"},
             "training": {"max_steps": 800}},
     ),
     ("lag", "transformer"): ("lag", {"training": {"max_steps": 500}}),
