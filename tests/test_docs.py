@@ -14,9 +14,11 @@ from regard import config
 from regard.auto.detect import HUB
 from regard.cli import cli
 from regard.cost.published import PUBLISHED
+from regard.exporters import check_inputs
 from regard.jobs import JOBS
 
 PLACEHOLDER = re.compile(r"[A-Z]+")  # RUN, RECIPE, NAME
+CHECKED = 3  # inputs that prove an export
 BUDGET = ["--max-steps", "2"]  # of what is trained here, on a few examples of each corpus
 PAGES = list(dict.fromkeys([*(one.page for one in COMMANDS if one.runs), *(block.page for block in BLOCKS)]))
 PARSED = list(dict.fromkeys(command._replace(runs=False) for command in COMMANDS))
@@ -48,6 +50,7 @@ def test_every_command_can_be_given(command: Command):
 @pytest.mark.parametrize("page", PAGES)
 def test_the_quick_commands_and_the_python_of_a_page_run_as_they_are_printed(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(check_inputs, "MOST", CHECKED)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with small_corpora():
         names: dict[str, object] = {}
