@@ -74,7 +74,7 @@ MODELS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("lag", "recurrent"): (
         "lag",
         {"new_model": {"kind": "recurrent", "width": 64, "dropout": 0.0, "instance_norm": "none"},
-            "training": {"max_steps": 800}},
+            "training": {"max_steps": 2000}},
     ),
     ("lag", "transformer"): ("lag", {"training": {"max_steps": 500}}),
 }  # fmt: skip
