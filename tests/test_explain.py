@@ -1,6 +1,7 @@
 """Why a model says what it says: parts that add up, a lens whose last row is the model, states that bring all back."""
 
 import json
+import threading
 from dataclasses import replace
 from html import escape
 
@@ -562,3 +563,37 @@ def test_scores_are_the_sum_of_their_parts(how, by):
 def test_scores_that_are_not_linear_are_not_taken_apart():
     with pytest.raises(CallError, match="dot, scaled_dot or bilinear"):
         explained(made(score="cosine"), "scores", layer=0, head=0, row=0)
+
+
+@pytest.mark.parametrize(
+    ("how", "choice"),
+    [
+        ("lens", {}), ("logits", {}), ("scores", {"kind": "cross", "layer": 1, "head": 1, "row": 1}),
+        ("inputs", {"by": "attnlrp"}), ("inputs", {"by": "input-gradient"}), ("patching", {"by": "heads"}),
+        ("patching", {"by": "positions"}), ("patching", {"by": "paths", "layer": 1, "head": 1}),
+        ("patching", {"by": "states"}),
+    ],
+)  # fmt: skip
+def test_who_asks_in_another_thread_neither_sees_nor_feels_an_explanation(how, choice):
+    """A service lets others in between two steps: they get what they would get alone, and so does who explains."""
+    states = choice.get("by") == "states"
+    job = translator(RecurrentSettings(kind="recurrent", width=20, embedding=12), "word") if states else made()
+    choice |= {"against": OTHER} if how == "patching" else {}
+    alone, predicted = explained(job, how, **choice), list(job.predict([TEXT]))
+    asking, others = threading.get_ident(), []
+
+    def visit(*_):
+        if threading.get_ident() == asking and len(others) < 4:
+            visitor = threading.Thread(
+                target=lambda: others.append((explained(job, how, **choice), list(job.predict([TEXT]))))
+            )
+            visitor.start()
+            visitor.join()
+
+    hook = job.model.output.register_forward_pre_hook(visit)
+    together = explained(job, how, **choice)
+    hook.remove()
+    assert len(others) > 0
+    for table in (together, *(table for table, _ in others)):
+        np.testing.assert_allclose(table.values, alone.values, rtol=1e-5, atol=1e-6)
+    assert all(said == predicted for _, said in others)

@@ -6,8 +6,7 @@ what is asked of row t at step t has all gradients at once, as what belongs to a
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from threading import get_ident
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.errors import CallError
 from regard.look.case import WHOLE, Case, Parts
+from regard.look.hooks import After, hooked
 from regard.look.passes import rows_at_once
 
 
@@ -88,18 +88,13 @@ def leaves(
 ) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """What these modules give on, call by call: as it was, and as it is given on instead, a leaf of the gradients."""
     calls: list[tuple[Tensor, Tensor]] = []
-    asking = get_ident()
 
     def give(module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
-        if get_ident() != asking:  # somebody else's, between two steps of this
-            return None
         x = output.detach()
         calls.append((x, change(x).detach().requires_grad_(torch.is_grad_enabled())))
         return calls[-1][1]
 
-    with ExitStack() as stack:
-        for module in modules:
-            stack.callback(module.register_forward_hook(give).remove)
+    with hooked(After(module, give) for module in modules):
         yield calls
 
 

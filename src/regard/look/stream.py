@@ -9,16 +9,15 @@ Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". `read_s
 the state after every layer and what every part added; the methods `lens`, `logits` and `scores` are made of these.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from regard.attention.head_mask import ManyHeads
+from regard.look.hooks import After, Before, hooked
 
 if TYPE_CHECKING:
     from regard.look.case import Case
@@ -81,27 +80,26 @@ def read_stream(case: "Case", stream: Stream) -> Reading:
     states: list[Tensor] = []
     written: list[Written] = []
     tokens: list[Tensor] = []
-    with _hooks(stream, case.row, states, written, tokens):
+    with hooked(_hooks(stream, case.row, states, written, tokens)):
         case.ask([frozenset()])
     known = tokens and tokens[0].shape == states[0].shape  # positions may also stand beside the vectors
     return Reading(states, written, tokens[0] if known else None)
 
 
-@contextmanager
 def _hooks(
     stream: Stream, row: int, states: list[Tensor], written: list[Written], tokens: list[Tensor]
-) -> Iterator[None]:
-    handles: list[RemovableHandle] = []
+) -> list[Before | After]:
+    hooks: list[Before | After] = []
 
     def enters(module: nn.Module, args: tuple[Tensor, ...]) -> None:
         if not states:
             states.append(args[0][row])
 
     if stream.positions is not None:
-        handles.append(stream.positions.register_forward_pre_hook(lambda module, args: tokens.append(args[0][row])))
+        hooks.append(Before(stream.positions, lambda module, args: tokens.append(args[0][row])))
     for number, layer in enumerate(stream.layers):
         block: Block = layer  # pyright: ignore[reportAssignmentType]
-        handles.append(layer.register_forward_pre_hook(enters))
+        hooks.append(Before(layer, enters))
         sides = [("decoder", block.attention, block.attention_norm), ("cross", block.cross, block.cross_norm)]
         for kind, attention, norm in sides:
             if attention is None or norm is None:
@@ -110,18 +108,14 @@ def _hooks(
             assert isinstance(attention, ManyHeads)
             assert isinstance(attention.out, nn.Linear)
             written.append(one)
-            handles.append(attention.out.register_forward_pre_hook(_keep_heads(one, attention, row)))
-            handles += _keep_norm(one, block, norm, row)
+            hooks.append(Before(attention.out, _keep_heads(one, attention, row)))
+            hooks += _keep_norm(one, block, norm, row)
         one = Written("feed-forward", number)
         written.append(one)
-        handles.append(block.feed_forward.register_forward_hook(_keep_output(one.parts, row)))
-        handles += _keep_norm(one, block, block.feed_forward_norm, row)
-        handles.append(layer.register_forward_hook(_keep_output(states, row)))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+        hooks.append(After(block.feed_forward, _keep_output(one.parts, row)))
+        hooks += _keep_norm(one, block, block.feed_forward_norm, row)
+        hooks.append(After(layer, _keep_output(states, row)))
+    return hooks
 
 
 def _keep_heads(one: Written, attention: ManyHeads, row: int) -> Callable[..., None]:
@@ -137,14 +131,14 @@ def _keep_heads(one: Written, attention: ManyHeads, row: int) -> Callable[..., N
     return keep
 
 
-def _keep_norm(one: Written, block: Block, norm: nn.Module, row: int) -> list[RemovableHandle]:
+def _keep_norm(one: Written, block: Block, norm: nn.Module, row: int) -> list[Before | After]:
     if block.norm_first:
         return []
 
     def keep(module: nn.Module, args: tuple[Tensor, ...]) -> None:
         one.norm, one.before_norm = norm, args[0][row]
 
-    return [norm.register_forward_pre_hook(keep)]
+    return [Before(norm, keep)]
 
 
 def _keep_output(kept: list[Tensor], row: int) -> Callable[..., None]:

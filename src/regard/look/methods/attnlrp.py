@@ -18,7 +18,9 @@ is a check: where an operation has no rule (a recurrent cell), it fails, and tha
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -192,14 +194,34 @@ def _argument(args: Any, kwargs: Any, place: int, name: str) -> Any:
     return args[place] if len(args) > place else kwargs.get(name)
 
 
+class _Held:
+    """Weights that are held, and by how many."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.weights, self.users = [one for one in model.parameters() if one.requires_grad], 0
+
+
+_held: WeakKeyDictionary[nn.Module, _Held] = WeakKeyDictionary()
+_lock = Lock()
+
+
 @contextmanager
 def fixed(model: nn.Module) -> Iterator[None]:
-    """Weights are no part of what is explained: only what comes from the input has gradients."""
-    learned = [one for one in model.parameters() if one.requires_grad]
-    for one in learned:
-        one.requires_grad_(False)
+    """Weights are no part of what is explained: only what comes from the input has gradients.
+
+    Several threads may explain one model: who comes first holds its weights, who leaves last lets them learn again.
+    """
+    with _lock:
+        held = _held.setdefault(model, _Held(model))
+        held.users += 1
+        for one in held.weights:
+            one.requires_grad_(False)
     try:
         yield
     finally:
-        for one in learned:
-            one.requires_grad_(True)
+        with _lock:
+            held.users -= 1
+            if not held.users:
+                for one in held.weights:
+                    one.requires_grad_(True)
+                del _held[model]

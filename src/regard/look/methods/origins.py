@@ -16,7 +16,6 @@ Whatever else lies on that way obeys the rules of AttnLRP (`attnlrp`), so that t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import get_ident
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -29,6 +28,7 @@ from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.attention.head_mask import ManyHeads
 from regard.attention.role import Recurrence, Role
 from regard.look.case import WHOLE, Case
+from regard.look.hooks import After, Before, hooked
 from regard.look.methods.attnlrp import Rules, fixed
 from regard.look.stream import Block
 
@@ -105,7 +105,6 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
     layer, or in a memory; and where there are none of these, what the attention itself is given.
     """
     cuts: list[Cut] = []
-    asking = get_ident()
 
     def leaf(kind: str, name: str, x: Tensor, heads: int = 0) -> Tensor:
         cuts.append(Cut(kind, name, x.detach().requires_grad_(), heads))
@@ -135,19 +134,15 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
             return output
         return replace(output, vectors=leaf("vector", "memory", output.vectors))
 
-    handles = []
+    hooks: list[Before | After] = []
 
     def after(module: nn.Module, change: Callable[[Any, Any], Any]) -> None:
-        hook = lambda _, args, y: change(args, y) if get_ident() == asking else None  # noqa: E731
-        handles.append(module.register_forward_hook(hook))
+        hooks.append(After(module, lambda _, args, y: change(args, y)))
 
     def before(module: nn.Module, change: Callable[[Tensor], Tensor]) -> None:
-        def hook(_: nn.Module, args: Any) -> Any:
-            if get_ident() != asking:
-                return None
-            return tuple(change(one) if isinstance(one, Tensor) else one for one in args)
-
-        handles.append(module.register_forward_pre_hook(hook))
+        hooks.append(
+            Before(module, lambda _, args: tuple(change(one) if isinstance(one, Tensor) else one for one in args))
+        )
 
     for name, module in model.named_modules():
         many = _many_heads(module)
@@ -166,11 +161,8 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
         if name == asked and not isinstance(module, MultiHead):
             before(module, lambda x: first(x, "vector", "vector"))
         after(module, lambda args, y: memory(y))
-    try:
+    with hooked(hooks):
         yield cuts
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _many_heads(module: nn.Module) -> ManyHeads | None:

@@ -28,6 +28,7 @@ from regard.attention.memory import Memory
 from regard.attention.role import Role
 from regard.errors import CallError
 from regard.look.case import WHOLE, Case
+from regard.look.hooks import After, Before, hooked
 from regard.look.records import ORDER, Kind
 
 SAME = 1e-4  # a smaller difference of two answers has nothing to bring back
@@ -142,13 +143,8 @@ def _memory_of(case: Case) -> nn.Module | None:
         if isinstance(output, Memory):
             found.append(module)
 
-    handles = [module.register_forward_hook(note) for module in case.model.modules()]
-    try:
-        with torch.no_grad():
-            case.ask([WHOLE])
-    finally:
-        for handle in handles:
-            handle.remove()
+    with torch.no_grad(), hooked(After(module, note) for module in case.model.modules()):
+        case.ask([WHOLE])
     return found[-1] if found else None
 
 
@@ -212,8 +208,5 @@ def _changing(layer: Layer, change: Callable[[Tensor], Tensor]) -> Iterator[None
             return replace(output, vectors=change(output.vectors))
         return change(output)
 
-    hook = layer.module.register_forward_pre_hook(given) if layer.before else layer.module.register_forward_hook(gave)
-    try:
+    with hooked([Before(layer.module, given) if layer.before else After(layer.module, gave)]):
         yield
-    finally:
-        hook.remove()

@@ -10,7 +10,7 @@ that comes after g runs on. Only the direct path counts: what h tells g through 
 Self-attention of layers with norms first, where that sum is what a layer reads. Both inputs need as many tokens.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +21,7 @@ from regard.attention.head_mask import ManyHeads
 from regard.attention.role import Role
 from regard.errors import CallError
 from regard.look.case import Case
+from regard.look.hooks import Before, hooked
 from regard.look.methods.patching import Answers, Layer
 from regard.look.records import Kind
 from regard.look.stream import Block
@@ -96,7 +97,8 @@ def _reading(block: Block, told: Sequence[Tensor]) -> Iterator[None]:
     def add(module: nn.Module, args: Any) -> Any:
         return (args[0] + next(calls), *args[1:])
 
-    yield from _hooked(block.attention_norm, add)
+    with hooked([Before(block.attention_norm, add)]):
+        yield
 
 
 @contextmanager
@@ -109,12 +111,5 @@ def _alone(attention: ManyHeads, head: int, olds: Sequence[Tensor]) -> Iterator[
         parts[..., head, :] = args[0].unflatten(-1, (attention.heads, -1))[..., head, :]
         return (parts.flatten(-2), *args[1:])
 
-    yield from _hooked(attention.out, hold)
-
-
-def _hooked(module: nn.Module, change: Callable[[nn.Module, Any], Any]) -> Iterator[None]:
-    hook = module.register_forward_pre_hook(change)
-    try:
+    with hooked([Before(attention.out, hold)]):
         yield
-    finally:
-        hook.remove()

@@ -11,8 +11,7 @@ Voita et al. 2019, section 5.1 (arXiv:1905.09418), call heads positional by wher
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from threading import get_ident
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.look.attribution import attentions
 from regard.look.case import Case
+from regard.look.hooks import After, hooked
 from regard.look.records import Attention
 
 Orders = dict[int, np.ndarray]  # by how many vectors there are: the place that each comes from
@@ -57,18 +57,15 @@ def shuffled_contents(case: Case) -> Iterator[Orders]:
         ]
         if len(real) > 1:
             orders[T] = _order(T, np.array(real))
-    asking = get_ident()
 
     def shuffle(module: nn.Module, args: object, output: Tensor) -> Tensor | None:
-        if get_ident() != asking or not isinstance(output, Tensor) or output.ndim != 3:
+        if not isinstance(output, Tensor) or output.ndim != 3:
             return None
         order = orders.get(output.shape[1])
         return None if order is None else output[:, torch.from_numpy(order).to(output.device)]
 
     modules = [one for one in case.model.modules() if isinstance(one, nn.Embedding) or one is case.vectors]
-    with ExitStack() as stack:
-        for module in modules:
-            stack.callback(module.register_forward_hook(shuffle).remove)
+    with hooked(After(module, shuffle) for module in modules):
         yield orders
 
 

@@ -22,6 +22,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard.attention.role import Recurrence
 from regard.errors import CallError
 from regard.look.case import Case
+from regard.look.hooks import After, hooked
 from regard.look.methods.patching import Answers, Patched
 from regard.look.records import Kind
 
@@ -113,11 +114,8 @@ def _unrolled(layer: StateLayer, change: Change) -> Iterator[list[int]]:
             y = pack_padded_sequence(y, sizes, batch_first=True, enforce_sorted=False)
         return y, last
 
-    hook = layer.module.register_forward_hook(again)
-    try:
+    with hooked([After(layer.module, again)]):
         yield lengths
-    finally:
-        hook.remove()
 
 
 def unroll(

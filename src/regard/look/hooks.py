@@ -1,0 +1,43 @@
+"""Hooks that see and change what one thread asks of a model.
+
+A served model also answers other people, in other threads: they are neither seen nor changed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any, NamedTuple
+
+from torch import nn
+
+
+class Before(NamedTuple):
+    """`change(module, args)` gives other arguments, or None."""
+
+    module: nn.Module
+    change: Callable[[nn.Module, Any], Any]
+
+
+class After(NamedTuple):
+    """`change(module, args, output)` gives another output, or None."""
+
+    module: nn.Module
+    change: Callable[[nn.Module, Any, Any], Any]
+
+
+@contextmanager
+def hooked(hooks: Iterable[Before | After]) -> Iterator[None]:
+    asking = get_ident()
+
+    def own(change: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: change(*given) if get_ident() == asking else None
+
+    handles = []
+    try:
+        for one in hooks:
+            add = one.module.register_forward_pre_hook if isinstance(one, Before) else one.module.register_forward_hook
+            handles.append(add(own(one.change)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
