@@ -15,7 +15,7 @@ demo: $(BASE)    ## train a translator on the embedded corpus and show where it 
 test: $(STAMP)   ## everything that CI checks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/pyright
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)  ## the quick loop: lint, format, types, fast tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -7,6 +7,7 @@ import wave
 import zipfile
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -326,6 +327,100 @@ def test_tags_are_as_many_as_words() -> None:
     words = ["a b c d"] * 20
     assert are_tags(words, ["X Y X X"] * 20)
     assert not are_tags(words, ["X Y X"] * 20)
+
+
+# ------------------------------------------------------------------------------------------------- forms of others
+def _nested_pairs(folder: Path, form: str) -> Path:
+    """As the hub has translations; Arabic has no capitals, and is no row of tags."""
+    rows = [
+        {"id": f"{n}", "translation": {"en": f"cat {n} sees dog {n + 1}", "ar": f"قطة {n} يرى كلب {n + 1}"}}
+        for n in range(60)
+    ]
+    if form == "lines":
+        return _written(folder / "pairs.jsonl", "\n".join(map(json.dumps, rows)))
+    return _written(
+        folder / "pairs.json", json.dumps({"data": rows} if form == "named" else rows, indent=form == "list")
+    )
+
+
+def _tokens_with_tags(folder: Path) -> Path:
+    rows = [{"id": n, "tokens": ["Anna", "saw", f"w{n}", "."], "ner_tags": ["B-PER", "O", "O", "O"]} for n in range(60)]
+    return _written(folder / "tagged.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def _answers_in_objects(folder: Path, ending: str) -> Path:
+    rows = [
+        {
+            "question": f"Where is {n}?",
+            "context": f"{n} is in Rome.",
+            "answers": {"text": ["Rome"][: n % 5], "answer_start": [len(f"{n} is in ")][: n % 5]},
+        }
+        for n in range(60)
+    ]
+    lines = ending == ".jsonl"
+    return _written(folder / f"asked{ending}", "\n".join(map(json.dumps, rows)) if lines else json.dumps(rows))
+
+
+def _coco(folder: Path, give: str) -> Path:
+    """Annotations beside the pictures; few different captions, and no classes."""
+    for number in range(20):
+        _picture(folder / "coco" / "train2017" / f"{number:04d}.jpg", (10 * number, 40, 40))
+    images = [{"id": 7 * number, "file_name": f"{number:04d}.jpg"} for number in range(20)]
+    said = [{"image_id": one["id"], "caption": text} for one in images for text in ("a red field", "all red")]
+    (folder / "coco" / "annotations").mkdir()
+    file = folder / "coco" / "annotations" / "captions_train2017.json"
+    file.write_text(json.dumps({"info": {}, "images": images, "annotations": said}))
+    return folder / "coco" if give == "folder" else file
+
+
+def _karpathy(folder: Path) -> Path:
+    for number in range(20):
+        _picture(folder / "karpathy" / "images" / f"{number}.jpg", (10 * number, 40, 40))
+    parts = ("train", "val", "test", "restval")
+    images = [
+        {"filename": f"{n}.jpg", "split": parts[n % 4], "sentences": [{"raw": "a red field"}, {"raw": f"red {n}"}]}
+        for n in range(20)
+    ]
+    _written(folder / "karpathy" / "dataset.json", json.dumps({"images": images, "dataset": "own"}))
+    return folder / "karpathy"
+
+
+def _holes(folder: Path) -> Path:
+    """An hour twice, and two cells without a number."""
+    rows = [f"2024-01-{1 + n // 24:02d}T{n % 24:02d}:00,{n % 24}" for n in range(24 * 28)]
+    rows[50], rows[90] = rows[50].partition(",")[0] + ",", rows[90].partition(",")[0] + ",NaN"
+    return _written(folder / "holes.csv", "\n".join(["time,value", *rows[:60], *rows[59:]]))
+
+
+FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
+    "objects in objects": (partial(_nested_pairs, form="lines"), ("text", "text"), "translate-recurrent", 60),
+    "a list of objects": (partial(_nested_pairs, form="list"), ("text", "text"), "translate-recurrent", 60),
+    "a list with a name": (partial(_nested_pairs, form="named"), ("text", "text"), "translate-recurrent", 60),
+    "lists of tokens and tags": (_tokens_with_tags, ("text", "tags"), "tags", 60),
+    "answers in objects": (partial(_answers_in_objects, ending=".jsonl"), ("question", "span"), "answer-recurrent", 60),
+    "... in one list": (partial(_answers_in_objects, ending=".json"), ("question", "span"), "answer-recurrent", 60),
+    "captions of COCO": (partial(_coco, give="folder"), ("image", "text"), "shapes-caption", 20),
+    "... their file": (partial(_coco, give="file"), ("image", "text"), "shapes-caption", 20),
+    "captions with Karpathy's splits": (_karpathy, ("image", "text"), "shapes-caption", 20),
+    "a table with holes": (_holes, ("series", "values"), "", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Path) -> None:
+    make, kinds, recipe, count = FORMS[form]
+    data = make(tmp_path)
+    found = detect(str(data))
+    assert found.kinds == kinds
+    if not recipe:
+        text = begin(data, tmp_path / "run", seconds=5, overrides={"training.max_steps": 1}).read_text()
+        assert yaml.safe_load(text)["data"]["gaps"] == "fill"
+        return
+    report = api.check(recipe, {f"data.{key}": value for key, value in found.data.items()} | {"data.valid_share": 0.1})
+    assert not report.errors
+    assert sum(figures.pairs for figures in report.splits.values()) == count
+    if "split" in found.data:
+        assert report.splits["train"].pairs == 10, "restval is for training, too"
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

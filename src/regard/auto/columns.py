@@ -106,5 +106,5 @@ def are_tags(words: Sequence[str], tags: Sequence[str]) -> bool:
     if not pairs or any(len(one) != len(other) for one, other in pairs):
         return False
     many = [tag for _, found in pairs for tag in found]
-    capital = sum(tag == tag.upper() for tag in many)
+    capital = sum(tag.isascii() and tag == tag.upper() for tag in many)  # most scripts have no other letters
     return len(many) >= 3 * len(pairs) and len(set(many)) <= max(2, len(many) / 10) and capital >= _MOST * len(many)

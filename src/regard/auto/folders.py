@@ -77,7 +77,8 @@ def of_media(files: Files) -> Detected:
     if not names:
         raise CallError(f"{files.place}: has neither pictures nor recordings")
     kind = "image" if pictures else "sound"
-    for name in sorted(files.tables + [text for text in files.texts if "/" not in text], key=len):
+    lists = [*files.tables, *files.of(frozenset((".json",))), *(text for text in files.texts if "/" not in text)]
+    for name in sorted(lists, key=lambda one: ("train" not in one.lower(), len(one))):
         table = read_table(files.place / name)
         if table is not None and any(column.kind in ("picture", "recording") for column in table.columns):
             return of_table(table, files)

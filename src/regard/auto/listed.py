@@ -10,10 +10,11 @@ from regard.auto.columns import Column, are_tags
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
-from regard.auto.tables import Table
+from regard.auto.tables import Table, ending
 from regard.errors import CallError
 from regard.inputs.series.settings import MOST_TEXTS
 
+CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
 LOOKED_AT = 64  # pictures and recordings that are opened
 
 
@@ -31,8 +32,9 @@ def of_table(table: Table, files: Files | None = None) -> Detected:
         return _listed(table, noun, of, data, files)
     if found := _question_columns(named):
         return _asked(table, found, data)
-    if len(texts) > 1 and are_tags(*(table.cells(column) for column in texts[:2])):
-        return _columns(table, ("text", "tags"), texts[0], texts[1], data, ("words", "tags"))
+    for tags in (*texts[1:], *labels) if texts else ():
+        if are_tags(table.cells(texts[0]), table.cells(tags)):
+            return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))
     if len(texts) > 1:
         doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
         return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
@@ -62,8 +64,7 @@ def _columns(
 ) -> Detected:  # fmt: skip
     inputs, targets = table.cells(source), table.cells(target)
     for key, column in zip(keys, (source, target), strict=True):
-        if kinds != ("text", "tags"):
-            data[key] = column.key
+        data[key] = column.key
     beliefs = [_described(table), f"{keys[0]} is {_called(source)}, {keys[1]} is {_called(target)}"]
     if kinds[1] == "label":
         beliefs.append(class_counts(targets))
@@ -84,7 +85,7 @@ def _described(table: Table) -> str:
 
 def _question_columns(named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
     document = next((named[name] for name in ("document", "context", "passage", "paragraph") if name in named), None)
-    answer = next((named[name] for name in ("answer", "answers") if name in named), None)
+    answer = next((named[name] for name in ("answer", "answers", "answers.text", "answer.text") if name in named), None)
     return (named["question"], document, answer) if "question" in named and document and answer else None
 
 
@@ -92,8 +93,17 @@ def _asked(table: Table, found: tuple[Column, Column, Column], data: dict[str, A
     question, document, answer = found
     data |= {"question": question.key, "document": document.key, "answer": answer.key}
     data.pop("header", None)
-    inputs = list(zip(table.cells(question), table.cells(document), strict=True))
     beliefs = [_described(table), f"answers ({_called(answer)}) are looked for in {_called(document)}"]
+    starts = ("start", "answer_start", "answers.answer_start", "answer.answer_start")
+    if (start := next((column for column in table.columns if column.name in starts), None)) is not None:
+        data["start"] = start.key
+        beliefs.append(f"their first character is {_called(start)}")
+    if not all(table.cells(answer)):
+        data["no_answer"] = True
+        beliefs.append("some questions have no answer in their document")
+    if ending(table.path) == ".json":
+        data["format"] = "jsonl"
+    inputs = list(zip(table.cells(question), table.cells(document), strict=True))
     shown = first_three(table.cells(question), table.cells(answer))
     return Detected(("question", "span"), data, table.count, inputs, table.cells(answer), beliefs, shown)
 
@@ -137,6 +147,7 @@ def _listed(
         return Detected(("image+text", "text"), data, table.count, inputs, table.cells(answer), beliefs, shown)
     if not texts and not labels:
         raise CallError(f"{table.path}: {noun}s are listed, but nothing is said of them: {what.text}s or labels")
+    texts = texts or [column for column in labels if column.name in CAPTIONS]  # few different ones, of a small set
     target, kind = (texts[0], "text") if texts else (labels[0], "label")
     data |= {what.text: target.key} if kind == "text" else {"kind": what.kind, "label": target.key}
     said = table.cells(target)
@@ -152,10 +163,15 @@ def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
     for file in files.names if files else ():
         if file.endswith("/" + names[0]) and files is not None:
             return files.place / file.removesuffix("/" + names[0])
+    for beside in (one for around in (folder, folder.parent) for one in sorted(around.iterdir()) if one.is_dir()):
+        if (beside / names[0]).is_file():
+            return beside
     for tar in sorted(folder.glob("*.tar")):
         if any(name.rsplit("/", 1)[-1] == names[0].rsplit("/", 1)[-1] for name in files_in(tar).names):
             return tar
-    raise CallError(f"{table.path}: it names {names[0]!r}, which is not in {folder}, nor in a folder or .tar in it")
+    raise CallError(
+        f"{table.path}: it names {names[0]!r}, which is not in {folder}, nor in a folder or .tar in it or beside it"
+    )
 
 
 def _tells_apart(table: Table, column: Column, time: Column | None) -> bool:

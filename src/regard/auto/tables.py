@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import Any
 
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns
-from regard.data.formats import DELIMITERS, find_delimiter, quoting
+from regard.data.formats import DELIMITERS, find_delimiter, flat_record, quoting
+from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.files.lines import read_lines
 from regard.inputs.series.notation import has_decimal_commas, with_points
@@ -43,7 +44,7 @@ def ending(path: Path) -> str:
 def read_table(path: Path) -> Table | None:
     """The table in a file; None if it holds none."""
     if ending(path) in (".jsonl", ".ndjson", ".json"):
-        return _records(path, list(islice(_json_rows(path), MOST)))
+        return _records(path, list(islice((row for _, row in json_rows(path) if row is not None), MOST)))
     if ending(path) == ".parquet":
         return _records(path, list(islice(parquet_records(path), MOST)))
     lines = [line.text + "\n" for line in islice(read_lines(path), MOST + 1) if not line.problem and line.text.strip()]
@@ -70,35 +71,22 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
     return found or (("," if suffix == ".csv" else "\t") if table and lines else None)
 
 
-def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Objects, one a line, or one list of them."""
-    lines = (line for line in read_lines(path) if line.text.strip() and not line.problem)
-    first = next(lines, None)
-    if first is not None and first.text.lstrip().startswith("["):
-        found = _loads("\n".join((first.text, *(line.text for line in lines))))
-        yield from (one for one in (found if isinstance(found, list) else []) if isinstance(one, dict))
-        return
-    for line in (first, *lines) if first is not None else ():
-        found = _loads(line.text)
-        if isinstance(found, dict):
-            yield found
-
-
-def _loads(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
-    names = [name for name, value in (records[0] if records else {}).items() if not isinstance(value, dict | list)]
+    flat = [flat_record(record) for record in records]
+    names = list(dict.fromkeys(name for record in flat for name in record))
     if not names:
         return None
-    rows = [["" if record.get(name) is None else str(record[name]) for name in names] for record in records]
+    rows = [[_cell(record.get(name)) for name in names] for record in flat]
     columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
     lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
     return Table(path, columns, rows, _count(path, lines, len(rows)), True, None)
+
+
+def _cell(value: Any) -> str:
+    """A list, such as words and their tags, as text."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def _count(path: Path, lines: Sequence[str], rows: int) -> int:

@@ -1,4 +1,4 @@
-"""Tables in text files (TSV, CSV, JSONL), row by row: the cells that are sought, and a `Bad` for what is no row.
+"""Tables in text files (TSV, CSV, JSON), row by row: the cells that are sought, and a `Bad` for what is no row.
 
 `columns.py` says which columns are sought and finds them; the first rows are read ahead for that.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.columns import SAMPLE, find_columns
+from regard.data.json_rows import json_rows
 from regard.data.pairs import Bad, Columns, excerpt
-from regard.files.jsonl import read_jsonl
 from regard.files.lines import Line, read_lines
 
 DELIMITERS = "\t,;|"
@@ -112,7 +112,7 @@ def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[C
 
 
 def jsonl_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
-    found = read_jsonl(path)
+    found = json_rows(path)
     records = ((line.number, unreadable(path, line) if record is None else record) for line, record in found)
     return record_cells(str(path), records, columns)
 
@@ -123,7 +123,7 @@ def record_cells(
     """Of JSON objects or rows of a data set. A dot in a name goes into objects: translation.en."""
     rest = iter(records)
     ahead = list(islice(rest, SAMPLE))
-    flat = [_flat(record) for _, record in ahead if not isinstance(record, Bad)]
+    flat = [flat_record(record) for _, record in ahead if not isinstance(record, Bad)]
     names = _names(file, flat, columns) if flat else ()
     for line, record in chain(ahead, rest):
         if isinstance(record, Bad):
@@ -154,10 +154,11 @@ def _names(file: str, records: list[dict[str, Any]], columns: Columns) -> tuple[
     return tuple(None if place is None else keys[place] for place in places)
 
 
-def _flat(record: dict[str, Any], before: str = "") -> dict[str, Any]:
+def flat_record(record: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Objects inside of it by a dot in the name: translation.en."""
     found: dict[str, Any] = {}
     for key, value in record.items():
-        found |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+        found |= flat_record(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
     return found
 
 

@@ -75,9 +75,15 @@ def excerpt(text: str, most: int = 60) -> str:
 PLAIN = Columns()
 
 
+def _joined(words: object) -> object:
+    """Words or tags that a JSON file has as a list."""
+    return " ".join(map(str, words)) if isinstance(words, list) else words
+
+
 def pair_of(source: object, target: object, file: str, line: int, columns: Columns = PLAIN) -> Pair | Bad:
     """A pair if both sides are text with something in it."""
     target = target if columns.target_text is None else columns.target_text(target)
+    source, target = (_joined(one) if columns.one_to_one else one for one in (source, target))
     for side, value in zip(columns.sides, (source, target), strict=True):
         if value is None:
             continue

@@ -21,7 +21,8 @@ Role = Literal["train", "valid", "test"]
 
 #: What the splits are called by others: in a column that tells them apart, as folders, arrays, parts of a data set.
 SPLIT_NAMES: dict[Role, tuple[str, ...]] = {
-    "train": ("train", "training"), "valid": ("valid", "val", "validation", "dev"), "test": ("test", "testing"),
+    "train": ("train", "training", "restval"), "valid": ("valid", "val", "validation", "dev"),
+    "test": ("test", "testing"),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def windows(facts: Any) -> tuple[list[Decision], int, int]:
     look_back = look_back if look_back < 16 else round_up(look_back - 7, 8)
     back = f"14 horizons, at most 512 steps, and less than a third of the {steps:,} there are: windows have to be many"
     decisions = [Decision("data.horizon", horizon, why), Decision("data.look_back", look_back, back)]
-    if facts.regular < 1:
-        how = "fill" if facts.regular > 0.9 else "ignore"
-        decisions.append(Decision("data.gaps", how, f"{facts.regular:.0%} of the times follow each other regularly"))
+    how, filled = ("fill", "; what is missing has the last value") if facts.regular > 0.9 else ("ignore", "")
+    why = f"{facts.regular:.0%} of the times follow each other regularly{filled}"
+    decisions.append(Decision("data.gaps", how, why))
     return decisions, look_back, look_back + horizon

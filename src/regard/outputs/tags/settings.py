@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, FilesSettings, OneTextTokenizer
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer, column
 from regard.inputs.text.body_settings import (
     PretrainedReaderSettings,
     RecurrentReaderSettings,
@@ -21,10 +21,12 @@ class TagDataSettings(FilesSettings):
     """Sentences that are cut into words, with a tag for each word.
 
     Each of train, valid and test is a file with a word and its tags a line and a blank line between sentences (.conll,
-    .iob, .bio, .conllu), a table of sentences and tags, both separated by spaces (.tsv, .csv, .jsonl, .parquet), or
-    corpus:NAME.
+    .iob, .bio, .conllu), a table of sentences and tags, both separated by spaces or lists (.tsv, .csv, .json, .jsonl,
+    .parquet), or corpus:NAME.
     """
 
+    words: Column | None = column("words, in a table", "first")
+    tags: Column | None = column("tags, in a table", "second")
     word: int = Field(0, description="a word a line: its column, from 0, or from the end: -1 is the last")
     column: int = Field(-1, description="a word a line: the column of its tag, from 0, or from the end: -1 is the last")
     tokenizer: OneTextTokenizer = Field(
@@ -35,12 +37,14 @@ class TagDataSettings(FilesSettings):
 
     @property
     def columns(self) -> Columns:
-        return Columns(dict.fromkeys(("words", "tags")), one_to_one=True, conll=(self.word, self.column))
+        wanted = {"words": self.words, "tags": self.tags}
+        return Columns(wanted, self.header, one_to_one=True, conll=(self.word, self.column))
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.tokenizer.problems_of_one_text()
         if self.word == self.column:
             yield "column", f"is {self.column}, the same as word"
+        yield from self.problems_of_columns(**self.columns.wanted)
 
 
 class RecurrentTaggerSettings(RecurrentReaderSettings, HeadSettings):

@@ -1,0 +1,90 @@
+"""Rows of JSON files: an object a line, or one document.
+
+    [{...}, {...}]   {"data": [{...}, ...]}                                              rows, in a list
+    {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}          captions, in the form of COCO
+    {"images": [{"filename", "split", "sentences": [{"raw"}]}]}                          ... of Karpathy and Fei-Fei
+
+Lines are read one by one; a document is held in memory, as its format allows no other way.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.errors import CallError
+from regard.files.jsonl import read_jsonl
+from regard.files.lines import Line, open_bytes, read_lines
+
+_LISTS = ("data", "rows", "examples")
+
+
+def json_rows(path: Path) -> Iterator[tuple[Line, dict[str, Any] | None]]:
+    """Each row and where it is: the line, or in a document the number of the row. None: the line says what is wrong."""
+    if not _is_document(path):
+        yield from read_jsonl(path)
+        return
+    for number, row in enumerate(_rows(path, _document(path)), start=1):
+        line = Line(number, "")
+        yield (
+            (line, row) if isinstance(row, dict) else (line._replace(problem=f"{type(row).__name__}, no object"), None)
+        )
+
+
+def _is_document(path: Path) -> bool:
+    lines = (line for line in read_lines(path) if line.text.strip())
+    first = next(lines, None)
+    if first is None or not first.text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        found = json.loads(first.text)
+    except (ValueError, RecursionError):  # an object that goes on; a line that is only spoiled has others after it
+        following = next(lines, None)
+        return following is None or not following.text.startswith("{")
+    return isinstance(found, list) or _listed(found) is not None
+
+
+def _document(path: Path) -> Any:
+    try:
+        with open_bytes(path) as file:
+            return json.loads(file.read().decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
+    except (ValueError, RecursionError, EOFError, OSError) as problem:
+        raise CallError(f"{path}: is neither JSON nor an object a line ({problem})") from None
+
+
+def _rows(path: Path, tree: Any) -> list[Any]:
+    found = tree if isinstance(tree, list) else _listed(tree)
+    if found is None:
+        names = ", ".join(map(str, tree)) if isinstance(tree, dict) else type(tree).__name__
+        raise CallError(f"{path}: has no list of objects (it has {names[:100]}); write one object a line")
+    return found
+
+
+def _listed(tree: Any) -> list[Any] | None:
+    if not isinstance(tree, dict):
+        return None
+    images, annotations = tree.get("images"), tree.get("annotations")
+    if _objects(images) and _objects(annotations):
+        names = {one.get("id"): one.get("file_name") for one in images}
+        return [
+            {"image": names.get(one.get("image_id")), "caption": one["caption"]}
+            for one in annotations
+            if "caption" in one
+        ]
+    if _objects(images):
+        return [
+            {
+                "image": "/".join(filter(None, (one.get("filepath"), one.get("filename")))),
+                "caption": said.get("raw"),
+                "split": one.get("split"),
+            }
+            for one in images
+            for said in one.get("sentences") or ()
+        ]
+    return next((tree[name] for name in _LISTS if _objects(tree.get(name))), None)
+
+
+def _objects(found: Any) -> bool:
+    return isinstance(found, list) and bool(found) and all(isinstance(one, dict) for one in found[:10])
