@@ -10,7 +10,7 @@ Lines are read one by one; a document is held in memory, as its format allows no
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from regard.errors import CallError
 from regard.files.jsonl import read_jsonl
@@ -86,5 +86,5 @@ def _listed(tree: Any) -> list[Any] | None:
     return next((tree[name] for name in _LISTS if _objects(tree.get(name))), None)
 
 
-def _objects(found: Any) -> bool:
+def _objects(found: Any) -> TypeGuard[list[dict[str, Any]]]:
     return isinstance(found, list) and bool(found) and all(isinstance(one, dict) for one in found[:10])
