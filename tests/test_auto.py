@@ -392,6 +392,66 @@ def _holes(folder: Path) -> Path:
     return _written(folder / "holes.csv", "\n".join(["time,value", *rows[:60], *rows[59:]]))
 
 
+def _speech(folder: Path, form: str) -> Path:
+    """LJ Speech names files without their ending, between bars, and has single quotes; LibriSpeech has transcripts."""
+    for number in range(20):
+        _sound(folder / "speech" / "part" / f"a-{number:02d}.wav", 300)
+    texts = [f'one "two, {number}' for number in range(20)]
+    if form == "lj":
+        lines = [f"a-{number:02d}|{text}|{text}" for number, text in enumerate(texts)]
+        _written(folder / "speech" / "metadata.csv", "\n".join(lines))
+    else:
+        lines = [f"a-{number:02d} {text}" for number, text in enumerate(texts)]
+        _written(folder / "speech" / "part" / "a.trans.txt", "\n".join(lines))
+    return folder / "speech"
+
+
+def _flickr(folder: Path, form: str) -> Path:
+    names = [f"{number}.jpg" for number in range(20) for _ in range(2)]
+    for name in names:
+        _picture(folder / "flickr" / "Images" / name, (200, 40, 40))
+    if form == "token":
+        lines = [f"{name}#{at % 2}\ta red field , number {at}" for at, name in enumerate(names)]
+        _written(folder / "flickr" / "Flickr8k.token.txt", "\n".join(lines))
+    else:
+        lines = ["image,caption", *(f"{name},a red field number {at} ." for at, name in enumerate(names))]
+        _written(folder / "flickr" / "captions.txt", "\n".join(lines))
+    return folder / "flickr"
+
+
+def _newsgroups(folder: Path) -> Path:
+    for number in range(40):
+        place = folder / "news" / ("sci.space", "rec.autos")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        _written(place / f"{10000 + number}", f"text {number}\nand on")
+    return folder / "news"
+
+
+def _anki(folder: Path) -> Path:
+    lines = [f"Go {n}.\tGeh {n}.\tCC-BY 2.0 (France) Attribution: tatoeba.org #{7 * n}" for n in range(60)]
+    return _written(folder / "deu.txt", "\n".join(lines))
+
+
+def _classes_by_number(folder: Path) -> Path:
+    lines = [f'"{1 + n % 4}","title {n}","a longer description of number {n}"' for n in range(80)]
+    return _written(folder / "news.csv", "\n".join(lines))
+
+
+def _memory(folder: Path) -> Path:
+    """A translation memory; marks of a program are no text."""
+    units = [
+        f'<tu><tuv xml:lang="EN-US"><seg>a <bpt i="1">&lt;b&gt;</bpt>dog<ept i="1">&lt;/b&gt;</ept> {n}</seg></tuv>'
+        f'<tuv xml:lang="de"><seg>ein Hund {n}</seg></tuv></tu>'
+        for n in range(60)
+    ]
+    return _written(folder / "memory.tmx", f'<?xml version="1.0"?><tmx><body>{"".join(units)}</body></tmx>')
+
+
+def _months(folder: Path) -> Path:
+    rows = [f"{1949 + n // 12}-{n % 12 + 1:02d},{100 + n}" for n in range(144)]
+    return _written(folder / "air.csv", "\n".join(["Month,#Passengers", *rows]))
+
+
 FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "objects in objects": (partial(_nested_pairs, form="lines"), ("text", "text"), "translate-recurrent", 60),
     "a list of objects": (partial(_nested_pairs, form="list"), ("text", "text"), "translate-recurrent", 60),
@@ -402,7 +462,16 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "captions of COCO": (partial(_coco, give="folder"), ("image", "text"), "shapes-caption", 20),
     "... their file": (partial(_coco, give="file"), ("image", "text"), "shapes-caption", 20),
     "captions with Karpathy's splits": (_karpathy, ("image", "text"), "shapes-caption", 20),
-    "a table with holes": (_holes, ("series", "values"), "", 0),
+    "LJ Speech": (partial(_speech, form="lj"), ("sound", "text"), "tones", 20),
+    "LibriSpeech": (partial(_speech, form="libri"), ("sound", "text"), "tones", 20),
+    "captions of Flickr": (partial(_flickr, form="captions"), ("image", "text"), "shapes-caption", 20),
+    "... of its first edition": (partial(_flickr, form="token"), ("image", "text"), "shapes-caption", 20),
+    "20 Newsgroups": (_newsgroups, ("text", "label"), "languages", 40),
+    "sentences for Anki": (_anki, ("text", "text"), "translate-recurrent", 60),
+    "AG News": (_classes_by_number, ("text", "label"), "languages", 80),
+    "a translation memory": (_memory, ("text", "text"), "translate-recurrent", 60),
+    "a table with holes": (_holes, ("series", "values"), "", 24),
+    "a table of months": (_months, ("series", "values"), "", 12),
 }  # fmt: skip
 
 
@@ -413,6 +482,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
     found = detect(str(data))
     assert found.kinds == kinds
     if not recipe:
+        assert found.inputs[0].season == count
         text = begin(data, tmp_path / "run", seconds=5, overrides={"training.max_steps": 1}).read_text()
         assert yaml.safe_load(text)["data"]["gaps"] == "fill"
         return
@@ -436,11 +506,22 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         (lambda folder: _written(folder / "paper.pdf", "%PDF-1.7"), "is a PDF"),
         (lambda folder: _written(folder / "a.bin", "some\0thing"), "is no text, and no data that is known"),
         (lambda folder: _written(folder / "a.tsv", "el niño\tÄpfel\n" * 9, "latin-1"), "line 1: .*UTF-8.*iconv"),
+        (lambda folder: _written(folder / "a.tmx", "<tmx><body><tu>"), "cannot be read as TMX"),
+        (lambda folder: _written(folder / "bomb.tmx", _bomb()), "cannot be read as TMX .*amplification"),
+        (lambda folder: _written(folder / "a.json", '{"a": 1,\n "b": {"c": 2}}'), "has no list of objects"),
+        (lambda folder: _written(folder / "a.json", '{"a": [1,\n'), "neither JSON nor an object a line"),
     ],
 )  # fmt: skip
 def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], says: str, tmp_path: Path) -> None:
     with pytest.raises(CallError, match=says):
         detect(str(make(tmp_path)))
+
+
+def _bomb() -> str:
+    """A billion laughs, as a translation memory."""
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 9))
+    unit = '<tu><tuv xml:lang="en"><seg>&e8;</seg></tuv></tu>'
+    return f'<!DOCTYPE tmx [<!ENTITY e0 "{"lol" * 30}">{entities}]><tmx><body>{unit}</body></tmx>'
 
 
 def _written(path: Path, text: str, encoding: str = "utf-8") -> Path:

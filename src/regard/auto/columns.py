@@ -42,7 +42,7 @@ def column_of(key: str | int, cells: Sequence[str], *, first: bool = False) -> C
 def _kind(name: str, cells: list[str], first: bool) -> Kind:
     if not cells:
         return "empty"
-    if _share(cells, lambda cell: PurePath(cell).suffix.lower() in PICTURES):
+    if _share(cells, lambda cell: PurePath(cell.partition("#")[0]).suffix.lower() in PICTURES):  # a.jpg#0
         return "picture"
     if _share(cells, lambda cell: PurePath(cell).suffix.lower() in RECORDINGS):
         return "recording"

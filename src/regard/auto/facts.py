@@ -1,7 +1,6 @@
 """What pictures, recordings and tables of numbers are like: sizes, rates, steps. A few of them are opened."""
 
 import io
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,22 +8,14 @@ from pathlib import Path
 from regard.auto.columns import Column
 from regard.auto.tables import Table
 from regard.errors import CallError, RegardError
+from regard.inputs.media_files import find_member
 
 
 def _opened(place: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The bytes of files in a folder or a tar; what is not there is passed over."""
-    if place.is_dir():
-        for name in names:
-            if (place / name).is_file():
-                yield name, (place / name).read_bytes()
-        return
-    wanted = {name.rsplit("/", 1)[-1] for name in names}
-    with tarfile.open(place) as archive:
-        for member in archive:
-            if member.isfile() and member.name.rsplit("/", 1)[-1] in wanted:
-                file = archive.extractfile(member)
-                if file is not None:
-                    yield member.name, file.read()
+    for name in names:
+        if (member := find_member(place, name)) is not None:
+            yield name, member.read()
 
 
 def picture_facts(place: Path, names: Sequence[str]) -> list[tuple[int, int, bool]]:

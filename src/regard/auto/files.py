@@ -12,7 +12,7 @@ from regard.auto.tables import ending
 from regard.errors import CallError
 
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
-_TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet"))
+_TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx"))
 _TEXTS = frozenset((".txt", ".text", ".md"))
 _OTHERS = frozenset((".conll", ".iob", ".bio", ".json"))
 #: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
@@ -44,7 +44,8 @@ class Files:
 
     @cached_property
     def texts(self) -> list[str]:
-        return self.of(_TEXTS)
+        """Also those without an ending, in sub-folders."""
+        return [name for name in self.names if (end := ending(Path(name))) in _TEXTS or (not end and "/" in name)]
 
     def classes(self, names: list[str]) -> Counter[str]:
         """How many of these files lie in each sub-folder, if all of them lie in one, and there are two at least."""

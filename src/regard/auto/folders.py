@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in, parallel_files, parts_of
 from regard.auto.listed import LOOKED_AT, of_table
 from regard.auto.single_files import first_lines, of_file, of_parallel, of_texts
-from regard.auto.tables import MOST, read_table
+from regard.auto.tables import MOST, Table, read_table
 from regard.errors import CallError
+from regard.inputs.media_files import Beside, members
 
 
 def of_folder(place: Path) -> Detected:
@@ -79,8 +80,8 @@ def of_media(files: Files) -> Detected:
     kind = "image" if pictures else "sound"
     lists = [*files.tables, *files.of(frozenset((".json",))), *(text for text in files.texts if "/" not in text)]
     for name in sorted(lists, key=lambda one: ("train" not in one.lower(), len(one))):
-        table = read_table(files.place / name)
-        if table is not None and any(column.kind in ("picture", "recording") for column in table.columns):
+        table = _naming(read_table(files.place / name, listing=True), "picture" if pictures else "recording", names)
+        if table is not None:
             return of_table(table, files)
     some = names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT]
     told: Sequence[Any]
@@ -98,7 +99,7 @@ def of_media(files: Files) -> Detected:
     if not pictures:
         beside = list(_beside(files, names))
         if len(beside) >= 0.9 * len(names):
-            beliefs = ["recordings, each with its text in a .txt of the same name", said_of_them]
+            beliefs = ["recordings, each with its text in a file beside it", said_of_them]
             said = [text for _, text in beside]
             data = {"train": str(files.place)}
             return Detected(("sound", "text"), data, len(names), told, said, beliefs, first_three(names, said))
@@ -124,8 +125,25 @@ def _named_classes(names: Sequence[str]) -> tuple[str, list[str]] | None:
     return r"(^|/)(?P<text>[^_/]+)_[^/]*$", firsts
 
 
+def _naming(table: Table | None, noun: Literal["picture", "recording"], names: Sequence[str]) -> Table | None:
+    """A list of these files, if it is one; they may be named without their ending."""
+    if table is None or any(column.kind == noun for column in table.columns):
+        return table
+    stems = {PurePosixPath(name).stem for name in names}
+    for at, column in enumerate(table.columns):
+        if all(cell.strip() in stems for cell in table.cells(column)):
+            columns = [*table.columns]
+            columns[at] = column._replace(kind=noun)
+            return replace(table, columns=columns)
+    return None
+
+
 def _beside(files: Files, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    beside = Beside(members(files.place))
     for name in names[:MOST]:
-        text = (files.place / name).with_suffix(".txt")
-        if text.is_file():
-            yield name, text.read_text(encoding="utf-8", errors="replace").strip()
+        try:
+            text = beside.text(name)
+        except UnicodeDecodeError:
+            continue
+        if text:
+            yield name, text

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from regard.auto.columns import Column, are_tags
@@ -12,6 +12,7 @@ from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
 from regard.auto.tables import Table, ending
 from regard.errors import CallError
+from regard.inputs.media_files import find_member
 from regard.inputs.series.settings import MOST_TEXTS
 
 CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
@@ -35,6 +36,10 @@ def of_table(table: Table, files: Files | None = None) -> Detected:
     for tags in (*texts[1:], *labels) if texts else ():
         if are_tags(table.cells(texts[0]), table.cells(tags)):
             return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))
+    if len(texts) > 1 and not table.header and _counts_classes(first := table.columns[0]):
+        longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
+        doubt = "a class and several texts: the longest text is taken"
+        return _columns(table, ("text", "label"), longest, first, data, ("text", "label"), doubt)
     if len(texts) > 1:
         doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
         return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
@@ -69,6 +74,11 @@ def _columns(
     if kinds[1] == "label":
         beliefs.append(class_counts(targets))
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
+
+
+def _counts_classes(column: Column) -> bool:
+    """Few different numbers, each many times."""
+    return column.kind == "number" and column.distinct <= min(20, column.filled / 10)
 
 
 def _called(column: Column) -> str:
@@ -129,8 +139,10 @@ def _listed(
 ) -> Detected:
     what, path, texts, labels = LISTED[noun], of[noun][0], of.get("text", []), of.get("label", [])
     texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])  # numbers may be said: 0171 555
-    names = table.cells(path)
+    names = [cell.partition("#")[0] for cell in table.cells(path)]
     base = _where(table, names, files)
+    if ending(table.path) == ".txt" and table.delimiter != "\t":
+        data["format"] = "csv"
     data[what.column] = path.key
     if base != table.path.parent:
         data["files"] = str(base)
@@ -158,13 +170,14 @@ def _listed(
 def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
     """The folder that the names of a list begin at: that of the list, or a sub-folder or a tar beside it."""
     folder = table.path.parent
-    if (folder / names[0]).is_file():
+    if find_member(folder, names[0]):
         return folder
     for file in files.names if files else ():
-        if file.endswith("/" + names[0]) and files is not None:
-            return files.place / file.removesuffix("/" + names[0])
+        for named in (file, file.removesuffix(PurePosixPath(file).suffix)):
+            if named.endswith("/" + names[0]) and files is not None:
+                return files.place / named.removesuffix("/" + names[0])
     for beside in (one for around in (folder, folder.parent) for one in sorted(around.iterdir()) if one.is_dir()):
-        if (beside / names[0]).is_file():
+        if find_member(beside, names[0]):
             return beside
     for tar in sorted(folder.glob("*.tar")):
         if any(name.rsplit("/", 1)[-1] == names[0].rsplit("/", 1)[-1] for name in files_in(tar).names):

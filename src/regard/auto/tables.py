@@ -13,6 +13,7 @@ from regard.data.columns import names_columns
 from regard.data.formats import DELIMITERS, find_delimiter, flat_record, quoting
 from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
+from regard.data.tmx import tmx_records
 from regard.files.lines import read_lines
 from regard.inputs.series.notation import has_decimal_commas, with_points
 
@@ -41,14 +42,16 @@ def ending(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix in _PACKED else path.suffix).lower()
 
 
-def read_table(path: Path) -> Table | None:
-    """The table in a file; None if it holds none."""
+def read_table(path: Path, *, listing: bool = False) -> Table | None:
+    """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list."""
     if ending(path) in (".jsonl", ".ndjson", ".json"):
         return _records(path, list(islice((row for _, row in json_rows(path) if row is not None), MOST)))
     if ending(path) == ".parquet":
         return _records(path, list(islice(parquet_records(path), MOST)))
+    if ending(path) == ".tmx":
+        return _records(path, list(islice(tmx_records(path), MOST)))
     lines = [line.text + "\n" for line in islice(read_lines(path), MOST + 1) if not line.problem and line.text.strip()]
-    delimiter = _delimiter(lines, ending(path))
+    delimiter = _delimiter(lines, ".csv" if listing and ending(path) == ".txt" else ending(path))
     if delimiter is None:
         return None
     rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]

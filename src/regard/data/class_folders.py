@@ -25,7 +25,8 @@ def read_class_folders(folder: Path, name: str, columns: Columns) -> Iterator[Pa
     if not found:
         raise CallError(f"{name}: a folder needs a sub-folder for each class, with files in it")
     for file in found:
-        if not file.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".txt"):
+        ending = Path(file.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
+        if ending not in ("", ".txt"):
             yield Bad(str(file), 1, "unreadable", f"a folder of classes holds .txt files, not {file.suffix!r}")
             continue
         lines = list(read_lines(file))

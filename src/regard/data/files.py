@@ -1,4 +1,4 @@
-"""The user's files as a stream of examples: tables (TSV, CSV, JSONL, Parquet), CoNLL, two parallel text files,
+"""The user's files as a stream of examples: tables (TSV, CSV, JSON, Parquet, TMX), CoNLL, two parallel text files,
 folders of classes, data sets, our corpora.
 
     data.train=pairs.tsv.gz   data.train=train.en,train.de   data.train=corpus:pocket   data.train=hub:NAME
@@ -17,16 +17,28 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from regard.corpora import PREFIX
 from regard.data.class_folders import has_classes, read_class_folders
 from regard.data.conll import read_conll
-from regard.data.formats import Cells, csv_rows, jsonl_cells, record_cells, table_cells, tsv_rows, unreadable
+from regard.data.formats import (
+    Cells,
+    csv_rows,
+    is_tab_table,
+    jsonl_cells,
+    record_cells,
+    table_cells,
+    tsv_rows,
+    unreadable,
+)
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
 from regard.data.settings import FilesSettings
 from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_records, read_corpus
+from regard.data.tmx import tmx_records
 from regard.errors import CallError
 from regard.files.lines import read_lines
 
 TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
+    ".tmx": "tmx",
 }  # fmt: skip
+UNTOLD = ("", ".txt")  # endings that say nothing of a table
 _CONLL = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "conll")
 
 
@@ -107,6 +119,8 @@ class Source(ABC, Generic[T_co]):
         if self.format != "auto":
             return self.format
         ending = Path(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
+        if ending.lower() in UNTOLD and is_tab_table(path):
+            return "tsv"
         if ending.lower() not in self.endings:
             raise CallError(
                 f"{self.name}: the ending {ending!r} says no format; use one of "
@@ -123,6 +137,8 @@ class Source(ABC, Generic[T_co]):
             rows = jsonl_cells(path, self.columns)
         elif form == "parquet":
             rows = record_cells(str(path), enumerate(parquet_records(path), start=1), self.columns)
+        elif form == "tmx":
+            rows = record_cells(str(path), enumerate(tmx_records(path), start=1), self.columns)
         else:
             rows = table_cells(path, csv_rows(path) if form == "csv" else tsv_rows(path), self.columns)
         return rows if self.columns.split is None else self._of_split(rows)

@@ -54,7 +54,8 @@ def csv_rows(path: Path) -> Iterator[Row]:
 
     first = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
     # strict: a quote that is never closed is an error, and not a field that swallows the rest of the file
-    reader = csv.reader(texts(), strict=True, delimiter=find_delimiter(first) or ",")
+    delimiter = find_delimiter(first) or ","
+    reader = csv.reader(texts(), strict=True, delimiter=delimiter, quoting=quoting(delimiter))
     while True:
         start = reader.line_num + 1
         try:
@@ -72,22 +73,31 @@ def csv_rows(path: Path) -> Iterator[Row]:
 
 def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float = 0.5) -> str | None:
     """The one that cuts the most lines, and so large a share of them at least, into equally many cells, two or more;
-    None, if none does. Commas that only stand between digits are those of numbers, where another one cuts as well."""
-    best: tuple[float, int, str | None] = (agree, 1, None)
+    None, if none does. Those of prose have a space behind them; commas that only stand between digits are those of
+    numbers, where another one cuts as well."""
+    best: tuple[float, bool, int, str | None] = (agree, False, 1, None)
     decimal = not any(re.search(r"(?<!\d),|,(?!\d)", line) for line in lines)
     for delimiter in sorted(among, key=lambda one: one == ",") if decimal else among:
-        if decimal and delimiter == "," and best[2] is not None:
+        if decimal and delimiter == "," and best[-1] is not None:
             break
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
         usual = max(set(widths), key=widths.count) if widths else 1
-        if usual > 1 and (widths.count(usual) / len(widths), usual) > best[:2]:
-            best = (widths.count(usual) / len(widths), usual, delimiter)
-    return best[2]
+        spaced = sum(line.count(delimiter + " ") for line in lines) > sum(line.count(delimiter) for line in lines) / 2
+        found = (widths.count(usual) / max(1, len(widths)), not spaced, usual)
+        if usual > 1 and found > best[:-1]:
+            best = (*found, delimiter)
+    return best[-1]
 
 
 def quoting(delimiter: str) -> Any:
-    """Beside tabs, quotes mean nothing."""
-    return csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    """Beside tabs and bars, quotes mean nothing."""
+    return csv.QUOTE_NONE if delimiter in "\t|" else csv.QUOTE_MINIMAL
+
+
+def is_tab_table(path: Path) -> bool:
+    """Whether nearly all lines have equally many columns, two or more: tabs are no part of sentences."""
+    lines = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
+    return find_delimiter(lines, "\t", agree=0.9) is not None
 
 
 def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from regard.settings.base import Settings
 
 TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
-FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "conll", "text", "dataset"]
+FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "tmx", "conll", "text", "dataset"]
 Column = Annotated[int, Field(ge=0)] | str
 
 

@@ -3,6 +3,7 @@
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from glob import escape
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from regard.errors import CallError
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+TRANSCRIPTS = ".trans.txt"  # a name and its text a line
 LARGEST = 512 << 20  # bytes of a member of an archive, which is unpacked into memory
 _LOCK = Lock()
 
@@ -55,10 +57,16 @@ def members(path: Path) -> Mapping[str, Bytes]:
 
 
 def find_member(path: Path, name: str) -> Bytes | None:
-    """A file by its name or, in a .tar, by the last part of it, if no other file ends in the same."""
+    """A file by its name or, in a .tar, by the last part of it, if no other file ends in the same. In a folder, a list
+    may leave out the ending (a of a.wav)."""
     if not is_tar(path):
         file = path / Path(name).expanduser()
-        return Bytes(str(file), name=name) if "\0" not in name and file.is_file() else None
+        if "\0" in name or file.is_dir():
+            return None
+        if not file.is_file():
+            named = list(file.parent.glob(f"{escape(file.name)}.*")) if file.name else []
+            return Bytes(str(named[0]), name=name) if len(named) == 1 and named[0].is_file() else None
+        return Bytes(str(file), name=name)
     changed = path.stat().st_mtime_ns
     return _tar(str(path), changed).get(name.removeprefix("./")) or _by_last_part(str(path), changed).get(name)
 
@@ -88,6 +96,26 @@ def files_named(words: Iterable[str], is_one: Callable[[str], bool], what: str) 
         else:
             raise CallError(f"{word}: there is no {what} in it")
     return found
+
+
+class Beside:
+    """What is said of a file in texts beside it: x.txt of x.wav, or a line of any *.trans.txt that begins with x."""
+
+    def __init__(self, files: Mapping[str, Bytes]) -> None:
+        self._files = files
+        self._lines: dict[str, str] = {}
+        for name, place in files.items():
+            if name.endswith(TRANSCRIPTS):
+                for line in place.read().decode("utf-8-sig").splitlines():
+                    stem, _, text = line.strip().partition(" ")
+                    self._lines[str(PurePosixPath(name).with_name(stem))] = text
+
+    def text(self, name: str) -> str | None:
+        """A UnicodeDecodeError says that it is none."""
+        place = self._files.get(str(PurePosixPath(name).with_suffix(".txt")))
+        if place is None:
+            return self._lines.get(str(PurePosixPath(name).with_suffix("")))
+        return " ".join(place.read().decode("utf-8-sig").split())
 
 
 @lru_cache(maxsize=8)

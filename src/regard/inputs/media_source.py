@@ -1,7 +1,8 @@
 """Pictures or recordings, and what is said of each, as the user's files have them. Nothing is decoded here.
 
     data.train=sounds/            a folder (or .tar, .tar.gz) with a sub-folder for each class: classify
-    data.train=calls/             a folder (or .tar, ...) of x.wav with its text in x.txt beside it
+    data.train=calls/             a folder (or .tar, ...) of x.wav with its text in x.txt beside it, or in a line of
+                                  any *.trans.txt that begins with x
       data.name_text=REGEX        ... or in the name of the file
     data.train=captions.tsv       a list: a file name and a text a line (.tsv, .csv, .jsonl, .parquet)
       data.files=images.tar       ... whose files are in a folder or a .tar, if not beside the list
@@ -23,8 +24,10 @@ from regard.data.files import PairSource, Source
 from regard.data.pairs import Bad
 from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError
-from regard.inputs.media_files import TARS, Bytes, find_member, is_tar, members
+from regard.inputs.media_files import TARS, Beside, Bytes, find_member, is_tar, members
 from regard.inputs.media_settings import MediaSettings
+
+_NUMBER = re.compile(r"#\d+$")  # of the text: a.jpg#0, as Flickr's lists have it
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ class MediaSource(Source[Entry]):
         wanted = [name for name in files if self.may_be_one(name)]
         if self.columns.folders and self.name_text is None:
             self._require_classes({PurePosixPath(name).parts[0] for name in wanted if "/" in name})
-        return self._called(self._entry(str(path / name), name, files) for name in wanted)
+        beside = Beside(files)
+        return self._called(self._entry(str(path / name), name, files, beside) for name in wanted)
 
     def _require_classes(self, classes: Collection[str]) -> None:
         if not classes:
@@ -127,9 +131,8 @@ class MediaSource(Source[Entry]):
             inside = " ".join(f"data.{role}={self.where.rstrip('/')}/{name}" for role, name in roles.items())
             raise CallError(f"{self.name}: its classes are called {' and '.join(sorted(classes))}: give {inside}")
 
-    def _entry(self, file: str, name: str, files: Mapping[str, Bytes]) -> Entry | Bad:
-        """Its text is in its name, or in the file beside it; its class is the sub-folder."""
-        beside = files.get(str(PurePosixPath(name).with_suffix(".txt")))
+    def _entry(self, file: str, name: str, files: Mapping[str, Bytes], beside: Beside) -> Entry | Bad:
+        """Its text is in its name, or in a file beside it; its class is the sub-folder."""
         if self.name_text is not None:
             match = re.search(self.name_text, name)
             if match is None:
@@ -139,13 +142,13 @@ class MediaSource(Source[Entry]):
             if "/" not in name:
                 return Bad(file, 0, "columns", "is in no sub-folder; there has to be one for each class")
             text = PurePosixPath(name).parts[0]
-        elif beside is None:
-            return Bad(file, 0, "empty", "there is no text beside it: give it a .txt of the same name")
         else:
             try:
-                text = " ".join(beside.read().decode("utf-8-sig").split())
+                text = beside.text(name)
             except UnicodeDecodeError as problem:
                 return Bad(file, 0, "encoding", f"byte {problem.start + 1} of its .txt is not UTF-8")
+            if text is None:
+                return Bad(file, 0, "empty", "there is no text beside it: give it a .txt of the same name")
         return Entry(name, (text,), file, place=files[name]) if text.strip() else Bad(file, 0, "empty", "has no text")
 
     # ----------------------------------------------------------------------------------------------------------- lists
@@ -157,8 +160,9 @@ class MediaSource(Source[Entry]):
             if isinstance(item, Bad):
                 yield item
             else:
-                texts.setdefault(item.source, []).append(item.target)
-                lines.setdefault(item.source, item.line)
+                name = _NUMBER.sub("", item.source)
+                texts.setdefault(name, []).append(item.target)
+                lines.setdefault(name, item.line)
         for name, said in texts.items():
             place = find_member(root, name)
             if place is None:

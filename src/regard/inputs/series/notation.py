@@ -2,6 +2,7 @@
 
     1234.5    1,5   1.234,5                           a point, or a comma with points between thousands
     2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
+    2024-01    01/2024    Jan 2024                    months
 
 `1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one.
 `01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
@@ -16,7 +17,8 @@ from regard.errors import CallError
 
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
-FORMATS = tuple(day + hour for day in _DAYS for hour in _HOURS)
+_MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y")
+FORMATS = (*(day + hour for day in _DAYS for hour in _HOURS), *_MONTHS)
 _COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+([eE][-+]?\d+)?")
 _SURE = re.compile(r"[-+]?(0,\d+|\d[\d.]*,(\d\d?|\d{4,})([eE].*)?)")
 _POINT = re.compile(r"[-+]?\d*\.(\d\d?|\d{4,})")
