@@ -26,6 +26,7 @@ from regard.training.update import Update
 WARM, TIMED = 2, 5  # steps of each size
 MOST_PASSES = 6.0  # times as many as a size needs: what is more only wears small data out
 VALIDATIONS = 16
+AVERAGED = 50  # the share of all steps whose weights are averaged is one in so many
 BATCH = 4096  # tokens
 FEWEST = 16  # examples of a batch
 STEPS = 40  # of a pass over little data
@@ -192,6 +193,9 @@ def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> 
         Decision("training.max_epochs", most, f"more would wear the data out; about {steps:,} steps are expected")
     )
     decisions.append(Decision("training.warmup", max(10, min(400, steps // 20)), "a twentieth of the steps"))
+    if (window := steps // AVERAGED) > 1:
+        why = f"the last {window} steps or so: steadier than the weights of any one step"
+        decisions.append(Decision("training.average", round(min(0.999, 1 - 1 / window), 3), why))
     every = max(10, steps // VALIDATIONS)
     decisions.append(Decision("training.validate_every", every, f"about {VALIDATIONS} validations"))
     if "training.learning_rate" not in keys:
