@@ -146,7 +146,7 @@ def every(folder: Path, into: Path) -> None:
                 page.locator("[name=view][value=matrix]").check()
                 page.locator(READY).wait_for()
                 page.locator("main canvas.over").first.press("Enter")
-                page.locator("dialog table").first.wait_for()
+                page.locator("dialog dl, dialog .wrong").first.wait_for()
                 page.screenshot(path=into / f"{name}-weight-{width}-{scheme}.png")
                 page.goto((folder / name / "report.html").absolute().as_uri())
                 keep(f"{name}-report")
