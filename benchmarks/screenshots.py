@@ -142,6 +142,8 @@ def every(folder: Path, into: Path) -> None:
                 for view in page.locator("[name=view]").evaluate_all("all => all.map((one) => one.value)"):
                     page.locator(f"[name=view][value={view}]").check()
                     page.locator(READY).wait_for()
+                    if view == "why":
+                        page.locator("h2.answer, main .wrong").first.wait_for()
                     keep(f"{name}-{view}")
                 page.locator("[name=view][value=matrix]").check()
                 page.locator(READY).wait_for()

@@ -99,7 +99,7 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(open_page, runs, 
     assert "given to the model" in page.locator("#looks").inner_text()
     other = page.locator("#looks [name=input]")
     assert other.locator("option").count() == 2  # the inputs that were watched
-    other.select_option("1")
+    other.select_option(label="2")
     playwright.expect(page.locator("#looks .headline")).to_contain_text("another input")
     playwright.expect(other).to_be_focused()
     page.get_by_role("checkbox", name="<b>now").check()  # what is chosen stays when more is shown

@@ -163,7 +163,7 @@ class Answers:
         if abs(self.top - self.bottom) < SAME:
             raise CallError(
                 f"the model thinks the same of this answer by both inputs ({self.top:.4f}): there is nothing to bring "
-                "back; exchange a word that matters"
+                "back; give one that differs in something that matters"
             )
 
     def states_of(self, layer: Layer, *, of_clean: bool = True) -> list[Tensor]:

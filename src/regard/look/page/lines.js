@@ -14,7 +14,7 @@ export function drawLines(place, tables, names, log, focus) {
   const width = Math.min(PICTURE, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
   const longest = Math.max(4, Math.min(22, Math.floor((width - LINES) / 18)));
   const { font } = getComputedStyle(place);
-  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), font))));
+  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), `bold ${font}`)))); // as it is when it is pointed at
   const [left, right] = [widest(rows) + 4, width - widest(columns) - 4];
   const bend = (right - left - 20) / 2;
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "lines between words" });
