@@ -142,11 +142,13 @@ def every(folder: Path, into: Path) -> None:
                 for view in page.locator("[name=view]").evaluate_all("all => all.map((one) => one.value)"):
                     page.locator(f"[name=view][value={view}]").check()
                     page.locator(READY).wait_for()
+                    if view == "why":
+                        page.locator("h2.answer, main .wrong").first.wait_for()
                     keep(f"{name}-{view}")
                 page.locator("[name=view][value=matrix]").check()
                 page.locator(READY).wait_for()
                 page.locator("main canvas.over").first.press("Enter")
-                page.locator("dialog table").first.wait_for()
+                page.locator("dialog dl, dialog .wrong").first.wait_for()
                 page.screenshot(path=into / f"{name}-weight-{width}-{scheme}.png")
                 page.goto((folder / name / "report.html").absolute().as_uri())
                 keep(f"{name}-report")

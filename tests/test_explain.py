@@ -15,6 +15,7 @@ from regard.attention import HeadMask, Memory, Trace
 from regard.data.batches import pad_sentences
 from regard.errors import CallError
 from regard.look.explain import BY, ExplainOptions
+from regard.look.head_figures import head_figures
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.methods.attnlrp import relevance
 from regard.look.methods.gradients import input_times_gradient
@@ -301,14 +302,14 @@ def test_layers_cell_by_cell_are_those_of_torch(kind):
         ("lens", {"instead": "blue"}, "explain='lens' asks about no word"),
         ("inputs", {"by": "heads"}, "takes integrated-gradients or attnlrp or input-gradient"),
         ("patching", {"against": TEXT}, "thinks the same of this answer"),
-        ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same number of tokens"),
+        ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same length"),
         ("patching", {"against": OTHER, "kind": "x"}, "kind='x' must be one of cross"),
         (
             "patching",
             {"against": OTHER, "by": "keys"},
             "by='keys': explain='patching' takes heads or positions or states or paths",
         ),
-        ("patching", {"against": "the red cat sees dogs", "by": "paths", "kind": "encoder"}, "same number of tokens"),
+        ("patching", {"against": "the red cat sees dogs", "by": "paths", "kind": "encoder"}, "same length"),
         ("patching", {"against": OTHER, "by": "states"}, "there is no recurrent layer"),
         ("patching", {"against": OTHER, "by": "paths", "kind": "cross"}, "goes along self-attention"),
         ("lens", {"by": "keys"}, "by='keys': explain='lens' takes none"),
@@ -450,6 +451,19 @@ def test_places_across_know_both_sides():
     assert places["diagonal"][0, 0]
     assert places["diagonal"][2, 5]
     assert not places["diagonal"][0, 5]
+
+
+def test_a_head_looks_at_the_picture_or_at_the_words_beside_it():
+    """Regions of a picture have no order, so none of them is first, and nothing goes along them."""
+    regions, question = look.axis(grid=(2, 2)), look.axis(["what", "color", "</s>"])
+    columns = replace(regions, tokens=(*regions.tokens, *question.tokens), after=3)
+    picture, words = np.zeros((2, 1, 7), np.float32)
+    picture[0, :4], words[0, 4:6] = 0.25, 0.5
+    record = look.record(np.stack([picture, words]), ["red"], columns)
+    found = head_figures(record, record.attentions[0])
+    assert [one.role for one in found] == ["regions", "words"]
+    assert found[1].above_chance == pytest.approx(1 - 2 / 7)
+    assert set(places_across(look.axis(["red"]), columns)) == {"copying", "special", "regions", "words"}
 
 
 def test_the_profile_says_what_is_lost_without_a_head():

@@ -3,14 +3,19 @@
 Its models have weights at random: what they say is nonsense, and everything that can be done with them is real.
 """
 
+import re
+
 import numpy as np
 import pytest
+import torch
 
 import regard
 from export_runs import LANGUAGE, TRANSLATOR, begin
 from recipe_runs import small_corpora
 from regard import look
+from regard.look.history import keep
 from test_serve import serving
+from test_watch import line
 
 from regard.serve.limits import Limits  # isort: skip
 
@@ -20,15 +25,16 @@ pytestmark = pytest.mark.slow
 expect = playwright.expect
 
 SHORT = {"decoding": {"max_length": 3}}
-#: The kind of what comes in: a recipe and what is changed in it, the view that opens, and what its page has to show.
+#: The kind of what comes in: a recipe and what is changed in it, the view that opens, what its page has to show, and by
+#: what a second input is patched.
 KINDS = {
-    "text": ("translate-transformer", {"model": TRANSLATOR, **SHORT}, "matrix", ".columns .chip"),
-    "picture": ("shapes-caption", SHORT, "overlay", ".framed img"),
-    "sound": ("tones", SHORT, "overlay", "audio"),
-    "series": ("stocks-forecast", {}, "overlay", ".legend .key"),
-    "question and document": ("answer-recurrent", {}, "matrix", ".said mark"),
-    "prompt": ("language-model", {"model": LANGUAGE, **SHORT}, "matrix", ".rows .chip"),
-    "picture and text": ("shapes-ask", SHORT, "overlay", ".framed img"),
+    "text": ("translate-transformer", {"model": TRANSLATOR, **SHORT}, "matrix", ".columns .chip", "heads"),
+    "picture": ("shapes-caption", SHORT, "overlay", ".framed img", "positions"),
+    "sound": ("tones", SHORT, "overlay", "audio", "states"),
+    "series": ("stocks-forecast", {}, "overlay", ".legend .key", "states"),
+    "question and document": ("answer-recurrent", {}, "matrix", ".said mark", "states"),
+    "prompt": ("language-model", {"model": LANGUAGE, **SHORT}, "matrix", ".rows .chip", "heads"),
+    "picture and text": ("shapes-ask", SHORT, "overlay", ".framed img", "positions"),
 }
 OF_FILES = ("picture", "sound", "series", "picture and text")  # their examples are thumbnails
 
@@ -36,10 +42,32 @@ OF_FILES = ("picture", "sound", "series", "picture and text")  # their examples 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kinds")
-    for kind, (recipe, sections, *_) in KINDS.items():
-        begin(recipe, sections, folder / kind)
-    with small_corpora(), serving({kind: regard.load(folder / kind) for kind in KINDS}, Limits()) as client:
-        yield client
+    runs = {}
+    with small_corpora():
+        for kind, (recipe, sections, *_) in KINDS.items():
+            begin(recipe, sections, folder / kind)
+            runs[kind] = regard.load(folder / kind)
+            runs[f"another {kind}"] = unlike(regard.load(folder / kind))
+            watched(runs[kind])
+        with serving(runs, Limits()) as client:
+            yield client
+
+
+def unlike(run):
+    """The same with other weights, to stand beside it."""
+    torch.manual_seed(5)
+    for parameter in run.model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return run
+
+
+def watched(run):
+    """As if it had trained for two validations, at each of which two inputs were looked at."""
+    (run.folder / "metrics.jsonl").write_text(line(10, 4.0) + line(20, 3.0))
+    for number, example in enumerate(run.examples(2)):
+        record = run.look(example.input)
+        for step in (10, 20):
+            keep(record, run.folder, number, step)
 
 
 def ready(page):
@@ -53,7 +81,7 @@ def views(page):
     return [name for name in names if name != "why"]
 
 
-#: The size of the smallest letters, and what has no room for the ring of its focus.
+#: The size of the smallest letters, what has no room for the ring of its focus, and words that a picture cuts off.
 SIZES = """() => {
   const shown = [...document.querySelectorAll("main *")].filter((one) => one.checkVisibility());
   const written = shown.filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
@@ -71,23 +99,28 @@ SIZES = """() => {
     const [inner, outer] = [one, around].map((each) => each.getBoundingClientRect());
     return inner.left - outer.left + around.scrollLeft < ring || inner.top - outer.top + around.scrollTop < ring;
   });
-  return [Math.min(...sizes), clipped];
+  const cut = [...document.querySelectorAll("main svg .word")].filter((one) => {
+    const [word, svg] = [one, one.ownerSVGElement].map((each) => each.getBoundingClientRect());
+    return word.left < svg.left - 1 || word.right > svg.right + 1;
+  }).map((one) => one.textContent);
+  return [Math.min(...sizes), clipped, cut];
 }"""
 
 
 def in_order(page, name):
     """Nothing too wide, no text too small, no ring of the focus cut off, and nothing that axe finds."""
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-    smallest, clipped = page.evaluate(SIZES)
+    smallest, clipped, cut = page.evaluate(SIZES)
     assert smallest >= 10, (name, smallest)
     assert not clipped, name
+    assert not cut, (name, cut)
     found = axe.Axe().run(page)
     assert found.violations_count == 0, (name, found.generate_report())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_person_does_first(site, open_page, kind):
-    _, _, opens, shows = KINDS[kind]
+    _, _, opens, shows, patched = KINDS[kind]
     page = open_page(f"{site.base_url}/?model={kind}")
     downloads = []
     page.on("download", lambda one: downloads.append(one))
@@ -106,6 +139,8 @@ def test_what_a_person_does_first(site, open_page, kind):
     examples.nth(1).click()
     expect(examples.nth(1)).to_have_attribute("aria-pressed", "true")
     ready(page)
+    remembers(page, examples)
+    says_what_its_card_means(page, kind)
     chip = page.locator(".rows .chip").first
     chip.hover()
     assert "on" in chip.get_attribute("class").split()
@@ -135,6 +170,7 @@ def test_what_a_person_does_first(site, open_page, kind):
     # Heads, one of them large, a weight of it.
     page.get_by_role("radio", name="Heads").check()
     ready(page)
+    assert page.locator(".tile .framed img").count() == (page.locator(".tile").count() if "picture" in kind else 0)
     page.locator(".tile .open").last.click()
     ready(page)
     assert page.locator("[name=view]:checked").get_attribute("value") == "matrix"
@@ -152,6 +188,90 @@ def test_what_a_person_does_first(site, open_page, kind):
             ready(page)
             in_order(page, f"{view}, {scheme}")
     assert not downloads
+    page.set_viewport_size({"width": 1280, "height": 900})
+    another_input_is_patched(page, kind, patched)
+    stands_beside_another(page, kind)
+    shows_how_it_trained(page, site, kind)
+
+
+def remembers(page, examples):
+    """A step back and forth, what was asked before, and a link: each brings the same again."""
+    headline, link = page.locator("#seen .headline").inner_text(), page.url
+    expect(page.locator("#asked li")).to_have_count(2)
+    page.go_back()
+    expect(examples.first).to_have_attribute("aria-pressed", "true")
+    ready(page)
+    page.locator("#asked summary").click()
+    page.locator("#asked a").last.click()  # the latest stands first
+    page.wait_for_url(link)
+    ready(page)
+    expect(page.locator("#seen .headline")).to_have_text(headline)
+    page.reload()
+    ready(page)
+    expect(page.locator("#seen .headline")).to_have_text(headline)
+
+
+def says_what_its_card_means(page, kind):
+    """In a sentence with a number; and, where there is something to leave out, whether the model needs it."""
+    expect(page.locator(".card .sentence")).to_have_text(re.compile(r"looks at about [\d.]+ of \d+ places"))
+    more = page.get_by_role("button", name="Does the model need it?")
+    if more.count():
+        more.click()
+        if kind == "question and document":  # rows are words of the question
+            expect(page.locator(".card [role=status]")).to_contain_text("these rows are not what it says")
+            return
+        told = re.compile(r"Without what is looked at most, .*\d.*weights")
+        expect(page.locator(".card .sentence")).to_have_text(told, timeout=30_000)  # the model is asked many times
+
+
+def another_input_is_patched(page, kind, by):
+    """The second input is chosen among the examples; where both are not of one length, a sentence says so."""
+    page.locator("[name=view][value=why]").check()
+    page.select_option("[name=why]", f"patching {by}")
+    expect(page.locator("main [role=status]")).to_contain_text("Give another input")
+    other = page.locator(".asks .examples button").nth(2)
+    with page.expect_response(lambda one: '"how":"patching"' in (one.request.post_data or "")) as asked:
+        other.click()
+    assert asked.value.request.post_data_json["by"] == by
+    expect(page.locator(".asks .examples button").nth(2)).to_have_attribute("aria-pressed", "true")
+    assert asked.value.ok == (kind in ("text", "picture", "series"))
+    if asked.value.ok:
+        expect(page.locator("h2.answer")).to_contain_text("brings back")
+    else:
+        expect(page.locator("main .wrong")).to_have_text(
+            re.compile("need the same length|thinks the same of this answer")
+        )
+    in_order(page, "why")
+
+
+def stands_beside_another(page, kind):
+    """Each with its own output; both with the same one, where an output can be given."""
+    page.select_option("[name=against]", f"another {kind}")
+    page.locator("main .trio").wait_for()
+    ready(page)
+    names = page.locator(".trio figcaption b").all_inner_texts()
+    assert names[:2] == [f"{kind} (raw)", f"another {kind} (raw)"]
+    same = page.get_by_label("show both the same output")
+    assert same.is_visible() == (kind != "series")
+    if same.is_visible():
+        with page.expect_request(lambda one: f'"another {kind}"' in (one.post_data or "")) as asked:
+            same.check()
+        assert asked.value.post_data_json["output"] is not None
+        ready(page)
+    in_order(page, "side by side")
+
+
+def shows_how_it_trained(page, site, kind):
+    page.goto(f"{site.base_url}/runs?run={kind}")
+    step = page.locator("#looks input[name=step]")
+    step.wait_for()
+    expect(page.locator("#looks .stage[aria-busy=false]")).to_have_count(1)
+    drawn = "#looks .framed img" if kind.startswith("picture") else "#looks canvas"
+    expect(page.locator(drawn).first).to_be_visible()
+    step.press("Home")
+    expect(page.locator("#looks .slider output").first).to_have_text("step 10")
+    assert page.locator("#looks [name=input] option").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_word_outside_the_vocabulary_is_told(site, open_page):

@@ -97,7 +97,18 @@ def test_the_page_of_runs_follows_them_and_goes_back_and_forth(open_page, runs, 
     assert page.locator("#report section > svg").count() >= 1  # where it looked, as the report has it
     page.locator("#looks canvas").first.wait_for()
     assert "given to the model" in page.locator("#looks").inner_text()
-    assert page.locator("#looks [name=input] option").count() == 2  # the inputs that were watched
+    other = page.locator("#looks [name=input]")
+    assert other.locator("option").count() == 2  # the inputs that were watched
+    other.select_option(label="2")
+    playwright.expect(page.locator("#looks .headline")).to_contain_text("another input")
+    playwright.expect(other).to_be_focused()
+    page.get_by_role("checkbox", name="<b>now").check()  # what is chosen stays when more is shown
+    playwright.expect(page.locator("#looks section")).to_have_count(2)
+    playwright.expect(page.locator("#looks section", has_text="another input").locator("[name=input]")).to_have_value(
+        "1"
+    )
+    page.get_by_role("checkbox", name="<b>now").uncheck()
+    playwright.expect(page.locator("#report")).to_contain_text("Machine")
     no_violations(page)
     page.get_by_text("general").click()
     page.get_by_role("checkbox", name="<b>now").check()

@@ -37,6 +37,7 @@ class Spots:
     """A job that takes pictures: it looks at each of 2 × 3 regions as much as the region is bright."""
 
     kinds, takes_prefix, writes_text, by_chance, gives = ("image",), False, False, False, "a place"
+    takes_instead = False
 
     def __init__(self, recipe, model):
         self.recipe, self.model = recipe, model

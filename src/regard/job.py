@@ -247,10 +247,11 @@ class Job:
         with evaluating(self.model):
             told = self._told(one, options)[0]
             case, other = self._case(one, told, options), None
+            if case.rows not in case.axes:
+                raise CallError("this model compares its input with another: give that one, too (output=, --target)")
             if against is not None:  # the same answer, by another input
-                same = replace(options, output=told.text if options.output is None else options.output, prefix="")
-                case = self._case(one, self._told(one, same)[0], options)
-                other = self._case(against, self._told(against, same)[0], options)
+                again = [(each, self.output.told_again(self.model, each, told)) for each in (one, against)]
+                case, other = (self._case(each, replace(same, instead=told.instead), options) for each, same in again)
             return explain(how, case, other, choice)
 
     def weight(self, one: Any, options: LookOptions, row: int, column: int, **which: Any) -> Weight:

@@ -18,6 +18,7 @@ class LightOutput(ABC):
     gives_attention: ClassVar[bool] = False
     writes_text: ClassVar[bool] = False
     takes_prompt: ClassVar[bool] = False
+    takes_instead: ClassVar[bool] = False
     gives_vectors: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     draws_alone: ClassVar[bool] = False

@@ -206,7 +206,8 @@ def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
     if options.kind is not None and options.kind not in KINDS:
         raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
     of = "of the answer" if options.row is None else f"of {_word(case, options.row)}"
-    back = f"The share of what the model thinks {of} that comes back when "
+    thinks = "the numbers" if case.number else "what the model thinks"
+    back = f"The share of {thinks} {of} that comes back when "
     if options.by == "paths":
         kind, heads, values = patched_paths(case, other, options.kind, options.row)
         return ValueTable(
@@ -230,7 +231,7 @@ def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
 
 
 def _what_there_is(case: Case, kind: Kind | None) -> By:
-    if has_heads(case, kind):
+    if has_heads(case.model, kind):
         return "heads"
     recurrent = any(state_layers(case.model, one) for one in ORDER if kind in (None, one))
     return "states" if recurrent else "positions"

@@ -28,7 +28,7 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
     matrix = record.matrix()
     title = f"{record.input} → {record.output}" if record.output else record.input
     note = f"{matrix.title}; method: {record.method}."
-    note += f" Right would be: {right}." if right and record.output else ""
+    note += f" Right would be: {right}" if right and record.output else ""
     if matrix.columns.image is not None:
         from regard.look.render import save  # loads what draws, which a report needs and a prediction does not
 

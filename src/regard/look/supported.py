@@ -6,6 +6,8 @@ from regard.attention.role import Recurrence, Role
 from regard.errors import CallError
 from regard.look.explain import BY, INPUTS
 from regard.look.methods import ABOUT_OUTPUT, METHODS
+from regard.look.methods.patching import has_heads
+from regard.look.methods.paths import has_paths
 
 ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show its weights, the others ask the whole model
 
@@ -30,10 +32,11 @@ def supported_explanations(model: nn.Module, *, writes_text: bool) -> list[str]:
     roles = [role for module in model.modules() if isinstance(role := getattr(module, "role", None), Role)]
     layered = writes_text and any(role.kind == "decoder" for role in roles)
     recurrent = any(isinstance(getattr(module, "recurrence", None), Recurrence) for module in model.modules())
+    there = {"heads": has_heads(model), "positions": bool(roles), "states": recurrent, "paths": has_paths(model)}
     return [
         *(("lens", "logits") if layered else ()),
         *(f"inputs {name}" for name in INPUTS if name in methods),
-        *(f"patching {by}" for by in BY["patching"] if (recurrent if by == "states" else roles)),
+        *(f"patching {by}" for by in BY["patching"] if there[by]),
     ]
 
 

@@ -94,6 +94,7 @@ class Output(ABC, Generic[R, I, M]):
     takes_alignments: ClassVar[bool] = False  # whether `evaluate` can hold where it looked against gold
     writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
     takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
+    takes_instead: ClassVar[bool] = False  # whether what it says is a choice among words: `choice`
     gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
     draws: ClassVar[bool] = False  # whether its predictions are pictures, which are written to files
     draws_alone: ClassVar[bool] = False  # whether what it draws for an input depends on its number only, not on others
@@ -263,6 +264,10 @@ class Output(ABC, Generic[R, I, M]):
     @abstractmethod
     def tell(self, model: M, one: Any, options: LookOptions) -> list[Told]:
         """The outputs that are looked at: the given one, or the model's own and its runners-up, best first."""
+
+    def told_again(self, model: M, one: Any, told: Told) -> Told:
+        """The same answer, of another input."""
+        return self.tell(model, one, LookOptions(output=told.text))[0]
 
     @abstractmethod
     def case(self, model: M, one: Any, told: Told) -> Case:

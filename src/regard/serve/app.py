@@ -222,9 +222,8 @@ def _about(name: str, run: "AnyRun") -> schemas.ModelOut:
         name=name, job=run.recipe.job, about=run.recipe.about, looks=True,
         parameters=run.parameters, takes=list(run.job.input.kinds),
         history=run.has_history_of_looks(), gives=run.job.output.gives, writes_text=run.job.output.writes_text,
-        methods=run.methods, scores=run.best_scores(),
-        decoding=run.decoding_defaults(),
-        explanations=run.explanations,
+        takes_instead=run.job.output.takes_instead, methods=run.methods, scores=run.best_scores(),
+        decoding=run.decoding_defaults(), explanations=run.explanations,
     )  # fmt: skip
 
 

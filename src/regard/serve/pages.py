@@ -8,7 +8,8 @@ from typing import Any
 from regard.look.html import MODULES, STYLES
 
 OWN = (
-    "serve.js", "form.js", "asking.js", "asked.js", "examples.js", "files.js", "microphone.js", "runs.js", "serve.css",
+    "serve.js", "form.js", "asking.js", "asked.js", "examples.js", "files.js", "microphone.js", "other_input.js",
+    "runs.js", "serve.css",
 )  # fmt: skip
 TYPES = {"js": "text/javascript", "css": "text/css"}
 

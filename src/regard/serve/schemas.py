@@ -275,6 +275,7 @@ class ModelOut(BaseModel):
     gives: str = Field(description="what it makes of its input: text, a label, numbers, ...")
     scores: dict[str, float] = Field(description="of its best validation")
     writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
+    takes_instead: bool = Field(description="whether it can be asked why it said this, and not another word")
     methods: list[str] = Field(description="of looking: those that have something to say of it")
     history: bool = Field(description="whether attention was kept as it trained")
     explanations: list[str] = Field(description="of /api/explain: how, and by what; those that have an answer")

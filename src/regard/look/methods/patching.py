@@ -31,6 +31,7 @@ from regard.look.case import WHOLE, Case
 from regard.look.hooks import After, Before, hooked
 from regard.look.records import ORDER, Kind
 
+MEMORY = "memory"  # the name of its row
 SAME = 1e-4  # a smaller difference of two answers has nothing to bring back
 
 
@@ -53,7 +54,7 @@ class Patched(NamedTuple):
 
 def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Patched:
     """What each head brings back."""
-    kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted, one))
+    kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted.model, one))
     if not layers:
         raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' or 'states' may show more")
     answers = Answers(clean, corrupted, row)
@@ -92,6 +93,8 @@ def patched_positions(clean: Case, corrupted: Case, kind: Kind | None, row: int 
 
             values[place] = answers.recovered(layer, states, carry)
         rows.append(values)
+    if len(rows) > 1 and layers[-1].name == MEMORY and len(rows[-1]) != len(rows[0]):  # a class token is not kept there
+        rows, layers = rows[:-1], layers[:-1]
     if len({len(values) for values in rows}) > 1:
         raise CallError("the layers of this encoder see other grids, which have no positions in common")
     return Patched(kind, [layer.name for layer in layers], np.stack(rows))
@@ -106,17 +109,17 @@ def _first(
     return next((pair for pair in found if pair[1]), found[0])
 
 
-def _heads(case: Case, kind: Kind) -> list[Layer]:
+def _heads(model: nn.Module, kind: Kind) -> list[Layer]:
     layers: dict[int, Layer] = {}
-    for module in case.model.modules():
+    for module in model.modules():
         role = getattr(module, "role", None)
         if isinstance(role, Role) and role.kind == kind and isinstance(module, ManyHeads):
             layers[role.layer] = Layer(f"layer {role.layer}", module.out, module.heads, before=True)
     return [layers[number] for number in sorted(layers)]
 
 
-def has_heads(case: Case, kind: Kind | None) -> bool:
-    return any(_heads(case, one) for one in ORDER if kind in (None, one))
+def has_heads(model: nn.Module, kind: Kind | None = None) -> bool:
+    return any(_heads(model, one) for one in ORDER if kind in (None, one))
 
 
 def _layers(case: Case, kind: Kind) -> list[Layer]:
@@ -127,25 +130,28 @@ def _layers(case: Case, kind: Kind) -> list[Layer]:
         role = getattr(module, "role", None)
         if isinstance(role, Role) and role.kind == kind and role.followed and "." in name:
             layers[role.layer] = modules[name.rpartition(".")[0]]
-    found = [Layer(f"layer {number}", layers[number]) for number in sorted(layers)]
+    leaving, memory = _leaving_vectors(case)
+    found = [Layer(f"layer {number}", layers[number]) for number in sorted(layers) if layers[number] in leaving]
     if found:
         found.insert(0, Layer("embedding", found[0].module, before=True))
-    if kind == "encoder" and (memory := _memory_of(case)) is not None:
-        found.append(Layer("memory", memory))
+    if kind == "encoder" and memory is not None:
+        found.append(Layer(MEMORY, memory))
     return found
 
 
-def _memory_of(case: Case) -> nn.Module | None:
-    """The module that leaves a memory: the outermost of those that give one."""
-    found: list[nn.Module] = []
+def _leaving_vectors(case: Case) -> tuple[set[nn.Module], nn.Module | None]:
+    """The modules that leave a vector at each position, and the outermost of those that leave a memory."""
+    leaving, memories = set[nn.Module](), list[nn.Module]()
 
     def note(module: nn.Module, args: Any, output: Any) -> None:
         if isinstance(output, Memory):
-            found.append(module)
+            memories.append(module)
+        elif isinstance(output, Tensor) and output.ndim > 2:
+            leaving.add(module)
 
     with torch.no_grad(), hooked(After(module, note) for module in case.model.modules()):
         case.ask([WHOLE])
-    return found[-1] if found else None
+    return leaving, memories[-1] if memories else None
 
 
 class Answers:
@@ -157,7 +163,7 @@ class Answers:
         if abs(self.top - self.bottom) < SAME:
             raise CallError(
                 f"the model thinks the same of this answer by both inputs ({self.top:.4f}): there is nothing to bring "
-                "back; exchange a word that matters"
+                "back; give one that differs in something that matters"
             )
 
     def states_of(self, layer: Layer, *, of_clean: bool = True) -> list[Tensor]:
@@ -185,7 +191,7 @@ class Answers:
                 there = "no" if new is None else new.shape[-2]
                 raise CallError(
                     f"{layer.name}: {state.shape[-2]} positions here and {there} there; states are carried from one "
-                    "input into the other position by position, so both need the same number of tokens"
+                    "input into the other position by position, so both inputs need the same length"
                 )
             return carry(state, new)
 

@@ -38,12 +38,10 @@ class Paths(NamedTuple):
 def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Paths:
     if kind == "cross":
         raise CallError("kind='cross': by='paths' goes along self-attention: encoder or decoder")
-    kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
-    found: list[tuple[Kind, list[Block]]] = [(one, _blocks(corrupted, one)) for one in kinds]
-    of, blocks = next((pair for pair in found if len(pair[1]) > 1), found[0])
+    of, blocks = _most_blocks(corrupted.model, kind)
     if len(blocks) < 2:
         raise CallError(f"kind={of!r}: by='paths' goes from head to head, which takes two layers of self-attention")
-    if not all(block.norm_first for block in blocks):
+    if not _sums(blocks):
         raise CallError("by='paths' takes layers that normalize first (norm_first=true): what they read is a sum")
     answers, attentions = Answers(clean, corrupted, row), [cast(ManyHeads, block.attention) for block in blocks]
     spoken = [Layer(f"layer {number}", one.out, one.heads, before=True) for number, one in enumerate(attentions)]
@@ -61,9 +59,25 @@ def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
     return Paths(of, names, values)
 
 
-def _blocks(case: Case, kind: Kind) -> list[Block]:
+def has_paths(model: nn.Module) -> bool:
+    _, blocks = _most_blocks(model, None)
+    return len(blocks) > 1 and _sums(blocks)
+
+
+def _sums(blocks: Sequence[Block]) -> bool:
+    return all(block.norm_first for block in blocks)
+
+
+def _most_blocks(model: nn.Module, kind: Kind | None) -> tuple[Kind, list[Block]]:
+    """Of the kind that was asked for, or of the first that has two."""
+    kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
+    found: list[tuple[Kind, list[Block]]] = [(one, _blocks(model, one)) for one in kinds]
+    return next((pair for pair in found if len(pair[1]) > 1), found[0])
+
+
+def _blocks(model: nn.Module, kind: Kind) -> list[Block]:
     """The layers with self-attention of this kind."""
-    modules, found = dict(case.model.named_modules()), {}
+    modules, found = dict(model.named_modules()), {}
     for name, module in modules.items():
         role = getattr(module, "role", None)
         if isinstance(role, Role) and role.kind == kind and role.followed and isinstance(module, ManyHeads):
@@ -77,7 +91,7 @@ def _same(news: Sequence[Tensor], olds: Sequence[Tensor]) -> Iterator[tuple[Tens
     for new, old in zip(news, olds, strict=True):
         if new.shape != old.shape:
             raise CallError(
-                f"{old.shape[-2]} positions here and {new.shape[-2]} there: both inputs need the same number of tokens"
+                f"{old.shape[-2]} positions here and {new.shape[-2]} there: both inputs need the same length"
             )
         yield new, old
 

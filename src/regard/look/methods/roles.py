@@ -2,14 +2,16 @@
 
     share = mean over rows r of  Σ_j A_rj [j ∈ M_r]          chance = mean over rows of  |M_r| / |what r may see|
 
-M_r is where row r would have to look; rows that have no such place do not count.
+M_r is where row r would have to look; rows that have no such place do not count. A row is taken to sum to one, also
+where only a part of what it looks at is shown.
 
     within a text     previous, next, itself; the same token elsewhere; induction: what came after the same token before
                       (Olsson et al. 2022, arXiv:2209.11895); the first token, where heads look that have nothing to
                       look for (Xiao et al. 2023, arXiv:2309.17453); the last; special tokens; copying: the token
                       that is written next, where it was read before
-    over the source   copying: the same token on the other side; diagonal: the same share of the way; first, last,
-                      special
+    over the source   copying: the same token on the other side; special; diagonal: the same share of the way, first and
+                      last, but for a picture, whose regions have no order; of two inputs, a picture and a text, the
+                      regions or the words
 
 Voita et al. 2019, section 5 (arXiv:1905.09418), name heads in this way; Michel et al. 2019 (arXiv:1905.10650) ask what
 is lost without each.
@@ -22,6 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.look.axis import Axis
+from regard.look.card import normalized
 from regard.look.records import Attention, AttentionRecord
 
 CLEAR = 0.2  # more than chance, for a role to be in a head's name
@@ -45,8 +48,8 @@ def above_chance(records: Iterable[AttentionRecord]) -> dict[str, dict[str, floa
 def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str, np.ndarray, float, int]]:
     """Every role with its `shares`; none, where rows and columns are not the same text, and neither a text and its
     source."""
-    rows, columns = axes[one.rows], axes[one.columns]
-    _, Q, K = one.weights.shape
+    rows, columns, weights = axes[one.rows], axes[one.columns], normalized(one.weights)
+    _, Q, K = weights.shape
     if one.kind == "cross":
         found, allowed = places_across(rows, columns), np.ones((Q, K), bool)
     elif Q == K:
@@ -58,7 +61,7 @@ def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str,
     else:
         return
     for role, places in found.items():
-        yield role, *shares(one.weights, places, allowed)
+        yield role, *shares(weights, places, allowed)
 
 
 def places_within(tokens: Axis, *, causal: bool) -> dict[str, Places]:
@@ -89,14 +92,15 @@ def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
     special = _specials(columns)
     Q, K = len(rows), len(columns)
     row, column = np.indices((Q, K))
-    return {
-        "copying": copied(rows, columns),
+    found = {"copying": copied(rows, columns), "special": np.broadcast_to(special, (Q, K))}
+    if columns.grid is None:
         # |(row + ½)/Q − (column + ½)/K| ≤ max(1/Q, 1/K), times 2QK: whole numbers, in which a neighbor is one
-        "diagonal": np.abs((2 * row + 1) * K - (2 * column + 1) * Q) <= 2 * max(Q, K),
-        "first": column == 0,
-        "last": column == K - 1,
-        "special": np.broadcast_to(special, (Q, K)),
-    }
+        found["diagonal"] = np.abs((2 * row + 1) * K - (2 * column + 1) * Q) <= 2 * max(Q, K)
+        found |= {"first": column == 0, "last": column == K - 1}
+    if columns.after:
+        words = (column >= K - columns.after) & ~special
+        found |= {"words": words, "regions" if columns.grid else "frames": (column < K - columns.after) & ~special}
+    return found
 
 
 def copied(rows: Axis, columns: Axis) -> Places:

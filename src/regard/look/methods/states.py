@@ -78,6 +78,8 @@ def _recovered(answers: Answers, layer: StateLayer) -> np.ndarray:
     with _unrolled(layer, keep) as calls:
         answers.score(answers.clean)
     there = list(calls)
+    if not own:
+        raise CallError(f"{layer.name} does not read this input: by='positions' and by='heads' ask about other layers")
     values = np.zeros(len(own))
     for place in range(len(own)):
 
@@ -89,7 +91,7 @@ def _recovered(answers: Answers, layer: StateLayer) -> np.ndarray:
         if calls != there:
             raise CallError(
                 f"{layer.name}: {sum(calls)} steps here and {sum(there)} there; states are carried from one input into "
-                "the other step by step, so both need the same number of tokens"
+                "the other step by step, so both inputs need the same length"
             )
     if not layer.backward:
         return values

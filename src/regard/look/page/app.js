@@ -28,7 +28,7 @@ const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "so
  * cards, figures} for each validation. `source` brings the tables, if the records are here without them; `keep` keeps
  * the state in the URL; `changed` is told of every change. `acts`: what can be asked of a model behind the page, all of it
  * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address; `decoding`: how the output
- * is written, as `drawDecoding` takes it; `why`: the ways in which `source.explain` can be asked, as `drawWhy` takes them.
+ * is written, as `drawDecoding` takes it; `why`, `contrasts` and `other`: the ways in which `source.explain` can be asked, as `drawWhy` takes them.
  * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
  * Returns {change, close, state, focus, asked, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
  */
@@ -172,7 +172,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     const self = one.rows === one.columns;
     const sides = {
       columns: { label: self ? `${name(one.columns)}, looked at` : name(one.columns), places: places(columns, table.columns.length) },
-      rows: { label: self ? `${name(one.rows)}, looking` : name(one.rows), places: rows.grid ? rows.tokens.flatMap(({ special }, i) => (special ? [i] : [])) : places(rows, table.rows.length).filter((i) => i >= from) },
+      rows: { label: self ? `${name(one.rows)}, looking` : name(one.rows), notes: history.length ? [] : notesOf(shown.said, rows), places: rows.grid ? rows.tokens.flatMap(({ special }, i) => (special ? [i] : [])) : places(rows, table.rows.length).filter((i) => i >= from) },
     };
     aboveFocus.forget();
     words.replaceChildren();
@@ -201,7 +201,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     const { log } = state;
     const [rows, columns] = axesOf(state.kind);
     if (state.view === "grid") {
-      drawHeads(picture, more, table, { kind: state.kind, log, sort: state.sort, silent: record.without ?? [] }, pictureFocus, {
+      drawHeads(picture, more, table, { kind: state.kind, log, sort: state.sort, silent: record.without ?? [], axis: columns }, pictureFocus, {
         pick: (layer, head) => change({ view: "matrix", layer: String(layer), head: String(head) }),
         sorted: (sort) => change({ sort }), mute: acts.mute ?? null,
       });
@@ -210,9 +210,9 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     if (state.view === "why") {
       const target = recordNow().axes.target;
       const tokens = target && !target.grid && !target.times ? target.tokens : [];
-      asked = drawWhy(picture, { ways: acts.why, tokens, state, known: explained }, (wish) => tables.explain(state.hypothesis, wish), (changes) => {
+      asked = drawWhy(picture, { ways: acts.why, tokens, grids: Object.values(recordNow().axes).filter((axis) => axis.grid), state, known: explained, contrasts: acts.contrasts, other: acts.other }, (wish) => tables.explain(state.hypothesis, wish), (changes, name) => {
         change(changes);
-        ready.then(() => picture.querySelector(`.asks [name=${Object.keys(changes)[0]}]`)?.focus());
+        ready.then(() => picture.querySelector(`.asks [name=${name}]`)?.focus());
       });
       return;
     }
@@ -279,4 +279,9 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
 function nameOf(record, number) {
   const silent = record.without?.length ? `, without ${record.without.join(", ")}` : "";
   return `${record.model || ["first", "second"][number]} (${record.method}${silent})`;
+}
+
+/** Beneath each step of a forecast: its number. */
+function notesOf(said, { tokens }) {
+  return said?.kind === "values" && said.values.length === tokens.length ? said.values.map((value) => String(Number(value.toPrecision(4)))) : [];
 }

@@ -27,6 +27,10 @@ export function drawCard(place, card, askMore) {
     button.disabled = true;
     try {
       const more = await askMore();
+      if (!more.figures.length) {
+        button.replaceWith(element("p", { role: "status", textContent: "The model cannot be asked: these rows are not what it says." }));
+        return;
+      }
       place.replaceChildren();
       drawCard(place, { ...card, figures: [...card.figures, ...more.figures], sentence: more.sentence || card.sentence });
     } catch (error) {

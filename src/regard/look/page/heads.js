@@ -1,15 +1,17 @@
 // Every layer and head as a labeled map, sorted as one likes; all of them show what is pointed at. A head can be taken out.
 import { drawMatrix } from "./matrix.js";
+import { drawHeat } from "./overlay.js";
 import { element } from "./paint.js";
 
 const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error", role: "role" };
-const ROLE = "The share of a head's weight that falls where a head of its role would look, on this input, less that of chance: previous, next or same token, what followed it before (induction), the first or the last, the same place or the same word of the source.";
+const ROLE = "The share of a head's weight that falls where a head of its role would look, on this input, less that of chance: previous, next or same token, what followed it before (induction), the first or the last, the same place or the same word of the source; of a picture and a text, the regions or the words.";
 
 /**
- * `layers`: [{layer, heads: [{values, q, k, line, entropy, role, above_chance}]}]; `axes`: tokens of rows and columns. `acts`: {pick(layer, head), sorted(by),
+ * `layers`: [{layer, heads: [{values, q, k, line, entropy, role, above_chance}]}]; `table`: tokens of rows and columns; `axis`: of the columns,
+ * over whose picture a map is laid, if there is one. `acts`: {pick(layer, head), sorted(by),
  * mute(name) or null}; `silent`: names of heads that are out already.
  */
-export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, silent }, focus, acts) {
+export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, silent, axis }, focus, acts) {
   const all = layers.flatMap(({ layer, heads }) => heads.map((one, head) => ({ ...one, layer, head })));
   const known = Object.keys(SORTS).filter((key) => all.every((one) => one[key] !== undefined));
   const select = element("select", { name: "sort" }, ...known.map((key) => new Option(SORTS[key], key)));
@@ -36,7 +38,8 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
     grid.append(tile);
     const whole = one.q === rows.length && one.k === columns.length; // and no map of blocks
     const table = { values: one.values, rows: whole ? rows : blank(one.q), columns: whole ? columns : blank(one.k) };
-    drawMatrix(tile, table, { log, small: true, label: name }, focus, { shift: whole ? null : [rows.length / one.q, columns.length / one.k] });
+    if (whole && axis.grid) drawHeat(tile, table, axis, log, focus);
+    else drawMatrix(tile, table, { log, small: true, label: name }, focus, { shift: whole ? null : [rows.length / one.q, columns.length / one.k] });
   }
 }
 

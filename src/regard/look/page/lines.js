@@ -3,7 +3,7 @@
 import { strength, topWeight } from "./data.js";
 import { element, headColor, short, svgElement, widthOf } from "./paint.js";
 
-const STEP = 27;
+const [STEP, APART] = [27, 64]; // between words, and at the most, where the other side has many more
 const [PICTURE, LINES] = [860, 90]; // of the picture, and of its lines at the least
 const MOST_LINES = 2000; // the faintest are left out
 const OF_A_ROW = 6; // the strongest of a row and a head, where there are many columns
@@ -14,11 +14,11 @@ export function drawLines(place, tables, names, log, focus) {
   const width = Math.min(PICTURE, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
   const longest = Math.max(4, Math.min(22, Math.floor((width - LINES) / 18)));
   const { font } = getComputedStyle(place);
-  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), font))));
+  const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), `bold ${font}`)))); // as it is when it is pointed at
   const [left, right] = [widest(rows) + 4, width - widest(columns) - 4];
   const bend = (right - left - 20) / 2;
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "lines between words" });
-  const y = (i, count) => 6 + ((i + 0.5) * (height - 12)) / count;
+  const y = (i, count) => height / 2 + (i + 0.5 - count / 2) * Math.min((height - 12) / count, APART);
   const drawn = tables.flatMap((table, number) => strongestLines(table, number, log)).sort((a, b) => a.share - b.share);
   const paths = drawn.slice(-MOST_LINES).map(({ i, j, share, value, number }) => {
     const shift = (number - (tables.length - 1) / 2) * 1.8;

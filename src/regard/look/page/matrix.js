@@ -16,7 +16,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const strongest = top ?? (signed ? largest(table.values) : topWeight(table.values, k));
   const size = small ? 10 : 13;
   const font = `${size}px ${FACE}`;
-  const longest = small ? 12 : 22;
+  const longest = small ? 12 : 24;
   const widest = (tokens) => {
     const texts = tokens.map((token) => short(token.text, longest)).sort((a, b) => b.length - a.length);
     return Math.min(150, Math.max(...texts.slice(0, 100).map((text) => widthOf(text, font)))); // of the longest: measuring takes time
@@ -27,7 +27,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const tail = Math.ceil(head * 0.75);
   const room = (small ? TILE : Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
   const cell = small ? Math.min(24, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
-  const tall = small ? Math.min(cell, TILE / q) : q <= 60 ? Math.max(Math.min(cell, HIGHEST_CELL), 15) : cell; // few rows over many columns keep their labels
+  const tall = small ? Math.max(Math.min(cell, TILE / q), Math.min(12, TILE / (2 * q))) : q <= 60 ? Math.max(Math.min(cell, HIGHEST_CELL), 15) : cell; // few rows over many columns keep their labels
   const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
   const height = Math.ceil(head + tall * q + 4);
   const base = sheetCanvas(width, height);

@@ -1,10 +1,11 @@
 // Attention over a picture: heat from dark violet to light yellow, seen on light and on dark regions alike.
 //     pixel = (1 − o) · image + o · heat(weight),     o the opacity
 import { largest, meanRow, strength, topWeight } from "./data.js";
-import { css, element, heatRamp, scaleBar } from "./paint.js";
+import { css, element, heatRamp, scaleBar, signedHeat, signedText } from "./paint.js";
 
 const [WIDEST, BESIDE] = [560, 232]; // of the picture, and of what stands beside it at the least
 const STRIP = 24; // pictures of the filmstrip, at most
+const [SIDE, ONLY_SIDE, HEAD_SIDE] = [180, 320, 200]; // pixels of one of several pictures with signs, of the only one, and of a head's
 
 /** The weights of a row, or the mean of all, on what lies upon it. */
 export function weightsOf(table, row, real) {
@@ -154,16 +155,44 @@ function framed(columns, width, height) {
 }
 
 function heat(canvas, weights, [rows, columns], log, opacity) {
-  const pen = canvas.getContext("2d");
   const top = topWeight(weights, weights.length);
   const colors = heatRamp();
+  fillRegions(canvas, weights, [rows, columns], (value) => [css(colors[Math.round(255 * strength(value, top, log))]), opacity]);
+}
+
+/** `inkOf(value)` → [a color, its opacity]. */
+function fillRegions(canvas, values, [rows, columns], inkOf) {
+  const pen = canvas.getContext("2d");
   pen.clearRect(0, 0, canvas.width, canvas.height);
-  pen.globalAlpha = opacity;
-  weights.forEach((value, region) => {
+  values.forEach((value, region) => {
     const [i, j] = [Math.floor(region / columns), region % columns];
     const [x, y] = [Math.round((j * canvas.width) / columns), Math.round((i * canvas.height) / rows)];
     const [right, bottom] = [Math.round(((j + 1) * canvas.width) / columns), Math.round(((i + 1) * canvas.height) / rows)];
-    pen.fillStyle = css(colors[Math.round(255 * strength(value, top, log))]);
+    [pen.fillStyle, pen.globalAlpha] = inkOf(value);
     pen.fillRect(x, y, right - x, bottom - y);
   });
+}
+
+/** The weights of one head over the picture, of the row that is pointed at or of the mean of all; small. */
+export function drawHeat(place, table, columns, log, focus) {
+  const [high, wide] = columns.size ?? columns.grid;
+  const picture = framed(columns, HEAD_SIDE, (HEAD_SIDE * high) / wide);
+  const real = upon(columns);
+  place.append(element("div", { className: "over-picture" }, picture));
+  focus.listen(({ row }) => heat(picture.querySelector("canvas"), weightsOf(table, row !== null && row < table.rows.length ? row : null, real), columns.grid, log, 0.6));
+}
+
+/** Numbers with a sign over the picture, one picture a row: blue adds, orange takes away, and nothing is left clear. */
+export function drawSigned(place, rows, columns, top) {
+  const [high, wide] = columns.size ?? columns.grid;
+  const side = rows.length > 1 ? SIDE : ONLY_SIDE;
+  const colors = signedHeat();
+  const [against, supporting] = [css(colors[0]), css(colors[255])];
+  const strip = element("div", { className: "strip signed" }, ...rows.slice(0, STRIP).map(({ text, values }) => {
+    const picture = framed(columns, side, (side * high) / wide);
+    fillRegions(picture.querySelector("canvas"), values, columns.grid, (value) => [value < 0 ? against : supporting, 0.85 * strength(value, top, false)]);
+    const sum = values.reduce((total, value) => total + value, 0);
+    return element("figure", { className: "bare" }, picture, element("figcaption", {}, element("bdi", { textContent: text }), ` ${signedText(sum, top)}`));
+  }));
+  place.append(strip);
 }

@@ -10,6 +10,7 @@ const SIGNED = {
 };
 /** What is laid over pictures: it has to be seen on light and on dark ones. */
 const HEAT = ["#150e37", "#641a80", "#c83f73", "#fb8861", "#fcfdbf"];
+const SIGNED_HEAT = ["#ff7a00", "#ffffff", "#2f4bff"];
 export const HEADS = ["#3b53cf", "#d1495b", "#2a9d5c", "#c9790c", "#8a5bd0", "#1795a8", "#b5541a", "#6b7386"];
 const HEADS_DARK = ["#93a7ff", "#ff8b97", "#66d394", "#f5b352", "#c7a4ff", "#5fd0e0", "#ff9d63", "#aab1c4"];
 
@@ -28,6 +29,10 @@ export function ramp(signed = false) {
 
 export function heatRamp() {
   return between(HEAT);
+}
+
+export function signedHeat() {
+  return between(SIGNED_HEAT);
 }
 
 function between(colors) {
@@ -110,6 +115,12 @@ export function scaleBar(top, { colors = ramp(), low = "0", more = false } = {})
   const bar = element("span", { className: "bar" });
   bar.style.background = `linear-gradient(to right, ${[0, 64, 128, 192, 255].map((i) => css(colors[i])).join(", ")})`;
   return element("p", { className: "scale" }, `${low} `, bar, ` ${Number(top.toPrecision(2))}${more ? " and more" : ""}`);
+}
+
+/** A number with its sign, with as many decimals as numbers up to `top` need. */
+export function signedText(value, top) {
+  const text = Math.abs(value).toFixed(top < 0.1 ? 4 : top < 1 ? 3 : 2);
+  return Number(text) ? `${value < 0 ? "−" : "+"}${text}` : text;
 }
 
 /** Long tokens are cut in pictures; tables and readings have them whole. */

@@ -24,7 +24,7 @@ export function drawText(place, table, log, focus) {
 const MOST_CELLS = 200; // a side of the table: a million cells would bring any browser to a halt
 
 /** All numbers as a table, made when it is opened: for screen readers, and to copy from. */
-export function numbersTable(table) {
+export function numbersTable(table, what = "Rows look at columns") {
   const details = element("details", {}, element("summary", { textContent: "The numbers as a table" }));
   details.addEventListener("toggle", () => {
     if (!details.open || details.childElementCount > 1) return;
@@ -40,8 +40,8 @@ export function numbersTable(table) {
     const lines = table.rows.slice(0, MOST_CELLS).map((token, i) => element("tr", {}, cell(token.text, "row"),
       ...Array.from(table.values.subarray(i * k, i * k + columns.length), (value) => cell(value.toFixed(4)))));
     const all = table.rows.length <= MOST_CELLS && k <= MOST_CELLS;
-    const caption = element("caption", { textContent: all ? "Rows look at columns"
-      : `Rows look at columns; the first ${lines.length} of ${table.rows.length} rows, ${columns.length} of ${k} columns` });
+    const caption = element("caption", { textContent: all ? what
+      : `${what}; the first ${lines.length} of ${table.rows.length} rows, ${columns.length} of ${k} columns` });
     const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "table of weights" },
       element("table", {}, caption, element("thead", {}, header), element("tbody", {}, ...lines)));
     details.append(scroll);

@@ -1,6 +1,8 @@
 // Why was this said? What layers, heads and parts of the input add to it: tables of numbers with a sign, asked of the model.
+import { largest } from "./data.js";
 import { drawMatrix } from "./matrix.js";
-import { css, element, inkOn, ramp, short } from "./paint.js";
+import { drawSigned, upon } from "./overlay.js";
+import { css, element, inkOn, ramp, scaleBar, short, signedHeat, signedText } from "./paint.js";
 import { numbersTable } from "./views.js";
 
 const WAYS = {
@@ -14,19 +16,21 @@ const WAYS = {
   "patching states": ["what each recurrent state carries of another input", "patching"],
   "patching paths": ["what each head tells a later one", "path patching"],
 };
-const MOST_WRITTEN = 4000; // that are written as text: larger tables are painted
+const [MOST_WRITTEN, MOST_COLUMNS] = [4000, 14]; // cells and columns that are written as text: larger tables are painted
 
 /**
- * `ways`: those that the model has an answer to; `tokens`: of the output, one of which may be asked about; `state`: {why, at,
- * instead, other}; `explain({how, by, row, instead, against_input})` → {title, about, rows, columns, values, words}.
+ * `ways`: those that the model has an answer to; `tokens`: of the output, one of which may be asked about; `grids`: the axes of pictures; `contrasts`: whether
+ * another word can be asked about; `state`: {why, at,
+ * instead, other}; `other(current, put)`: fields for a second input, which `put` is told; `explain({how, by, row, instead, against_input})` →
+ * {title, about, rows, columns, values, words}; `change(changes, name)`: of the state, and the field that did it.
  * Gives back what was asked; null, if something is missing.
  */
-export function drawWhy(place, { ways, tokens, state, known }, explain, change) {
+export function drawWhy(place, { ways, tokens, grids, state, known, contrasts, other }, explain, change) {
   const way = ways.includes(state.why) ? state.why : ways[0];
   const [how, by] = way.split(" ");
   const field = (label, name, made) => {
     made.name = name;
-    made.addEventListener("change", () => change({ [name]: made.value }));
+    made.addEventListener("change", () => change({ [name]: made.value }, name));
     return element("label", {}, label, made);
   };
   const select = (options, current) => {
@@ -38,23 +42,23 @@ export function drawWhy(place, { ways, tokens, state, known }, explain, change) 
   const parts = [field("why: ", "why", select(ways.map((one) => [one, `${WAYS[one][0]} (${WAYS[one][1]})`]), way))];
   const row = tokens.length > 1 && tokens[Number(state.at)] ? state.at : "all";
   if (tokens.length > 1 && how !== "lens") parts.push(field("of ", "at", select([["all", "all steps"], ...tokens.map(({ text }, i) => [String(i), `${i + 1}: ${short(text)}`])], row)));
-  if (how !== "lens") parts.push(field("instead of ", "instead", typed(state.instead, "any other")));
-  if (how === "patching") parts.push(field("the other input ", "other", typed(state.other, "as long as this one")));
+  if (how !== "lens" && contrasts) parts.push(field("instead of ", "instead", typed(state.instead, "any other")));
+  if (how === "patching") parts.push(...other(state.other, (text, name) => change({ other: text }, name)));
   const answer = element("div", { role: "status" });
   place.append(element("div", { className: "asks", role: "group", ariaLabel: "why" }, ...parts), answer);
   if (how === "patching" && !state.other.trim()) {
-    answer.append(element("p", { className: "caption", textContent: "Give another input, such as this one with one word changed: states of this one are carried into it, and it is seen how much of the answer comes back." }));
+    answer.append(element("p", { className: "caption", textContent: "Give another input, best one that differs in one thing only: states of this one are carried into it, and it is seen how much of the answer comes back." }));
     return null;
   }
   const wish = { how, ...(by ? { by } : {}), ...(how !== "lens" && row !== "all" ? { row: Number(row) } : {}) };
-  if (how !== "lens" && state.instead.trim()) wish.instead = state.instead.trim();
+  if (how !== "lens" && contrasts && state.instead.trim()) wish.instead = state.instead.trim();
   if (how === "patching") wish.against_input = state.other;
   const key = JSON.stringify([wish, state.hypothesis]);
   if (!known.has(key)) known.set(key, explain(wish));
   answer.append(element("p", { className: "caption", textContent: "asking the model …" }));
   known.get(key).then((table) => {
     answer.replaceChildren();
-    drawTable(answer, table);
+    drawTable(answer, table, grids);
   }, (error) => {
     known.delete(key);
     answer.replaceChildren(element("p", { className: "wrong", textContent: error.message }));
@@ -62,25 +66,55 @@ export function drawWhy(place, { ways, tokens, state, known }, explain, change) 
   return wish;
 }
 
-function drawTable(place, { title, about, rows, columns, values, words }) {
+function drawTable(place, { title, about, rows, columns, values, words }, grids) {
   place.append(element("h2", { className: "answer", textContent: title }), element("p", { className: "caption", textContent: about }));
-  if (rows.length * columns.length > MOST_WRITTEN) {
-    const named = (texts) => texts.map((text) => ({ text }));
-    const table = { values: Float32Array.from(values.flat()), rows: named(rows), columns: named(columns) };
-    drawMatrix(place, table, { signed: true, label: title });
-    place.append(numbersTable(table));
-    return;
+  const named = (texts) => texts.map((text) => ({ text }));
+  const whole = { values: Float32Array.from(values.flat()), rows: named(rows), columns: named(columns) };
+  const over = words ? null : uponPicture(rows, columns, values, grids) ?? uponPicture(columns, rows, turned(values), grids);
+  if (over) {
+    drawSigned(place, over.pictures, over.axis, over.top);
+    place.append(signedScale(over.top, signedHeat()));
+    if (over.rest.columns.length) place.append(writtenTable(over.rest, title));
+    place.append(numbersTable(whole, title));
+  } else if (rows.length * columns.length > MOST_WRITTEN || (!words && columns.length > MOST_COLUMNS)) {
+    drawMatrix(place, whole, { signed: true, label: title });
+    place.append(signedScale(largest(whole.values)), numbersTable(whole, title));
+  } else place.append(writtenTable({ rows, columns, values, words }, title));
+}
+
+/** Where the columns are regions of a picture: what lies upon it, row by row, and the columns that do not. */
+function uponPicture(rows, columns, values, grids) {
+  for (const axis of grids) {
+    const names = columns.map((name) => name.split(" | ")[0]); // of two inputs, this one
+    const places = upon(axis).map((place) => names.indexOf(axis.tokens[place].text));
+    if (places.includes(-1)) continue;
+    const others = columns.map((_, j) => j).filter((j) => !places.includes(j));
+    const pictures = rows.map((text, i) => ({ text, values: places.map((j) => values[i][j]) }));
+    const rest = { rows, columns: others.map((j) => columns[j]), values: values.map((row) => others.map((j) => row[j])) };
+    return { axis, pictures, rest, top: largest(pictures.flatMap((one) => one.values)) };
   }
+  return null;
+}
+
+function turned(values) {
+  return values[0].map((_, j) => values.map((row) => row[j]));
+}
+
+function signedScale(top, colors = ramp(true)) {
+  return scaleBar(top, { colors, low: `−${Number(top.toPrecision(2))}` });
+}
+
+function writtenTable({ rows, columns, values, words }, title) {
   const colors = ramp(true);
-  const top = Math.max(...values.flat().map(Math.abs)) || 1;
+  const top = largest(values.flat());
   const head = (text, scope) => Object.assign(element("th", { dir: "auto", textContent: text }), { scope });
   const cell = (value, word) => {
     const color = colors[Math.round(127.5 + 127.5 * Math.max(-1, Math.min(1, value / top)))];
-    const made = element("td", { dir: "auto", textContent: word ?? `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`, title: value.toPrecision(4) });
+    const made = element("td", { dir: "auto", textContent: word ?? signedText(value, top), title: value.toPrecision(4) });
     [made.style.background, made.style.color] = [css(color), inkOn(color)];
     return made;
   };
   const lines = rows.map((name, i) => element("tr", {}, head(name, "row"), ...columns.map((_, j) => cell(values[i][j], words?.[i][j]))));
   const made = element("table", { className: "why" }, element("thead", {}, element("tr", {}, element("td"), ...columns.map((name) => head(name, "col")))), element("tbody", {}, ...lines));
-  place.append(element("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: title }, made));
+  return element("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: title }, made);
 }

@@ -6,7 +6,7 @@ import { element, painter } from "./paint.js";
 const MOST_CHIPS = 1200; // of a row: of longer texts the beginning
 
 /**
- * `sides`: {columns, rows}, each {label, places}: the tokens that are words. `steps`: what is known of each row, or []; `marked`: rows
+ * `sides`: {columns, rows}, each {label, places, notes}: the tokens that are words, and what stands beneath them. `steps`: what is known of each row, or []; `marked`: rows
  * that another model did not write. Gives back {reveal(row)}: rows after it are hidden, null shows all.
  */
 export function drawWords(place, table, sides, { steps, log = false, marked = new Set() }, focus) {
@@ -47,6 +47,8 @@ export function drawWords(place, table, sides, { steps, log = false, marked = ne
       button.append(small);
       button.title = `probability ${share.toFixed(3)}`;
     }
+    const note = sides[side].notes?.[at];
+    if (note) button.append(element("small", { textContent: note }));
     return button;
   }
 

@@ -30,6 +30,7 @@ UNEVEN = 10.0  # how many times larger the largest class may be than the smalles
 
 class ClassOutput(Output[R, I, M], Generic[R, I, M]):
     learns_from_all: ClassVar[bool] = True
+    takes_instead: ClassVar[bool] = True
     fewest: ClassVar[int] = 2  # classes that there have to be
 
     def __init__(self, recipe: R, input: I) -> None:

@@ -34,6 +34,7 @@ class Continuation(ContinuationTraining):
     takes_prefix: ClassVar[bool] = True
     writes_text: ClassVar[bool] = True
     takes_prompt: ClassVar[bool] = True
+    takes_instead: ClassVar[bool] = True
 
     def sample(self, model: LanguageModel, example: Example) -> str:
         """How the model goes on from a piece of the validation text, line by line."""

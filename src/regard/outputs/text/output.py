@@ -58,6 +58,7 @@ class Forced(NamedTuple):
 class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     takes_prefix: ClassVar[bool] = True
     writes_text: ClassVar[bool] = True
+    takes_instead: ClassVar[bool] = True
     draws_alone: ClassVar[bool] = True
     gives_attention: ClassVar[bool] = True
 

@@ -104,6 +104,10 @@ class ValuesOutput(ValuesTraining):
         text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
         return [Told(LookedAt(item, target), text, said=found.said(target))]
 
+    def told_again(self, model: Forecaster, one: Any, told: Told) -> Told:
+        """Of the same target; its numbers are those of the other input."""
+        return self.tell(model, one, LookOptions())[0]
+
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:
         return forecast_case(model, self.input, told.target, lambda items: self._values(model, items))
 

@@ -17,10 +17,12 @@ export async function sendFile(file, model, ask) {
   return name;
 }
 
-/** Before a name is asked about that this page did not send itself: the service may have forgotten it. */
-export async function sendAgain(name, model, ask) {
-  const kept = name.startsWith("upload:") && !sent.has(name) ? sessionStorage.getItem(name) : null;
-  if (kept) await sendFile(fromAddress(kept), model, ask);
+/** Before an input is asked about with a file that this page did not send itself: the service may have forgotten it. */
+export async function sendAgain(input, model, ask) {
+  for (const name of input.split("\t")) {
+    const kept = name.startsWith("upload:") && !sent.has(name) ? sessionStorage.getItem(name) : null;
+    if (kept) await sendFile(fromAddress(kept), model, ask);
+  }
 }
 
 function asAddress(file) {

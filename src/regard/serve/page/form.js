@@ -17,6 +17,11 @@ export function fileKind(model) {
   return model?.takes.find((kind) => kind in KINDS_OF_FILES) ?? null;
 }
 
+/** What it is called, and which files it accepts. */
+export function fileField(kind) {
+  return KINDS_OF_FILES[kind] ?? ["File", ""];
+}
+
 export function takesText(model) {
   return (model?.takes ?? ["text"]).some((kind) => !(kind in KINDS_OF_FILES));
 }
@@ -27,7 +32,7 @@ export function fitForm(part, fields, model) {
   part("typed").hidden = !takesText(model);
   part("sent").hidden = !kind;
   part("record").hidden = kind !== "sound" || !navigator.mediaDevices;
-  [part("what").textContent, fields.file.accept] = KINDS_OF_FILES[kind] ?? ["File", ""];
+  [part("what").textContent, fields.file.accept] = fileField(kind);
   part("led").hidden = part("forced").hidden = !model?.writes_text;
   part("history").hidden = !model?.history;
   const chosen = fields.method.value;

@@ -6,6 +6,7 @@ import { drawExamples } from "./examples.js";
 import { keepFile, sendAgain, sendFile } from "./files.js";
 import { ASKED, decodingOf, fileKind, fitForm, modelLine, questionOf, searchOf, takesText, waysOf } from "./form.js";
 import { recordSound } from "./microphone.js";
+import { drawOtherInput } from "./other_input.js";
 
 const form = document.getElementById("ask");
 const fields = form.elements;
@@ -15,6 +16,7 @@ let sentName = ""; // of the file or the example that is asked about, for models
 let decoding = {}; // how the output shall be written, where that is not as the model has it; as in the URL
 let shown = null; // {page, questions} of the picture below
 let viewer = null;
+let examples = []; // of the model
 let press = () => {};
 let turn = 0; // of asking: an answer that comes too late is not shown
 
@@ -55,18 +57,18 @@ async function openModel() {
   fields.against.replaceChildren(new Option("nothing", ""), ...others.map(({ name }) => new Option(name)));
   part("compare").hidden = !others.length;
   part("examples").replaceChildren("looking for examples …");
-  press = () => {};
-  const { examples } = await ask(`/api/examples?${new URLSearchParams({ model: model.name })}`).catch((error) => {
+  [examples, press] = [[], () => {}];
+  const found = await ask(`/api/examples?${new URLSearchParams({ model: model.name })}`).catch((error) => {
     if (error.status >= 500) return { examples: [] }; // one can do without
     throw error;
   });
-  if (model !== modelNow()) return [];
+  if (model !== modelNow()) return;
+  examples = found.examples;
   press = drawExamples(part("examples"), examples, (example) => {
     fill(example);
     for (const name of ["prefix", "output"]) fields[name].value = "";
     submit();
   });
-  return examples;
 }
 
 /** An example's parts into the fields that they belong to. */
@@ -99,11 +101,11 @@ async function fromUrl() {
   decoding = Object.fromEntries(DECODING.filter((name) => wished.get(name)).map((name) => [name, wished.get(name)]));
   sentName = wished.get("file") ?? "";
   fields.same.checked = wished.has("same");
-  const examples = await found;
+  await found;
   const model = modelNow();
-  if (!wished.has("text") && !wished.has("file") && examples?.length) {
+  if (!wished.has("text") && !wished.has("file") && examples.length) {
     fill(examples[0]);
-    return submit({ push: false, examples });
+    return submit({ push: false });
   }
   return (fileKind(model) && !sentName) || (takesText(model) && !fields.text.value.trim()) ? null : submit({ push: false });
 }
@@ -150,7 +152,12 @@ const submit = ({ push = true } = {}) => work(async (current) => {
   if (search !== location.search) history[push ? "pushState" : "replaceState"](null, "", `${search}${location.hash.replace(/hypothesis=\d+/, "hypothesis=0")}`); // the best one, of another question
   remember(search, asked.model, asked.text || record.input, record.output);
   press(first.text);
-  show(page, questions, told, remoteSource(questions, ask, [record, ...record.beams].map((one) => one.output)));
+  const source = remoteSource(questions, ask, [record, ...record.beams].map((one) => one.output));
+  const explain = async (hypothesis, wish) => {
+    await sendAgain(wish.against_input ?? "", asked.model, ask);
+    return source.explain(hypothesis, wish);
+  };
+  show(page, questions, told, { ...source, explain });
 });
 
 function changes(after, before, without) {
@@ -165,13 +172,13 @@ function show(page, questions, told, source) {
   viewer?.close();
   part("seen").replaceChildren(seen);
   part("change").replaceChildren(...told);
-  part("same").hidden = questions.length < 2;
+  part("same").hidden = questions.length < 2 || ["values", "drawing"].includes(page.records[0].said?.kind); // these cannot be given
   part("save").hidden = false;
   part("bar").hidden = !told.length && questions.length === 1;
   const model = modelNow();
   const ways = waysOf(model);
-  const why = model.explanations.filter((way) => !way.startsWith("patching") || String(model.takes) === "text"); // another text is typed
-  const acts = { goOn, mute, why, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
+  const other = (current, put) => drawOtherInput({ model, examples, now: questions[0].text, send: (file) => sendFile(file, model.name, ask) }, current, put);
+  const acts = { goOn, mute, why: model.explanations, contrasts: model.takes_instead, other, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
   viewer = mount(seen, page, { keep: true, source, acts, level: "h2" });
 }
 
@@ -230,9 +237,10 @@ fields.model.addEventListener("change", () => {
   sentName = fields.text.value = fields.without.value = fields.prefix.value = fields.output.value = "";
   fields.same.checked = false;
   work(async () => {
-    const examples = await openModel();
-    if (examples.length) fill(examples[0]);
-    if (examples.length) await submit({ push: false });
+    await openModel();
+    if (!examples.length) return;
+    fill(examples[0]);
+    await submit({ push: false });
   });
 });
 for (const name of ["against", "method", "same"]) fields[name].addEventListener("change", () => {
