@@ -15,6 +15,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "labels": ({"n_best": 2},),
     "tags": ({},),
     "vector": ({},),
+    "span": ({"n_best": 3},),
 }
 USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
 
@@ -47,8 +48,12 @@ def same_prediction(one: Any, other: Any) -> None:
 
 def example_inputs(run: Run, folder: Path) -> list[str]:
     """Two inputs of its kind: texts, or files."""
+    if run.recipe.job == "answer":
+        return ["Who is here?\nThe queen is here. We eat bread.", "What do we eat?\nWe eat bread with Pedro. " * 40]
     if run.job.input.kind == "text":
         return ["The queen is here", "We eat bread with Pedro"]
+    if run.job.input.kind == "table":
+        return [f"corpus:shapes-of-series#{number}" for number in range(2)]
     names = [str(folder / name) for name in ("one", "two")]
     for seed, name in enumerate(names):
         noise = np.random.default_rng(seed)

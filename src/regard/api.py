@@ -45,6 +45,7 @@ from regard.look.value_table import ValueTable
 from regard.look.weight import Weight
 from regard.metrics.alignment import Gold
 from regard.outputs.base import LookOptions
+from regard.outputs.refusals import drawn, refuse_both, require_pairs
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import read_weights
@@ -208,8 +209,7 @@ class Run:
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs; see `outputs.result.Candidate` for its two numbers."""
-        if len(inputs) != len(outputs):
-            raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
+        require_pairs(len(inputs), len(outputs))
         return self.job.score(inputs, outputs)
 
     def look(
@@ -238,14 +238,9 @@ class Run:
         `instead="dog"`: why each word was written, and not this one; for methods that ask about the output.
         `sample=True`: the output is drawn (`temperature=0.8, top_k=20, top_p=0.9, seed=1`), not the most probable one.
         """
-        known = self.decoding_defaults()
-        if sample and "temperature" not in known:
-            raise CallError(f"sample=True: the job {self.recipe.job!r} has nothing to draw; leave sample out")
-        if sample is not None and "sample" in known:
-            decoding["sample"] = sample
-        job = self._with(overrides, {"decoding": decoding})
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
+        drawing = drawn(self.recipe.job, self.decoding_defaults(), sample)
+        job = self._with(overrides, {"decoding": {**decoding, **drawing}})
+        refuse_both(prefix, output)
         options = LookOptions(
             output, method, gold, layer, head, self.folder.name, prefix, instead, bool(sample), evidence
         )
@@ -285,8 +280,7 @@ class Run:
         `instead="dog"`: why this word, and not that one; of logits, patching and inputs.
         """
         job = self._with(overrides, {})
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
+        refuse_both(prefix, output)
         if exchange is not None and against_input is not None:
             raise CallError("give a second input (against_input=) or a word to exchange (exchange=), not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix, instead=instead)
@@ -316,8 +310,7 @@ class Run:
         the input brings to the score (`.tokens`).
         """
         job = self._with(overrides, {})
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
+        refuse_both(prefix, output)
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
             return job.weight(text, options, row, column, kind=kind, layer=layer, head=head, tokens=tokens)

@@ -9,12 +9,14 @@ from regard import config
 from regard.arriving import Answers, Take, at_once
 from regard.data.example import Example
 from regard.errors import CallError
+from regard.light.answers import LightQuestion, LightSpans
 from regard.light.continuation import LightContinuation
 from regard.light.description import Description
 from regard.light.inputs import LightInput
 from regard.light.labels import LightLabels
 from regard.light.outputs import LightOutput
 from regard.light.pictures import LightPicture
+from regard.light.series import LightSeries
 from regard.light.sounds import LightSound
 from regard.light.tags import LightTags, LightWords
 from regard.light.texts import LightPrompt, LightText
@@ -23,16 +25,18 @@ from regard.light.vectors import LightVectors
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord, Head
 from regard.metrics.alignment import Gold
+from regard.outputs.refusals import drawn, refuse, refuse_both, require_pairs
 from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
 Overrides = Iterable[str] | Mapping[str, Any]
 INPUTS: dict[str, type[LightInput]] = {
     "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
+    "question": LightQuestion, "series": LightSeries,
 }  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
     "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
-    "tags": LightTags, "vector": LightVectors,
+    "tags": LightTags, "vector": LightVectors, "span": LightSpans,
 }  # fmt: skip
 
 
@@ -97,7 +101,8 @@ class LightRun:
         """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
         decoded."""
         output = self._with(overrides, decoding)
-        self._refuse(output, without, prefix=prefix, attention=attention)
+        _refuse_heads(without)
+        refuse(self.recipe.job, output, prefix=prefix, attention=attention)
         self.count_workers(workers, None)
         single = self.job.input.is_one(inputs)
         found = output.predict([inputs] if single else list(inputs), prefix=prefix, attention=attention)
@@ -130,8 +135,7 @@ class LightRun:
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs."""
-        if len(inputs) != len(outputs):
-            raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
+        require_pairs(len(inputs), len(outputs))
         found = self.job.output.given_candidates(inputs, outputs)
         return [Prediction(self.job.input.name(one), [said]) for one, said in zip(inputs, found, strict=True)]
 
@@ -154,17 +158,16 @@ class LightRun:
     ) -> AttentionRecord:
         """Where the model looks when it writes its output for a text, or `output`, if that is given; with `sample`, an
         output that is drawn."""
-        if sample is not None:
-            if "sample" not in self.decoding_defaults():
-                raise CallError(f"sample={sample}: here, a look is at what is most probable; {_ASK}")
-            decoding["sample"] = sample
+        drawing = drawn(self.recipe.job, self.decoding_defaults(), sample)
+        if sample and not drawing:
+            raise CallError(f"sample={sample}: here, a look is at what is most probable; {_ASK}")
         if method != "raw" or evidence or instead is not None:
             asked = f"method={method!r}" if method != "raw" else "evidence" if evidence else f"instead={instead!r}"
             raise CallError(f"{asked} asks the model itself, and an export has its weights of attention only: {_ASK}")
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
-        changed = self._with(overrides, decoding)
-        self._refuse(changed, without, prefix=prefix, gold=gold)
+        refuse_both(prefix, output)
+        changed = self._with(overrides, {**decoding, **drawing})
+        _refuse_heads(without)
+        refuse(self.recipe.job, changed, prefix=prefix, gold=gold)
         told = {"model": self.folder.name, "input": self.job.input.name(text), "forced": output is not None}
         best, *others = (replace(one, **told) for one in changed.look(text, output, prefix))
         record = replace(best, gold=gold, beams=tuple(others))
@@ -194,24 +197,10 @@ class LightRun:
         recipe = config.changed(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
         return self.job.output.with_recipe(recipe)
 
-    def _refuse(
-        self,
-        output: Any,
-        without: Sequence[str],
-        *,
-        prefix: str = "",
-        attention: bool = False,
-        gold: Gold | None = None,
-    ) -> None:
-        what = f"the job {self.recipe.job!r}"
-        if without:
-            raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
-        if prefix and not output.takes_prefix:
-            raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
-        if attention and not output.gives_attention:
-            raise CallError(f"{what} gives no alignment with its input here; `look` shows where it looked")
-        if gold is not None and not output.takes_gold:
-            raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
+
+def _refuse_heads(without: Sequence[str]) -> None:
+    if without:
+        raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
 
 
 _ASK = "ask the run that was exported, with PyTorch"

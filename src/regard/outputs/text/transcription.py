@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from regard.data.examples import Example
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
-from regard.inputs.sound.input import SoundInput, SoundItem
+from regard.inputs.sound.input import SoundInput
+from regard.inputs.sound.item import SoundItem
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
