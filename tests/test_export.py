@@ -69,6 +69,18 @@ def test_a_run_without_adapters_has_none_to_export(tmp_path):
         exported(untrained("gpt2", tmp_path / "run"), tmp_path, "peft")
 
 
+@pytest.mark.parametrize(("name", "score"), [("gpt2", "loss"), ("pegasus", "bleu")])
+def test_ctranslate2_tells_what_8_bit_integers_cost(name, score, tmp_path):
+    pytest.importorskip("ctranslate2", reason="pip install 'regard[export]'")
+    run = untrained(name, tmp_path / "run")
+    quality = exported(run, tmp_path, "ctranslate2", dtype="int8").quality
+    assert quality is not None
+    with small_corpora():
+        assert quality.run[score] == pytest.approx(run.evaluate().values[score])
+    assert quality.export[score] == pytest.approx(quality.run[score], rel=0.05, abs=0.5)
+    assert quality.export != quality.run or name == "pegasus"
+
+
 @pytest.mark.parametrize("name", ["llama", "arcee", "gpt2", "pegasus", "marian"])
 def test_ctranslate2_says_the_same(name, tmp_path):
     pytest.importorskip("ctranslate2", reason="pip install 'regard[export]'")

@@ -1,12 +1,12 @@
 """GGUF, the files of llama.cpp: language models as Llama or GPT-2, in float32, float16 or blocks of 8-bit integers.
 
 The names are those that `pretrained/gguf_layouts.py` has, the other way round; rows of Llama's queries and keys go back
-into the order in which llama.cpp turns neighboring features. It is checked by our own importer, which has to read the
-run again.
+into the order in which llama.cpp turns neighboring features. It is checked by llama.cpp itself, where it is installed,
+or else by our own importer, which has to read the run again.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -18,9 +18,10 @@ from regard import api
 from regard.data.tokenizer import Tokenizer
 from regard.exporters.agreement import difference, require_same_tokens, tied_at
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
-from regard.exporters.greedy import WRITTEN, greedy_tokens
+from regard.exporters.greedy import WRITTEN, goes_on, greedy_tokens
 from regard.exporters.hf import language as hf
 from regard.exporters.hf.language import LanguagePlan
+from regard.exporters.llama_cpp import LlamaCpp, is_installed
 from regard.exporters.vocabulary import entries
 from regard.models.language_model import LanguageModel
 from regard.pretrained.families import read
@@ -34,6 +35,8 @@ TYPES = {"float32": "F32", "float16": "F16", "q8_0": "Q8_0"}
 Q8_BLOCK = 32
 POSITIONS = "position_embd"
 FILE = "model.gguf"
+#: What reads a file: it cuts texts, and gives logits of what comes after each of some tokens.
+Reading = tuple[Callable[[str], list[int]], Callable[[Sequence[int]], Tensor]]
 
 
 class Gguf(Format):
@@ -96,7 +99,9 @@ class FilePlan(Plan):
         self.input: Any = wish.run.job.input
         self.notes = [
             "llama.cpp does not normalize text (NFC) before it cuts it: give it composed characters",
-            "checked by regard's own importer of such files; llama.cpp itself was not run",
+            "it is checked in llama.cpp itself"
+            if is_installed()
+            else "it is checked by regard's own importer of such files, as llama-cpp-python is not installed",
         ]
 
     def write(self, folder: Path) -> None:
@@ -160,21 +165,35 @@ class FilePlan(Plan):
             return api.load(Path(place) / "run")
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        back = self._read_back(folder)
-        ours, theirs, tokenizer = self.run.model, back.model, self.input.tokenizer
+        """By llama.cpp, where it is installed; else by our own importer."""
+        ours, special = self.run.model, self.input.tokenizer.specials
         assert isinstance(ours, LanguageModel)
-        assert isinstance(theirs, LanguageModel)
+        encode, logits = self._in_llama_cpp(folder) if is_installed() else self._imported(folder)
+        tokenizer = self.input.tokenizer
         for text in inputs:
-            ids = tokenizer.encode(text)
-            require_same_tokens(ids, back.job.input.tokenizer.encode(text), text)  # pyright: ignore[reportAttributeAccessIssue]
+            require_same_tokens(tokenizer.encode(text), encode(text), text)
             begun = self.input.read(text).ids[-self.settings.context + WRITTEN :]
-            own, other = (greedy_tokens(run, begun, WRITTEN) for run in (self.run, back))
-            told = torch.tensor([[*begun, *own]])
+            own = greedy_tokens(self.run, begun, WRITTEN)
+            other = goes_on(lambda ids: logits(ids)[-1], special, begun, WRITTEN)
             with torch.inference_mode():
-                expected, found = (model.output(model.features(told)) for model in (ours, theirs))
-            tied = own != other and tied_at(expected[0, len(begun) - 1 :], own, other)
-            decode = tokenizer.decode
-            yield Compared(text, *difference(expected, found, "logits"), decode(own), decode(other), tied)
+                expected = ours.output(ours.features(torch.tensor([[*begun, *own]])))[0]
+            tied = own != other and tied_at(expected[len(begun) - 1 :], own, other)
+            apart = difference(expected, logits([*begun, *own]), "logits")
+            yield Compared(text, *apart, tokenizer.decode(own), tokenizer.decode(other), tied)
+
+    def _in_llama_cpp(self, folder: Path) -> Reading:
+        engine = LlamaCpp(folder / FILE, self.settings.context)
+        return engine.encode, engine.logits
+
+    def _imported(self, folder: Path) -> Reading:
+        back = self._read_back(folder)
+        model: Any = back.model
+
+        @torch.inference_mode()
+        def logits(ids: Sequence[int]) -> Tensor:
+            return model.output(model.features(torch.tensor([list(ids)])))[0]
+
+        return back.job.input.tokenizer.encode, logits  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def neighbors(rows: Tensor, heads: int) -> Tensor:
