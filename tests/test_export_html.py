@@ -124,7 +124,7 @@ def test_the_runtime_computes_what_python_computes(tmp_path):
         same_weights(ours, answer["weights"], name)
 
 
-PAGES = ["captioner", "recurrent classifier", "vit", "llama", "gpt2"]
+PAGES = ["captioner", "recurrent classifier", "bert classifier", "vit", "llama", "gpt2"]
 
 
 @needs_chromium
