@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from tokenizers import BertWordPieceTokenizer
 
 from export_runs import untrained
 from recipe_runs import small_corpora
@@ -218,6 +219,12 @@ def test_the_tokenizer_of_a_page_cuts_and_joins_as_ours(tmp_path):
             one = Tokenizer.train([*texts[:3], TEXT] * 3, kind, size=300, lowercase=lowercase)
             ids = [one.encode(text) for text in texts]
             cases.append({"spec": tokenizer(one), "ids": ids, "back": [one.decode(some) for some in ids]})
+    for lowercase in (False, True):
+        trained = BertWordPieceTokenizer(lowercase=lowercase)
+        trained.train_from_iterator([*texts[:3], TEXT] * 3, vocab_size=120, min_frequency=1, show_progress=False)
+        one = Tokenizer.from_json(trained.to_str())
+        ids = [one.encode(text) for text in texts]
+        cases.append({"spec": tokenizer(one), "ids": ids, "back": [one.decode(some) for some in ids]})
     start = f"""tree.cases.map(({{ spec, ids }}) => {{
   const one = new Tokenizer(spec), texts = {json.dumps(texts)};
   return {{ ids: texts.map((text) => one.encode(text)), back: ids.map((some) => one.decode(some)) }};

@@ -18,6 +18,11 @@ export class Dot extends Module {
     return dot(query, key);
   }
 
+  /** The query as it is compared, without the scale that was put into it. */
+  compared(query) {
+    return query;
+  }
+
   /** What the score is the sum of. */
   terms(query, key) {
     return Array.from(query, (value, i) => value * key[i]);
@@ -33,8 +38,12 @@ export class Dot extends Module {
 export class ScaledDot extends Dot {
   equation = "e = q kᵀ / √d";
 
+  compared(query) {
+    return times(query, Math.sqrt(query.length));
+  }
+
   numbers(query, key) {
-    return `${general(dot(query, key) * Math.sqrt(query.length))} / √${query.length}`;
+    return `${general(dot(this.compared(query), key))} / √${query.length}`;
   }
 
   asked(query) {
@@ -105,6 +114,10 @@ export class Additive extends Module {
     let total = 0;
     for (let i = 0; i < weight.length; i++) total += weight[i] * Math.tanh(query[i] + key[i]);
     return total;
+  }
+
+  compared(query) {
+    return query;
   }
 
   terms(query, key) {

@@ -25,7 +25,7 @@ export function weightOf({ attentions, axes }, kinds, { kind, layer, head, row, 
   const found = {
     kind, layer: table.layer, head: h, row, column, weight: weights[place], gate: asked.gate ?? null, score, bias, place,
     equation: [how.equation, how.numbers(q, key), general(score)].filter(Boolean).join(" = "),
-    query: Array.from(q), key: Array.from(key), terms: largest(terms.map(Math.abs), MOST_TERMS).map((n) => [n, terms[n]]),
+    query: Array.from(how.compared(q)), key: Array.from(key), terms: largest(terms.map(Math.abs), MOST_TERMS).map((n) => [n, terms[n]]),
     keys: [...Array.from({ length: before }, (_, n) => `(${n})`), ...columns],
     scores: [...scores, ...hidden], weights: [...weights, ...hidden.map(() => 0)],
     value_length: length(values[place]), added_length: length(own), share: dot(own, whole) / Math.max(dot(whole, whole), 1e-30),
