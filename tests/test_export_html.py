@@ -28,7 +28,7 @@ from regard.exporters.html.module_tree import KNOWN, module_tree
 from regard.exporters.html.payload import described_input, described_output, payload, tokenizer
 from regard.exporters.html.whole_page import RUNTIME, runtime
 from regard.look import html as look
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from translate_example import translator
 

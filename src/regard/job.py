@@ -32,9 +32,10 @@ from regard.look.report import picture_of
 from regard.look.supported import require_contrast
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight, weight
-from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.base import Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.contradictions import contradictions
+from regard.outputs.looking import LookOptions
 from regard.outputs.refusals import refuse
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.decisions import Decision

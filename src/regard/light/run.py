@@ -1,6 +1,6 @@
 """An export as a run: what `regard.api.Run` answers, as far as its graphs can."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -23,13 +23,12 @@ from regard.light.texts import LightPrompt, LightText
 from regard.light.transcripts import LightTranscripts
 from regard.light.vectors import LightVectors
 from regard.light.writing import LightWriter
-from regard.look.records import AttentionRecord, Head
-from regard.metrics.alignment import Gold
-from regard.outputs.refusals import drawn, refuse, refuse_both, require_pairs
+from regard.look.records import AttentionRecord
+from regard.outputs.looking import LookOptions, Looks, Overrides
+from regard.outputs.refusals import refuse, require_pairs
 from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
-Overrides = Iterable[str] | Mapping[str, Any]
 INPUTS: dict[str, type[LightInput]] = {
     "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
     "question": LightQuestion, "series": LightSeries,
@@ -56,7 +55,7 @@ def load(folder: str | Path) -> "LightRun":
 
 
 @dataclass(frozen=True)
-class LightRun:
+class LightRun(Looks):
     about: Description
     recipe: Recipe
     job: LightJob
@@ -82,10 +81,6 @@ class LightRun:
     @property
     def explanations(self) -> list[str]:
         return []
-
-    def decoding_defaults(self) -> dict[str, Any]:
-        """How the run writes its outputs, by the names of its settings; empty where it writes none."""
-        return self.recipe.model_dump(mode="json").get("decoding", {})
 
     def predict(
         self,
@@ -139,39 +134,22 @@ class LightRun:
         found = self.job.output.given_candidates(inputs, outputs)
         return [Prediction(self.job.input.name(one), [said]) for one, said in zip(inputs, found, strict=True)]
 
-    def look(
-        self,
-        text: Any,
-        overrides: Overrides = (),
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        prefix: str = "",
-        without: Sequence[str] = (),
-        evidence: bool = False,
-        instead: str | None = None,
-        sample: bool | None = None,
-        **decoding: Any,
+    def _looked(
+        self, text: Any, overrides: Overrides, options: LookOptions, without: Sequence[str], decoding: Mapping[str, Any]
     ) -> AttentionRecord:
-        """Where the model looks when it writes its output for a text, or `output`, if that is given; with `sample`, an
-        output that is drawn."""
-        drawing = drawn(self.recipe.job, self.decoding_defaults(), sample)
-        if sample and not drawing:
-            raise CallError(f"sample={sample}: here, a look is at what is most probable; {_ASK}")
-        if method != "raw" or evidence or instead is not None:
-            asked = f"method={method!r}" if method != "raw" else "evidence" if evidence else f"instead={instead!r}"
+        method, instead = options.method, options.instead
+        if options.sample and "sample" not in decoding:
+            raise CallError(f"sample=True: here, a look is at what is most probable; {_ASK}")
+        if method != "raw" or options.evidence or instead is not None:
+            asked = f"method={method!r}" if method != "raw" else "evidence" if options.evidence else f"{instead=}"
             raise CallError(f"{asked} asks the model itself, and an export has its weights of attention only: {_ASK}")
-        refuse_both(prefix, output)
-        changed = self._with(overrides, {**decoding, **drawing})
+        changed = self._with(overrides, decoding)
         _refuse_heads(without)
-        refuse(self.recipe.job, changed, prefix=prefix, gold=gold)
-        told = {"model": self.folder.name, "input": self.job.input.name(text), "forced": output is not None}
-        best, *others = (replace(one, **told) for one in changed.look(text, output, prefix))
-        record = replace(best, gold=gold, beams=tuple(others))
-        record.matrix(None, layer, head)  # says what is wrong with a layer or head that is not there
+        refuse(self.recipe.job, changed, prefix=options.prefix, gold=options.gold)
+        told = {"model": options.name, "input": self.job.input.name(text), "forced": options.output is not None}
+        best, *others = (replace(one, **told) for one in changed.look(text, options.output, options.prefix))
+        record = replace(best, gold=options.gold, beams=tuple(others))
+        record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return record
 
     def explain(self, *_: Any, **__: Any) -> NoReturn:

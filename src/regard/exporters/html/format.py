@@ -29,7 +29,7 @@ from regard.exporters.stand_ins import rounded
 from regard.look.backdrop import to_png
 from regard.look.methods import METHODS
 from regard.look.records import KINDS
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 
 FILE = "index.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -20,8 +20,9 @@ from regard.inputs.question.windows import WindowItem
 from regard.look.case import Case
 from regard.models.reader import PairReader, Reader
 from regard.models.recurrent_reader import RecurrentReader
-from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.base import Output, Told
 from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.span.looking import reader_case
 from regard.outputs.span.reading import Asking

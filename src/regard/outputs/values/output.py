@@ -19,8 +19,9 @@ from regard.inputs.series.windows import Windows
 from regard.look.case import Case
 from regard.look.records import AttentionRecord
 from regard.models.forecaster import Forecaster
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
 from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Picture, Prediction
 from regard.outputs.values.looking import LookedAt, forecast_case
 from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, drawn
