@@ -2,8 +2,8 @@
 
 The names are those that `pretrained/gguf_layouts.py` has, the other way round; rows of Llama's queries and keys go back
 into the order in which llama.cpp turns neighboring features. Our own importer has to read the run again; where
-llama.cpp is installed, it has to write the same. Its logits are not held to 1e-4: its GELU is a table in float16, so that those of
-GPT-2's layout differ by some 2e-3.
+llama.cpp is installed, it has to write the same. Its logits are not held to 1e-4: its GELU is a table in float16, so
+that those of GPT-2's layout differ by some 2e-3.
 """
 
 import json
