@@ -49,7 +49,8 @@ def same_prediction(one: Any, other: Any) -> None:
 def example_inputs(run: Run, folder: Path) -> list[str]:
     """Two inputs of its kind: texts, or files."""
     if run.recipe.job == "answer":
-        return ["Who is here?\nThe queen is here. We eat bread.", "What do we eat?\nWe eat bread with Pedro. " * 40]
+        long = " ".join(f"We eat {number} loaves with Pedro." for number in range(40))  # no sentence twice: no ties
+        return ["Who is here?\nThe queen is here. We eat bread.", f"What do we eat?\n{long}"]
     if run.job.input.kind == "text":
         return ["The queen is here", "We eat bread with Pedro"]
     if run.job.input.kind == "table":
