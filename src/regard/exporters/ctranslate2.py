@@ -277,7 +277,8 @@ def fill_norm(spec: Any, layer: nn.Module) -> None:
 
 
 def numbers(weights: Tensor) -> Any:
-    return weights.detach().float().cpu().contiguous().numpy()
+    """A copy: the engine's quantizer multiplies arrays by their scales where they lie, and these are the run's."""
+    return weights.detach().float().cpu().numpy().copy()
 
 
 def write_tokenizers(folder: Path, source: Tokenizer, target: Tokenizer) -> None:
