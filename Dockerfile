@@ -11,11 +11,12 @@ ENV SOURCE=/source LIGHT=/light
 COPY . $SOURCE
 RUN python -m venv $LIGHT
 RUN $LIGHT/bin/pip install --no-compile --no-cache-dir -c $SOURCE/constraints.txt "regard[light] @ file://$SOURCE"
-# What tokenizers would download with, rich would color code with and ONNX Runtime would convert models by, and tests: nobody
-# runs them here.
+# What tokenizers would download with, rich would color code with, ONNX Runtime would convert models by and numpy would compile
+# Fortran by, tests, and what type checkers and C compilers read: nobody runs them here.
 RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm pygments setuptools pip
-RUN rm -r $LIGHT/lib/python*/site-packages/onnxruntime/transformers
+RUN cd $LIGHT/lib/python*/site-packages && rm -r onnxruntime/transformers onnxruntime/quantization onnxruntime/tools numpy/f2py numpy/distutils
 RUN find $LIGHT/lib -type d -name tests -prune -exec rm -r {} +
+RUN find $LIGHT/lib -name "*.pyi" -delete -o -name "*.[ah]" -delete
 # What is used is compiled once, here.
 RUN $LIGHT/bin/python -c "import onnxruntime, regard.light.run, regard.commands.look, regard.commands.predict, regard.serve.app"
 

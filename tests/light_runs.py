@@ -15,6 +15,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "labels": ({"n_best": 2},),
     "tags": ({},),
     "vector": ({},),
+    "span": ({"n_best": 3},),
 }
 USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
 
@@ -24,7 +25,7 @@ def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
     light = load(folder)
     kind = light.about.says["kind"]
     settings = run.recipe.model_dump().get("decoding", {})
-    usual = {name: value for name, value in USUAL.items() if name in settings}
+    usual = {name: value for name, value in USUAL.items() if name in settings and kind != "span"}
     for how in SEARCHES[kind]:
         for one, other in zip(*(asked.predict(inputs, **usual, **how) for asked in (run, light)), strict=True):
             same_prediction(one, other)
@@ -47,8 +48,13 @@ def same_prediction(one: Any, other: Any) -> None:
 
 def example_inputs(run: Run, folder: Path) -> list[str]:
     """Two inputs of its kind: texts, or files."""
+    if run.recipe.job == "answer":
+        long = " ".join(f"We eat {number} loaves with Pedro." for number in range(40))  # no sentence twice: no ties
+        return ["Who is here?\nThe queen is here. We eat bread.", f"What do we eat?\n{long}"]
     if run.job.input.kind == "text":
         return ["The queen is here", "We eat bread with Pedro"]
+    if run.job.input.kind == "table":
+        return [f"corpus:shapes-of-series#{number}" for number in range(2)]
     names = [str(folder / name) for name in ("one", "two")]
     for seed, name in enumerate(names):
         noise = np.random.default_rng(seed)

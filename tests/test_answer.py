@@ -20,7 +20,7 @@ from regard.inputs.question.input import QuestionInput
 from regard.jobs import make
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 from regard.outputs.span.output import SpanOutput
 from regard.parts import build_encoder
 from regard.pretrained import keep_settings

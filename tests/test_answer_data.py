@@ -15,7 +15,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.question.files import QuestionSource
 from regard.inputs.question.settings import QuestionDataSettings
-from regard.inputs.question.store import encode_document, windows
+from regard.inputs.question.windows import encode_document, windows
 from regard.job import Job
 from regard.outputs.span.output import SpanOutput
 from regard.outputs.span.settings import AnswerRecipe

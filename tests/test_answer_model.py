@@ -1,5 +1,6 @@
 """Readers: joining, masking, spans and attention in both directions, against the plain equations."""
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -30,7 +31,7 @@ def test_a_document_follows_its_question_at_once():
 
 
 def test_spans_are_valid_and_within_the_longest():
-    start, end = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[10.0, 20.0, torch.finfo(torch.float32).min]])
+    start, end = np.array([[1.0, 2.0, 4.0]]), np.array([[10.0, 20.0, np.finfo(np.float32).min]])
     table = span_scores(start, end, 2)
     inf = float("inf")
     assert table[0].tolist() == [[11.0, 21.0], [22.0, -inf], [-inf, -inf]]

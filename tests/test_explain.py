@@ -27,7 +27,8 @@ from regard.look.methods.states import unroll
 from regard.look.profile import head_profile, role_history
 from regard.look.stream import read_stream
 from regard.look.value_table import ValueTable
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
+from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.special_tokens import END
 from translate_example import translator

@@ -12,20 +12,23 @@ import subprocess
 from html import unescape
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
+from tokenizers import BertWordPieceTokenizer
 
 from export_runs import untrained
 from recipe_runs import small_corpora
 from regard import catalog, config, jobs
 from regard.data.tokenizer import Tokenizer
+from regard.errors import CallError
 from regard.exporters.base import RefusalError
 from regard.exporters.html.format import expected_of
 from regard.exporters.html.module_tree import KNOWN, module_tree
 from regard.exporters.html.payload import described_input, described_output, payload, tokenizer
 from regard.exporters.html.whole_page import RUNTIME, runtime
 from regard.look import html as look
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from translate_example import translator
 
@@ -63,9 +66,22 @@ class Untrained(NamedTuple):
     recipe: Any
 
 
+TOLD = """
+const plain = (found) => found.attentions.map((table) => ({ ...table, weights: [...table.weights] }));
+function told(page, found, cell) {
+  try {
+    return page.weight(found, {}, cell);
+  } catch (error) {
+    return { error: error.message };
+  }
+}
+"""
+
+
 def in_browser(tree: Any, start: str, tmp_path) -> Any:
     """What a page with the runtime writes into its only <pre>."""
-    begin = f'const tree = JSON.parse(document.getElementById("regard-data").textContent);\nconst said = {start};\n'
+    data = 'JSON.parse(document.getElementById("regard-data").textContent)'
+    begin = f"{TOLD}const tree = {data};\nconst said = {start};\n"
     write = 'document.body.append(Object.assign(document.createElement("pre"), { textContent: JSON.stringify(said) }));'
     page = tmp_path / "page.html"
     page.write_text(look.document_page(tree, "test", style="", script=runtime() + begin + write), encoding="utf-8")
@@ -86,26 +102,30 @@ def test_the_runtime_computes_what_python_computes(tmp_path):
         with torch.no_grad():
             for weights in job.model.parameters():  # untrained models say the same of everything
                 weights.mul_(1.5)
-        tree.append(payload(Untrained(job, job.model, job.recipe), "float32"))
+        model = payload(Untrained(job, job.model, job.recipe), "float32")
         told = job.output.tell(job.model, TEXT, LookOptions())[0]
         seen = [] if settings.kind == "recurrent" and settings.context != "attention" else job.look(TEXT).attentions
-        looks.append((name, told.text, job.predict([TEXT])[0].log_probability, seen))
+        cells = cells_of(seen)
+        tree.append({"model": model, "cells": cells})
+        ours = [weight_of(lambda **cell: job.weight(TEXT, LookOptions(), **cell), cell) for cell in cells]  # noqa: B023
+        looks.append((name, told.text, job.predict([TEXT])[0].log_probability, seen, ours))
     answers = in_browser(
         tree,
-        f"""tree.map((one) => {{
-  const found = new Exported(one).answer({json.dumps(TEXT)});
-  return {{ ...found, attentions: found.attentions.map((table) => ({{ ...table, weights: [...table.weights] }})) }};
+        f"""tree.map(({{ model, cells }}) => {{
+  const page = new Exported(model), found = page.answer({json.dumps(TEXT)});
+  return {{ ...found, attentions: plain(found), weights: cells.map((cell) => told(page, found, cell)) }};
 }})""",
         tmp_path,
     )
-    for (name, text, log_probability, seen), answer in zip(looks, answers, strict=True):
+    for (name, text, log_probability, seen, ours), answer in zip(looks, answers, strict=True):
         assert answer["output"] == text, name
         assert sum(answer["scores"]) == pytest.approx(log_probability, rel=1e-4), name
         same_attentions(seen, answer["attentions"], name)
         assert len(answer["next_tokens"]) == len(answer["scores"]), name
+        same_weights(ours, answer["weights"], name)
 
 
-PAGES = ["captioner", "recurrent classifier", "vit", "llama", "gpt2"]
+PAGES = ["captioner", "recurrent classifier", "bert classifier", "vit", "llama", "gpt2"]
 
 
 @needs_chromium
@@ -117,23 +137,65 @@ def test_every_kind_of_page_computes_what_python_computes(tmp_path):
         with small_corpora():
             one = run.examples(1)[0].input
         said, asked = expected_of(run, described_output(run)["kind"], one)
-        tree.append({"model": payload(run, "float32"), **asked})
-        runs.append((name, said, run.look(one).attentions))
+        seen = run.look(one).attentions
+        cells = cells_of(seen)
+        tree.append({"model": payload(run, "float32"), "cells": cells, **asked})
+        ours = [weight_of(lambda **cell: run.weight(one, **cell), cell) for cell in cells]  # noqa: B023
+        runs.append((name, said, seen, ours))
     answers = in_browser(
         tree,
-        """tree.map(({ model, text, pixels, ids, logits, options }) => {
+        """tree.map(({ model, cells, text, pixels, ids, logits, options }) => {
   const numbers = (text) => new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
   const page = new Exported(model), given = pixels ? { pixels: numbers(pixels) } : text;
   const found = page.answer(given, options);
-  const attentions = found.attentions.map((table) => ({ ...table, weights: [...table.weights] }));
-  return { output: found.output, ...page.difference(given, ids, numbers(logits)), attentions };
+  const weights = cells.map((cell) => told(page, found, cell));
+  return { output: found.output, ...page.difference(given, ids, numbers(logits)), attentions: plain(found), weights };
 })""",
         tmp_path,
     )
-    for (name, said, seen), answer in zip(runs, answers, strict=True):
+    for (name, said, seen, ours), answer in zip(runs, answers, strict=True):
         assert answer["output"] == said, name
         assert answer["difference"] < 1e-4, (name, answer["place"])
         same_attentions(seen, answer["attentions"], name)
+        same_weights(ours, answer["weights"], name)
+
+
+def cells_of(attentions) -> list[dict[str, Any]]:
+    """A cell of each table that every query may look at, of its last head."""
+    return [
+        {"kind": one.kind, "layer": one.layer, "head": len(one.weights) - 1, "row": min(1, one.weights.shape[1] - 1),
+         "column": 0} for one in attentions
+    ]  # fmt: skip
+
+
+def weight_of(ask, cell) -> dict[str, Any] | None:
+    """None: a mean of many rows has no score."""
+    try:
+        return ask(**cell).as_dict()
+    except CallError:
+        return None
+
+
+def same_weights(ours, theirs, name):
+    """How weights came about: every number, and the words of each step with its numbers."""
+    for one, other in zip(ours, theirs, strict=True):
+        if one is None:
+            assert "is the mean over all vectors" in other["error"], name
+            continue
+        assert one["keys"] == tuple(other["keys"]), name
+        assert [score is None for score in one["scores"]] == [score is None for score in other["scores"]], name
+        for field in ("weight", "score", "bias", "gate", "value_length", "added_length", "share", "query", "key",
+                      "weights", "scores"):  # fmt: skip
+            ours_, theirs_ = (np.array(side[field], float) for side in (one, other))
+            np.testing.assert_allclose(theirs_, ours_, atol=2e-5, rtol=2e-4, err_msg=f"{name}: {field}")
+        assert [step for step, _ in one["steps"]] == [step for step, _ in other["steps"]], name
+        for (_, text), (_, again) in zip(one["steps"], other["steps"], strict=True):
+            assert NUMBER.sub("0", text) == NUMBER.sub("0", again), name
+            numbers = ([float(number) for number in NUMBER.findall(side)] for side in (text, again))
+            np.testing.assert_allclose(*numbers, rtol=2e-2, atol=2e-3, err_msg=f"{name}: {text} | {again}")
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
 
 def same_attentions(ours, theirs, name):
@@ -157,6 +219,12 @@ def test_the_tokenizer_of_a_page_cuts_and_joins_as_ours(tmp_path):
             one = Tokenizer.train([*texts[:3], TEXT] * 3, kind, size=300, lowercase=lowercase)
             ids = [one.encode(text) for text in texts]
             cases.append({"spec": tokenizer(one), "ids": ids, "back": [one.decode(some) for some in ids]})
+    for lowercase in (False, True):
+        trained = BertWordPieceTokenizer(lowercase=lowercase)
+        trained.train_from_iterator([*texts[:3], TEXT] * 3, vocab_size=120, min_frequency=1, show_progress=False)
+        one = Tokenizer.from_json(trained.to_str())
+        ids = [one.encode(text) for text in texts]
+        cases.append({"spec": tokenizer(one), "ids": ids, "back": [one.decode(some) for some in ids]})
     start = f"""tree.cases.map(({{ spec, ids }}) => {{
   const one = new Tokenizer(spec), texts = {json.dumps(texts)};
   return {{ ids: texts.map((text) => one.encode(text)), back: ids.map((some) => one.decode(some)) }};

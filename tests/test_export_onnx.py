@@ -42,6 +42,7 @@ GRAPHS = {
 #: What `regard.light` runs.
 WITHOUT_TORCH = {
     "recurrent", "pegasus", "captioner", "gpt2", "recognizer", "recurrent classifier", "vit", "classified sound",
+    "classified series", "bert reader", "recurrent reader",
     "esm tagger", "esm encoder",
 }  # fmt: skip
 

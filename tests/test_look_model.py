@@ -10,7 +10,8 @@ from regard.errors import CallError
 from regard.look import asking, tables
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
+from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.work import limited
 from translate_example import translator

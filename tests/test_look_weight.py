@@ -10,7 +10,7 @@ import torch
 from regard import catalog
 from regard.errors import CallError
 from regard.look.explain import ExplainOptions
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings
 from test_explain import SAID, TEXT, made
 from translate_example import translator

@@ -28,7 +28,7 @@ from regard.look.methods import METHODS
 from regard.look.methods.attnlrp import attnlrp
 from regard.look.methods.integrated import integrated_gradients
 from regard.models.two_towers import TwoTowers
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 from regard.outputs.vector.batches import MatchBatches
 from regard.outputs.vector.match import Match
 

@@ -11,12 +11,13 @@ from regard import api
 from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import build_encoder
+from regard.inputs.series.item import Fitted, Scaler
 from regard.inputs.series.panel import load_panel
-from regard.inputs.series.prepare import Fitted, prepare_windows
+from regard.inputs.series.prepare import prepare_windows
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles, find_roles, read_table
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
-from regard.inputs.series.windows import Layout, Scaler, WindowBatches, cut_times
+from regard.inputs.series.windows import Layout, WindowBatches, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
 from regard.outputs.values.baselines import Baselines, naive_errors

@@ -177,7 +177,7 @@ def heard(request):
     run, folder = request.getfixturevalue(request.param)
     file, text = str(folder / "calls" / "train-004.wav"), texts()[4]
     target = torch.tensor([[*run.job.output.tokenizer.encode(text), END]])
-    features = run.job.input.read(file).features
+    features = torch.from_numpy(run.job.input.read(file).features)
     return run, features, target, lambda method: run.look(file, output=text, method=method).matrix("cross").weights
 
 

@@ -12,7 +12,7 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,12 +39,12 @@ from regard.look.head_names import heads_called
 from regard.look.history import has_history, load_histories, load_history
 from regard.look.methods import By
 from regard.look.profile import role_history
-from regard.look.records import Head, Kind
+from regard.look.records import Kind
 from regard.look.supported import supported_explanations, supported_methods
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight
-from regard.metrics.alignment import Gold
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions, Looks, Overrides
+from regard.outputs.refusals import refuse_both, require_pairs
 from regard.outputs.result import Prediction, Scores
 from regard.settings.recipe import Recipe
 from regard.training.checkpoint import read_weights
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from regard.search import PictureIndex
 
 CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
-Overrides = Iterable[str] | Mapping[str, Any]
 
 
 def train(
@@ -122,7 +121,7 @@ def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Looks):
     """A trained model and all that belongs to it."""
 
     folder: Path
@@ -208,47 +207,13 @@ class Run:
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs; see `outputs.result.Candidate` for its two numbers."""
-        if len(inputs) != len(outputs):
-            raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
+        require_pairs(len(inputs), len(outputs))
         return self.job.score(inputs, outputs)
 
-    def look(
-        self,
-        text: str,
-        overrides: Overrides = (),
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        prefix: str = "",
-        without: Sequence[str] = (),
-        evidence: bool = False,
-        instead: str | None = None,
-        sample: bool | None = None,
-        **decoding: Any,
+    def _looked(
+        self, text: Any, overrides: Overrides, options: LookOptions, without: Sequence[str], decoding: Mapping[str, Any]
     ) -> AttentionRecord:
-        """Where the model looks when it writes its output for a text, or `output`, if that is given.
-
-        `method`: one of `regard.look.methods.METHODS`. `evidence`: whether the model needs what it looks at
-        (comprehensiveness, sufficiency), for which it is asked many times; `layer` and `head` choose the weights that
-        this is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
-        begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
-        `instead="dog"`: why each word was written, and not this one; for methods that ask about the output.
-        `sample=True`: the output is drawn (`temperature=0.8, top_k=20, top_p=0.9, seed=1`), not the most probable one.
-        """
-        known = self.decoding_defaults()
-        if sample and "temperature" not in known:
-            raise CallError(f"sample=True: the job {self.recipe.job!r} has nothing to draw; leave sample out")
-        if sample is not None and "sample" in known:
-            decoding["sample"] = sample
         job = self._with(overrides, {"decoding": decoding})
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
-        options = LookOptions(
-            output, method, gold, layer, head, self.folder.name, prefix, instead, bool(sample), evidence
-        )
         with self._head_mask(job, [text], without):
             record = job.look(text, options)
         return replace(record, without=tuple(without))
@@ -285,8 +250,7 @@ class Run:
         `instead="dog"`: why this word, and not that one; of logits, patching and inputs.
         """
         job = self._with(overrides, {})
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
+        refuse_both(prefix, output)
         if exchange is not None and against_input is not None:
             raise CallError("give a second input (against_input=) or a word to exchange (exchange=), not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix, instead=instead)
@@ -316,15 +280,10 @@ class Run:
         the input brings to the score (`.tokens`).
         """
         job = self._with(overrides, {})
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
+        refuse_both(prefix, output)
         options = LookOptions(output, name=self.folder.name, prefix=prefix)
         with self._head_mask(job, [text], without):
             return job.weight(text, options, row, column, kind=kind, layer=layer, head=head, tokens=tokens)
-
-    def decoding_defaults(self) -> dict[str, Any]:
-        """How the run writes its outputs, by the names of its settings; empty where it writes none."""
-        return self.recipe.model_dump(mode="json").get("decoding", {})
 
     def head_profile(self, most: int = 16) -> ValueTable:
         """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""

@@ -32,10 +32,11 @@ from regard.look.report import picture_of
 from regard.look.supported import require_contrast
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight, weight
-from regard.metrics.alignment import Gold
-from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.base import Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.contradictions import contradictions
+from regard.outputs.looking import LookOptions
+from regard.outputs.refusals import refuse
 from regard.outputs.result import Picture, Prediction, Scores
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
@@ -175,14 +176,14 @@ class Job:
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
-        self._refuse(prefix=prefix, attention=attention)
+        refuse(self.recipe.job, self.output, prefix=prefix, attention=attention)
         options = {name: value for name, value in (("prefix", prefix), ("attention", attention)) if value}
         with evaluating(self.model):
             return self.output.predict(self.model, inputs, **options)
 
     def predict_arriving(self, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
         """`predict` for inputs that come while others are worked on; `given(one)` is what `predict` would be given."""
-        self._refuse(prefix=prefix)
+        refuse(self.recipe.job, self.output, prefix=prefix)
         with evaluating(self.model):
             yield from self.output.predict_arriving(self.model, take, given, prefix=prefix)
 
@@ -208,28 +209,16 @@ class Job:
             return self.output.score(self.model, inputs, outputs)
 
     def evaluate(self, *, alignments: bool = False) -> Scores:
-        self._refuse(alignments=alignments)
+        if alignments and not self.output.takes_alignments:
+            what = f"the job {self.recipe.job!r} has nothing that gold alignments could be held against"
+            raise CallError(f"{what}: leave alignments out")
         with evaluating(self.model):
             return self.output.evaluate(self.model, alignments=alignments)
-
-    def _refuse(
-        self, *, prefix: str = "", attention: bool = False, gold: Gold | None = None, alignments: bool = False
-    ) -> None:
-        """Says what this output cannot do."""
-        output, what = self.output, f"the job {self.recipe.job!r}"
-        if prefix and not output.takes_prefix:
-            raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
-        if attention and not output.gives_attention:
-            raise CallError(f"{what} writes no text that is aligned with its input; `look` shows where it looked")
-        if gold is not None and not output.takes_gold:
-            raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
-        if alignments and not output.takes_alignments:
-            raise CallError(f"{what} has nothing that gold alignments could be held against: leave alignments out")
 
     # --------------------------------------------------------------------------------------------------------- looking
     def look(self, one: Any, options: LookOptions = LookOptions()) -> AttentionRecord:  # noqa: B008 (frozen)
         """Where the model looks when it says what it says, or the given output; its runners-up come as `beams`."""
-        self._refuse(prefix=options.prefix, gold=options.gold)
+        refuse(self.recipe.job, self.output, prefix=options.prefix, gold=options.gold)
         with evaluating(self.model):
             best, *others = self._told(one, options)
             record = self._record(one, best, options)
@@ -256,7 +245,7 @@ class Job:
 
     def weight(self, one: Any, options: LookOptions, row: int, column: int, **which: Any) -> Weight:
         """How one weight of what `look` shows came about; `which`: kind, layer and head."""
-        self._refuse(prefix=options.prefix)
+        refuse(self.recipe.job, self.output, prefix=options.prefix)
         with evaluating(self.model):
             told = self.output.tell(self.model, one, options)[0]
             return weight(self.output.case(self.model, one, told), row, column, **which)

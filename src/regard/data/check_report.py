@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from regard.data.counts import SideCounts
-from regard.data.examples import Examples
 from regard.data.tables import Role
 from regard.errors import RegardError
 
@@ -83,7 +82,7 @@ def side_figures(side: SideCounts) -> SideFigures:
     return SideFigures(side.tokens, side.unknown / max(1, side.tokens), lengths)
 
 
-def figures_of(splits: Mapping[Role, Examples], vocabulary: int) -> CheckReport:
+def figures_of(splits: Mapping[Role, Any], vocabulary: int) -> CheckReport:
     """Nothing but figures: how many examples each split has, and how long their inputs and targets are."""
     figures: dict[Role, SplitFigures] = {}
     for role, split in splits.items():

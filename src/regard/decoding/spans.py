@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
+from numpy.lib.stride_tricks import sliding_window_view
 
 LOWEST = -1e30  # below is what cannot be chosen
 
@@ -34,28 +33,31 @@ class Spans(NamedTuple):
     total: float  # log Σ exp over all spans
 
 
-def best_spans(start: Float[Tensor, "B K1"], end: Float[Tensor, "B K1"], longest: int, count: int) -> list[Spans]:
+def best_spans(
+    start: Float[np.ndarray, "B K1"], end: Float[np.ndarray, "B K1"], longest: int, count: int
+) -> list[Spans]:
     """Of each window. Place 0 is *no answer*; padding has the lowest number as its score, and is never among them."""
     none = (start[:, 0] + end[:, 0]).tolist()
     table = span_scores(start[:, 1:], end[:, 1:], longest)
     B, K, W = table.shape
-    total = table.flatten(1).logsumexp(1).tolist()
-    scores, places = table.flatten(1).topk(min(count, K * W))
+    flat = table.reshape(B, K * W)
+    order = np.argsort(-flat, axis=1, kind="stable")[:, :count]
     results = []
     for row in range(B):
-        pairs = zip(scores[row].tolist(), places[row].tolist(), strict=True)
+        pairs = zip(flat[row, order[row]].tolist(), order[row].tolist(), strict=True)
         spans = [Span(at // W, at // W + at % W, score) for score, at in pairs if score > LOWEST]
-        results.append(Spans(spans, none[row], total[row]))
+        results.append(Spans(spans, none[row], float(np.logaddexp.reduce(flat[row]))))
     return results
 
 
-def span_scores(start: Float[Tensor, "B K"], end: Float[Tensor, "B K"], longest: int) -> Float[Tensor, "B K W"]:
+def span_scores(
+    start: Float[np.ndarray, "B K"], end: Float[np.ndarray, "B K"], longest: int
+) -> Float[np.ndarray, "B K W"]:
     """s_i + e_{i+w} for w < W, the most tokens of an answer; −∞ where a span would leave the window."""
-    K = start.shape[1]
-    longest = min(longest, K)
-    beyond = end.new_full((len(end), longest - 1), -torch.inf)
-    start, end = (x.masked_fill(x < LOWEST, -torch.inf) for x in (start, end))
-    return start.unsqueeze(2) + torch.cat([end, beyond], dim=1).unfold(1, longest, 1)
+    longest = min(longest, start.shape[1])
+    start, end = (np.where(x < LOWEST, -np.inf, x) for x in (start, end))
+    beyond = np.pad(end, ((0, 0), (0, longest - 1)), constant_values=-np.inf)
+    return start[:, :, None] + sliding_window_view(beyond, longest, axis=1)
 
 
 def merged(windows: Sequence[tuple[int, Spans]], count: int) -> Spans:

@@ -55,10 +55,10 @@ def tied(run: Run, one: Any, ours: str, theirs: str) -> bool:
     return abs((first.score or 0.0) - (second.score or 0.0)) <= TOLERANCE
 
 
-def tied_at(logits: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> bool:
+def tied_at(logits: Tensor, ours: Sequence[int], theirs: Sequence[int], within: float = TOLERANCE) -> bool:
     """Whether two greedy texts part where two tokens were equally probable. Row t of the logits told token t."""
     pairs = zip(ours, theirs, strict=False)
     step = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if step is None:
         return False
-    return abs(float(logits[step, ours[step]] - logits[step, theirs[step]])) <= TOLERANCE
+    return abs(float(logits[step, ours[step]] - logits[step, theirs[step]])) <= within

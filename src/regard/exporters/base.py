@@ -1,7 +1,7 @@
 """What every form of export is: it plans, it writes, and it runs its own files by the runtime that they are for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +11,7 @@ from torch import nn
 
 from regard.api import Run
 from regard.errors import CallError
+from regard.outputs.base import Output
 
 
 class RefusalError(CallError):
@@ -62,6 +63,11 @@ class Plan(ABC):
     def stand_in(self, folder: Path) -> nn.Module | None:
         """The run's model as the export computes it, if it can be asked as a model of ours is."""
         return None
+
+    def test_scores(self, folder: Path, output: Output[Any, Any, Any], examples: Any) -> Mapping[str, float] | None:
+        """Of the export, as `output` has those of the run; None: it cannot be asked for them."""
+        model = self.stand_in(folder)
+        return None if model is None else output.test_scores(model, examples, False).values
 
 
 class Format(ABC):

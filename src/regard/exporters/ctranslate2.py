@@ -6,7 +6,7 @@ are a table. Beam search there divides a log-probability by length ** length_pen
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from regard.exporters.agreement import difference, tied_at
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
 from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
 from regard.exporters.searched import never, said, searched
+from regard.exporters.stand_ins import LogitsModel
 from regard.exporters.vocabulary import entries
 from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
@@ -117,10 +118,24 @@ class TranslatorPlan(EnginePlan):
             "return_end_token": True,  # then it counts, as it does for us, where a score is divided by the length
         }  # fmt: skip
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def engine(self, folder: Path) -> Any:
         import ctranslate2
 
-        engine = ctranslate2.Translator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
+        return ctranslate2.Translator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
+
+    def test_scores(self, folder: Path, output: Any, examples: Any) -> Mapping[str, float]:
+        """Of what the engine writes by its own search."""
+        engine, input = self.engine(folder), self.run.job.input
+        sources = [input.tokenizer.pieces(input.read(one.input).ids) for one in examples]  # pyright: ignore[reportAttributeAccessIssue]
+        target = output.tokenizer
+        ids = {name: index for index, name in enumerate(entries(target, target.size))}
+        found = engine.translate_batch(sources, **self.options())
+        tokens = ([ids[name] for name in one.hypotheses[0]] for one in found)
+        said = [target.decode([index for index in some if index != END]) for some in tokens]
+        return output.scores(self.run.model, said, examples, False).values
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        engine = self.engine(folder)
         model, input, target = self.run.model, self.run.job.input, self.run.job.output.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         assert isinstance(model, Seq2Seq)
         ids = {name: index for index, name in enumerate(entries(target, target.size))}
@@ -168,10 +183,24 @@ class GeneratorPlan(EnginePlan):
         self.save(spec, folder, float(model.decoder.norm.eps))  # pyright: ignore[reportArgumentType]
         write_tokenizers(folder, tokenizer, tokenizer)
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def engine(self, folder: Path) -> Any:
         import ctranslate2
 
-        engine = ctranslate2.Generator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
+        return ctranslate2.Generator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
+
+    def stand_in(self, folder: Path) -> nn.Module:
+        engine, model = self.engine(folder), self.run.model
+        assert isinstance(model, LanguageModel)
+        names = entries(self.run.job.input.tokenizer, model.output.out_features)  # pyright: ignore[reportAttributeAccessIssue]
+
+        def ask(tokens: Tensor) -> Tensor:
+            rows = [[names[index] for index in row] for row in tokens.tolist()]
+            return torch.from_numpy(np.array(engine.forward_batch(rows)))
+
+        return LogitsModel(model, ask)
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+        engine = self.engine(folder)
         model, tokenizer = self.run.model, self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         assert isinstance(model, LanguageModel)
         names = entries(tokenizer, model.output.out_features)
@@ -248,7 +277,8 @@ def fill_norm(spec: Any, layer: nn.Module) -> None:
 
 
 def numbers(weights: Tensor) -> Any:
-    return weights.detach().float().cpu().contiguous().numpy()
+    """A copy: the engine's quantizer multiplies arrays by their scales where they lie, and these are the run's."""
+    return weights.detach().float().cpu().numpy().copy()
 
 
 def write_tokenizers(folder: Path, source: Tokenizer, target: Tokenizer) -> None:

@@ -101,7 +101,7 @@ def _checked(plan: Plan, wish: Wish, folder: Path, inputs: Sequence[Any]) -> Che
     proof = prove(plan.compare(folder, inputs), exact=wish.dtype == "float32")
     if wish.dtype == "float32":
         return Checked(proof)
-    found = measure(wish.run, plan.stand_in(folder))
+    found = measure(wish.run, plan, folder)
     if isinstance(found, Quality):
         return Checked(proof, found)
     return Checked(proof, notes=(f"what {wish.dtype} costs on the test part is not measured: {found}",))

@@ -1,9 +1,10 @@
 """How a language model itself goes on: what an export of it is held against."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.api import Run
 
@@ -17,11 +18,16 @@ def unsaid(special: Any) -> list[int]:
 
 def greedy_tokens(run: Run, read: Sequence[int], most: int) -> list[int]:
     """The most probable tokens after those that were read, the end included."""
-    model, output = run.model, run.job.output
-    special = output.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
+    model: Any = run.model
+    special = run.job.output.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
+    return goes_on(lambda ids: model.logits(model.features(torch.tensor([ids]))[:, -1])[0], special, read, most)
+
+
+def goes_on(ask: Callable[[list[int]], Tensor], special: Any, read: Sequence[int], most: int) -> list[int]:
+    """The same of whatever gives logits of the next token; `special`: the tokens of the vocabulary that are no text."""
     said: list[int] = []
     while len(said) < most and (not said or said[-1] != special.end):
-        logits = model.logits(model.features(torch.tensor([[*read, *said]]))[:, -1])[0]  # pyright: ignore[reportCallIssue]
+        logits = ask([*read, *said]).clone()
         logits[unsaid(special)] = -torch.inf
         said.append(int(logits.argmax()))
     return said

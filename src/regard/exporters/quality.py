@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
-
-from torch import nn
 
 from regard.api import Run
 from regard.errors import RegardError
+from regard.exporters.base import Plan
 from regard.exporters.searched import plain_job
 
 MOST = 500  # examples, where they can be counted
@@ -42,18 +42,18 @@ def _short(number: float) -> str:
     return f"{number:.4g}"
 
 
-def measure(run: Run, model: nn.Module | None) -> Quality | str:
-    """`model`: what stands for the export; or the sentence that says why there are no scores."""
+def measure(run: Run, plan: Plan, folder: Path) -> Quality | str:
+    """Or the sentence that says why there are no scores."""
     output = plain_job(run).output
-    if model is None:
-        return "its runtime cannot be asked for scores: `regard evaluate` has those of the run"
     if not output.has_test_data:
         return "the run has no test data (data.test=FILE)"
     try:
         examples, _ = output.test()
         some = examples[:MOST] if isinstance(examples, Sequence) else examples
-        own, other = (output.test_scores(one, some, False).values for one in (run.model, model))
+        own, other = output.test_scores(run.model, some, False).values, plan.test_scores(folder, output, some)
     except (RegardError, OSError) as problem:
         return f"the test data cannot be read ({problem})"
+    if other is None:
+        return "its runtime cannot be asked for scores: `regard evaluate` has those of the run"
     told = [name for name in own if name in other]  # where it looked is not seen from outside
     return Quality(len(some), {name: own[name] for name in told}, {name: other[name] for name in told})

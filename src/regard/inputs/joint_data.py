@@ -15,8 +15,9 @@ from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.base import Input, two_of
+from regard.inputs.base import Input
 from regard.inputs.joint_examples import JointExamples, JointRow, JointSource
+from regard.inputs.two import two_of
 from regard.settings.recipe import Recipe
 
 

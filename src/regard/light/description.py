@@ -39,8 +39,8 @@ class Description:
         if not (folder / RUN_FILE).is_file():
             raise CallError(
                 f"{folder} has no {RUN_FILE}: regard runs exports of translators, captioners, recognizers, language "
-                "models, taggers, encoders, and classifiers of texts, pictures and sounds; other graphs are for other "
-                "programs"
+                "models, taggers, encoders, readers, and classifiers of texts, pictures, sounds and series; other "
+                "graphs are for other programs"
             )
         try:
             graphs = json.loads((folder / GRAPHS).read_text(encoding="utf-8"))["graphs"]

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from regard.errors import CallError
 from regard.light.description import Description
 from regard.light.session import Arrays
@@ -79,3 +81,20 @@ class LightInput(ABC):
     @abstractmethod
     def axis(self, item: Any) -> Axis:
         """The vectors of the memory as a picture names them."""
+
+
+def padded_ids(rows: Sequence[Sequence[int]], pad: int) -> np.ndarray:
+    """Token ids, with padding behind those that are shorter."""
+    table = np.full((len(rows), max(map(len, rows))), pad, np.int64)
+    for place, row in enumerate(rows):
+        table[place, : len(row)] = row
+    return table
+
+
+def padded(sequences: Sequence[np.ndarray]) -> Arrays:
+    """As `data.batches.Padded`: rows of numbers, with zeros behind those that are shorter."""
+    lengths = np.array([len(one) for one in sequences], np.int64)
+    values = np.zeros((len(sequences), int(lengths.max()), sequences[0].shape[1]), np.float32)
+    for row, one in zip(values, sequences, strict=True):
+        row[: len(one)] = one
+    return {"values": values, "lengths": lengths}

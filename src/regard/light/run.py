@@ -1,6 +1,6 @@
 """An export as a run: what `regard.api.Run` answers, as far as its graphs can."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -9,30 +9,33 @@ from regard import config
 from regard.arriving import Answers, Take, at_once
 from regard.data.example import Example
 from regard.errors import CallError
+from regard.light.answers import LightQuestion, LightSpans
 from regard.light.continuation import LightContinuation
 from regard.light.description import Description
 from regard.light.inputs import LightInput
 from regard.light.labels import LightLabels
 from regard.light.outputs import LightOutput
 from regard.light.pictures import LightPicture
+from regard.light.series import LightSeries
 from regard.light.sounds import LightSound
 from regard.light.tags import LightTags, LightWords
 from regard.light.texts import LightPrompt, LightText
 from regard.light.transcripts import LightTranscripts
 from regard.light.vectors import LightVectors
 from regard.light.writing import LightWriter
-from regard.look.records import AttentionRecord, Head
-from regard.metrics.alignment import Gold
+from regard.look.records import AttentionRecord
+from regard.outputs.looking import LookOptions, Looks, Overrides
+from regard.outputs.refusals import refuse, require_pairs
 from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
-Overrides = Iterable[str] | Mapping[str, Any]
 INPUTS: dict[str, type[LightInput]] = {
     "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
+    "question": LightQuestion, "series": LightSeries,
 }  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
     "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
-    "tags": LightTags, "vector": LightVectors,
+    "tags": LightTags, "vector": LightVectors, "span": LightSpans,
 }  # fmt: skip
 
 
@@ -52,7 +55,7 @@ def load(folder: str | Path) -> "LightRun":
 
 
 @dataclass(frozen=True)
-class LightRun:
+class LightRun(Looks):
     about: Description
     recipe: Recipe
     job: LightJob
@@ -79,10 +82,6 @@ class LightRun:
     def explanations(self) -> list[str]:
         return []
 
-    def decoding_defaults(self) -> dict[str, Any]:
-        """How the run writes its outputs, by the names of its settings; empty where it writes none."""
-        return self.recipe.model_dump(mode="json").get("decoding", {})
-
     def predict(
         self,
         inputs: Any,
@@ -97,7 +96,8 @@ class LightRun:
         """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
         decoded."""
         output = self._with(overrides, decoding)
-        self._refuse(output, without, prefix=prefix, attention=attention)
+        _refuse_heads(without)
+        refuse(self.recipe.job, output, prefix=prefix, attention=attention)
         self.count_workers(workers, None)
         single = self.job.input.is_one(inputs)
         found = output.predict([inputs] if single else list(inputs), prefix=prefix, attention=attention)
@@ -130,45 +130,26 @@ class LightRun:
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """How probable the model finds given outputs."""
-        if len(inputs) != len(outputs):
-            raise CallError(f"{len(inputs)} inputs and {len(outputs)} outputs: each input needs its output")
+        require_pairs(len(inputs), len(outputs))
         found = self.job.output.given_candidates(inputs, outputs)
         return [Prediction(self.job.input.name(one), [said]) for one, said in zip(inputs, found, strict=True)]
 
-    def look(
-        self,
-        text: Any,
-        overrides: Overrides = (),
-        *,
-        output: str | None = None,
-        method: str = "raw",
-        gold: Gold | None = None,
-        layer: int | None = None,
-        head: Head = "mean",
-        prefix: str = "",
-        without: Sequence[str] = (),
-        evidence: bool = False,
-        instead: str | None = None,
-        sample: bool | None = None,
-        **decoding: Any,
+    def _looked(
+        self, text: Any, overrides: Overrides, options: LookOptions, without: Sequence[str], decoding: Mapping[str, Any]
     ) -> AttentionRecord:
-        """Where the model looks when it writes its output for a text, or `output`, if that is given; with `sample`, an
-        output that is drawn."""
-        if sample is not None:
-            if "sample" not in self.decoding_defaults():
-                raise CallError(f"sample={sample}: here, a look is at what is most probable; {_ASK}")
-            decoding["sample"] = sample
-        if method != "raw" or evidence or instead is not None:
-            asked = f"method={method!r}" if method != "raw" else "evidence" if evidence else f"instead={instead!r}"
+        method, instead = options.method, options.instead
+        if options.sample and "sample" not in decoding:
+            raise CallError(f"sample=True: here, a look is at what is most probable; {_ASK}")
+        if method != "raw" or options.evidence or instead is not None:
+            asked = f"method={method!r}" if method != "raw" else "evidence" if options.evidence else f"{instead=}"
             raise CallError(f"{asked} asks the model itself, and an export has its weights of attention only: {_ASK}")
-        if prefix and output is not None:
-            raise CallError("give the whole output or a prefix of it, not both")
         changed = self._with(overrides, decoding)
-        self._refuse(changed, without, prefix=prefix, gold=gold)
-        told = {"model": self.folder.name, "input": self.job.input.name(text), "forced": output is not None}
-        best, *others = (replace(one, **told) for one in changed.look(text, output, prefix))
-        record = replace(best, gold=gold, beams=tuple(others))
-        record.matrix(None, layer, head)  # says what is wrong with a layer or head that is not there
+        _refuse_heads(without)
+        refuse(self.recipe.job, changed, prefix=options.prefix, gold=options.gold)
+        told = {"model": options.name, "input": self.job.input.name(text), "forced": options.output is not None}
+        best, *others = (replace(one, **told) for one in changed.look(text, options.output, options.prefix))
+        record = replace(best, gold=options.gold, beams=tuple(others))
+        record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return record
 
     def explain(self, *_: Any, **__: Any) -> NoReturn:
@@ -194,24 +175,10 @@ class LightRun:
         recipe = config.changed(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
         return self.job.output.with_recipe(recipe)
 
-    def _refuse(
-        self,
-        output: Any,
-        without: Sequence[str],
-        *,
-        prefix: str = "",
-        attention: bool = False,
-        gold: Gold | None = None,
-    ) -> None:
-        what = f"the job {self.recipe.job!r}"
-        if without:
-            raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
-        if prefix and not output.takes_prefix:
-            raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
-        if attention and not output.gives_attention:
-            raise CallError(f"{what} gives no alignment with its input here; `look` shows where it looked")
-        if gold is not None and not output.takes_gold:
-            raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
+
+def _refuse_heads(without: Sequence[str]) -> None:
+    if without:
+        raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
 
 
 _ASK = "ask the run that was exported, with PyTorch"

@@ -8,6 +8,7 @@ import numpy as np
 from regard.data.labels import Labels
 from regard.inputs.text.word_pieces import WordsItem, words_axis, words_item
 from regard.light.description import Description
+from regard.light.inputs import padded_ids
 from regard.light.labels import LABELS
 from regard.light.outputs import LightOutput
 from regard.light.record import Between, record_of
@@ -34,11 +35,7 @@ class LightWords(LightText):
 
     def collate(self, items: Sequence[Any]) -> Arrays:
         tokens = self.padded([[piece.id for piece in item.pieces] for item in items])
-        places = [self.row_of_words(item) for item in items]
-        table = np.zeros((len(items), max(map(len, places))), np.int64)
-        for row, own in zip(table, places, strict=True):
-            row[: len(own)] = own
-        return {"tokens": tokens, "places": table}
+        return {"tokens": tokens, "places": padded_ids([self.row_of_words(item) for item in items], 0)}
 
     def axis(self, item: Any) -> Axis:
         return words_axis(self.tokenizer, item, self.reads["first"], self.reads["end"])

@@ -10,7 +10,7 @@ from regard.errors import CallError
 from regard.inputs.prompt.ids import prompt_ids
 from regard.inputs.text_axis import read_axis, written_axis
 from regard.light.description import Description
-from regard.light.inputs import LightInput
+from regard.light.inputs import LightInput, padded_ids
 from regard.light.session import Arrays
 from regard.look.axis import Axis
 
@@ -41,11 +41,7 @@ class LightText(LightInput):
     def padded(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
         """Between what begins and ends a text."""
         first = [] if self.reads["first"] is None else [self.reads["first"]]
-        rows = [[*first, *ids, self.reads["end"]] for ids in texts]
-        table = np.full((len(rows), max(map(len, rows))), self.reads["pad"], np.int64)
-        for place, row in enumerate(rows):
-            table[place, : len(row)] = row
-        return table
+        return padded_ids([[*first, *ids, self.reads["end"]] for ids in texts], self.reads["pad"])
 
     def axis(self, item: TextItem) -> Axis:
         return read_axis(self.tokenizer, item.text, item.ids, self.reads["first"], self.reads["end"])

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from regard.errors import CallError
+from regard.inputs.sound.item import SoundItem
 from regard.light.rules import Hypothesis
-from regard.light.sounds import SoundItem
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord
 from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined

@@ -4,7 +4,7 @@ Nothing here needs torch: an export that runs without it makes its record by the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regard.attention.role import Role
 
 
+@runtime_checkable
 class Sides(Protocol):
     """What tables stand between; see `Case`."""
 

@@ -29,10 +29,11 @@ from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
 from regard.look.axis import Axis
 from regard.look.case import Case
-from regard.look.records import AttentionRecord, Head
+from regard.look.records import AttentionRecord
 from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
@@ -40,22 +41,6 @@ from regard.settings.recipe import Recipe
 I = TypeVar("I", bound=Input)  # noqa: E741 (the field writes I)
 M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", bound=Recipe)
-
-
-@dataclass(frozen=True)
-class LookOptions:
-    """What somebody wants to look at. An output refuses what it does not have."""
-
-    output: Any = None  # the output that is looked at; None: the model's own
-    method: str = "raw"  # one of regard.look.methods.METHODS
-    gold: Gold | None = None
-    layer: int | None = None  # evidence is about this layer and this head
-    head: Head = "mean"
-    name: str = ""  # of the model
-    prefix: str = ""  # what the model's own output begins with
-    instead: str | None = None  # another word: what is asked is how far the output is ahead of it
-    sample: bool = False  # the model's own output is drawn, as its settings of decoding say, where it can be
-    evidence: bool = False  # whether the record gets the evidence of its card, which takes asking the model many times
 
 
 @dataclass(frozen=True)

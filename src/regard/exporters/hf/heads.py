@@ -185,7 +185,7 @@ class SpanHead(Head):
 
         def say(pointers: Tensor) -> str:
             """The tokens of the best span of the window."""
-            start, end = pointers.float().T
+            start, end = pointers.float().T.numpy()
             found = best_spans(start[None], end[None], most, 1)[0].spans
             return run.job.input.tokenizer.decode(item.document[found[0].first : found[0].last + 1]) if found else ""  # pyright: ignore[reportAttributeAccessIssue]
 

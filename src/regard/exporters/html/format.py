@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.api import Run
 from regard.errors import CallError, RegardError
@@ -25,10 +25,11 @@ from regard.exporters.base import Compared, Format, Plan, Wish
 from regard.exporters.html.module_tree import module_tree
 from regard.exporters.html.payload import described_input, described_output, payload
 from regard.exporters.html.whole_page import whole_page
+from regard.exporters.stand_ins import rounded
 from regard.look.backdrop import to_png
 from regard.look.methods import METHODS
 from regard.look.records import KINDS
-from regard.outputs.base import LookOptions
+from regard.outputs.looking import LookOptions
 
 FILE = "index.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -76,6 +77,10 @@ class HtmlPlan(Plan):
             name, theirs = self.run.job.input.name(one), answer["said"]
             far = float("nan") if answer["difference"] is None else float(answer["difference"])
             yield Compared(name, far, answer["place"], said, theirs, tied(self.run, one, said, theirs))
+
+    def stand_in(self, folder: Path) -> nn.Module:
+        """Numbers of the file are float16, and the page computes with more digits."""
+        return rounded(self.run.model, getattr(torch, self.dtype))
 
     def _page(self, check: list[dict[str, Any]] | None = None) -> str:
         run = self.run

@@ -20,7 +20,7 @@ from regard.layers.word_dropout import WordDropout
 # The classes of the runtime, and the buffers that each needs. What another buffer holds is computed again.
 KNOWN: dict[str, tuple[str, ...]] = dict.fromkeys(
     (
-        "Additive", "Attended", "Attention", "AttentionPooling", "Bilinear", "Block", "Captioner", "Classifier",
+        "Additive", "Attended", "Attention", "AttentionPooling", "Bert", "Bilinear", "Block", "Captioner", "Classifier",
         "Concat", "Conv2d", "Convolution", "ConvNet", "Cosine", "Dot", "Embedding", "FeedForward", "Gate", "GroupNorm",
         "GRU", "Identity", "LanguageModel", "LayerNorm", "Learned", "Linear", "LSTM", "MultiHead", "Pooling",
         "PositionAttention", "RecurrentDecoder", "RecurrentEncoder", "RelativeBias", "RMSNorm", "ScaledDot", "Seq2Seq",

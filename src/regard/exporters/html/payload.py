@@ -20,6 +20,8 @@ from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.output import TextOutput
 from regard.special_tokens import PAD, START, UNK
 
+BERT = ["BertNormalizer", "BertPreTokenizer"]  # how text is cut before WordPiece
+
 
 @runtime_checkable
 class HasModel(Protocol):
@@ -93,9 +95,11 @@ def described_output(run: HasModel) -> dict[str, Any]:
 
 def tokenizer(one: Tokenizer) -> dict[str, Any]:
     """A vocabulary as the runtime reads it."""
-    if one.kind == "wordpiece" or (one.specials.unk is None and one.kind not in ("byte", "bytes")):
-        raise RefusalError(f"the runtime for browsers does not know tokenizers of kind {one.kind}")
     spec = json.loads(one.to_json())
+    as_bert = [(spec[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer")] == BERT
+    unknown = one.specials.unk is None and one.kind not in ("byte", "bytes")
+    if unknown or (one.kind == "wordpiece" and not as_bert):
+        raise RefusalError(f"the runtime for browsers does not know such tokenizers of kind {one.kind}")
     model, normalizer = spec["model"], json.dumps(spec["normalizer"])
     vocabulary, scores = model["vocab"], []
     if isinstance(vocabulary, dict):
@@ -105,7 +109,8 @@ def tokenizer(one: Tokenizer) -> dict[str, Any]:
     else:
         pieces, scores = [piece for piece, _ in vocabulary], [score for _, score in vocabulary]
     return {
-        "kind": one.kind, "lowercase": '"Lowercase"' in normalizer, "vocabulary": pieces, "scores": scores,
+        "kind": one.kind, "lowercase": '"Lowercase"' in normalizer,
+        "normalizer": spec["normalizer"] if as_bert else None, "vocabulary": pieces, "scores": scores,
         "merges": [pair if isinstance(pair, str) else " ".join(pair) for pair in model.get("merges", [])],
         "specials": sorted(index for index in one.specials.names if index is not None), "unk": one.specials.unk,
     }  # fmt: skip

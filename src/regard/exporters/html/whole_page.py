@@ -9,7 +9,7 @@ from regard.look import html as look
 RUNTIME = (
     "vectors.js", "module.js", "layers.js", "positions.js", "scores.js", "attention.js", "transformer.js",
     "recurrent.js", "images.js", "models.js", "classes.js", "load.js", "search.js", "tokenizer.js", "record.js",
-    "answer.js",
+    "weight.js", "answer.js",
 )  # fmt: skip
 START = 'begin(document.getElementById("regard"), JSON.parse(document.getElementById("regard-data").textContent));\n'
 

@@ -11,6 +11,7 @@ Drawer               picture_decoder   codes → pixels; its graph `decoder` (`l
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -94,5 +95,5 @@ def arguments(run: Run, call: Call, inputs: Sequence[Any]) -> tuple[Any, ...]:
     items = [input.read(one) for one in inputs]
     source = input.collate(items)
     if isinstance(model, Forecaster):
-        return source, torch.stack([item.known for item in items])
+        return source, torch.from_numpy(np.stack([item.known for item in items]))
     return (source.question, source.document) if isinstance(model, Reader) else (source,)

@@ -17,6 +17,9 @@ from regard.attention.role import Role
 from regard.encoders.class_token import by_class_token
 from regard.inputs.image.input import ImageInput
 from regard.inputs.prompt.input import PromptInput
+from regard.inputs.question.input import QuestionInput
+from regard.inputs.series.input import SeriesInput
+from regard.inputs.series.window_input import WindowInput
 from regard.inputs.sound.input import SoundInput
 from regard.inputs.text.input import TextInput
 from regard.inputs.text.words import WordsInput
@@ -24,6 +27,7 @@ from regard.layers.pooling import attends
 from regard.light.description import RUN_FILE
 from regard.models.classifier import Classifier
 from regard.outputs.labels.output import LabelsOutput
+from regard.outputs.span.output import SpanOutput
 from regard.outputs.tags.output import TagsOutput
 from regard.outputs.text.continuation import Continuation
 from regard.outputs.text.output import TextOutput
@@ -44,7 +48,7 @@ def write_run_file(folder: Path, run: Run, inputs: Sequence[Any]) -> None:
         "attentions": {name: list(role[:2]) for name, role in roles.items() if isinstance(role, Role)},
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
         "scores": run.best_scores(),
-        "examples": [one for one in inputs if isinstance(one, str)][:EXAMPLES] if run.job.input.kind == "text" else [],
+        "examples": [run.job.input.word(one) for one in inputs[:EXAMPLES]] if run.job.input.kind == "text" else [],
     }
     (folder / RUN_FILE).write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     shutil.copyfile(run.folder / CONFIG, folder / CONFIG)
@@ -60,9 +64,8 @@ def _says(run: Run) -> dict[str, Any] | None:
         return {"kind": "continuation"}
     if isinstance(output, LabelsOutput) and isinstance(model, Classifier):
         return {"kind": "labels", "first": by_class_token(model.encoder, model.pooling)}
-    if isinstance(output, TagsOutput):
-        return {"kind": "tags"}
-    return {"kind": "vector"} if isinstance(output, VectorOutput) else None
+    others = {TagsOutput: "tags", VectorOutput: "vector", SpanOutput: "span"}
+    return next(({"kind": name} for kind, name in others.items() if isinstance(output, kind)), None)
 
 
 def _reads(run: Run, inputs: Sequence[Any]) -> dict[str, Any] | None:
@@ -72,6 +75,8 @@ def _reads(run: Run, inputs: Sequence[Any]) -> dict[str, Any] | None:
         longest = input.data.max_length - 1 if input.cuts else None
         kind = "words" if isinstance(input, WordsInput) else "text"
         return {"kind": kind, "first": frame.first, "end": frame.end, "pad": frame.pad, "longest": longest}
+    if isinstance(input, QuestionInput):
+        return {"kind": "question", "marked": input.marked, "pad": input.pad}
     if isinstance(input, PromptInput):
         return {"kind": "prompt"}
     if isinstance(input, ImageInput):
@@ -80,6 +85,8 @@ def _reads(run: Run, inputs: Sequence[Any]) -> dict[str, Any] | None:
             item = input.inside(item)
         grid = list(item.grid or input.grid)
         return {"kind": "image", "grid": grid, "class_token": item.class_token}
+    if isinstance(input, SeriesInput) and not isinstance(input, WindowInput):
+        return {"kind": "series"}
     if isinstance(input, SoundInput):
         return {"kind": "sound", "reduction": input.times.reduction}
     return None

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
@@ -20,7 +19,7 @@ from regard.exporters.onnx.graph import ENDING, Session
 from regard.exporters.onnx.language import empty_past
 from regard.exporters.onnx.seq2seq import LAYERS_FIRST
 from regard.exporters.onnx.tensors import named
-from regard.layers.loss import Loss
+from regard.exporters.stand_ins import LogitsModel
 from regard.models.drawer import Drawer
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
@@ -134,12 +133,9 @@ class GraphSeq2Seq(Seq2Seq):
         return None if self._scorer is None else self._scorer({**named(source), "target": target})["logits"]
 
 
-class GraphLanguageModel(LanguageModel):
-    """Its features are logits already."""
-
+class GraphLanguageModel(LogitsModel):
     def __init__(self, like: LanguageModel, folder: Path) -> None:
-        nn.Module.__init__(self)
-        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
+        super().__init__(like, self._whole)
         self._session, self._past = Session(folder / f"decoder{ENDING}"), empty_past(like, 1)
 
     def start(self, rows: int = 1, *, places: int | None = None) -> GraphState:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -152,13 +148,5 @@ class GraphLanguageModel(LanguageModel):
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         return self.read(tokens.unsqueeze(1), state)
 
-    def features(self, tokens: Tensor) -> Tensor:
+    def _whole(self, tokens: Tensor) -> Tensor:
         return self._session({"tokens": tokens, **self.start(len(tokens)).tensors})["logits"]
-
-    def logits(self, features: Tensor) -> Tensor:
-        return features
-
-    def loss(self, features: Tensor, targets: Tensor, *, pad: int, smoothing: float = 0.0) -> Loss:
-        total = F.cross_entropy(features, targets, ignore_index=pad, reduction="sum", label_smoothing=smoothing)
-        real = targets != pad
-        return Loss(total, int(real.sum()), ((features.argmax(-1) == targets) & real).sum())

@@ -1,6 +1,6 @@
-"""Questions and documents from files and from one's own hand: token ids on disk, and what is wrong with them."""
+"""Questions and documents from files: token ids on disk, and what is wrong with them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from regard.data.prepare import Steps
 from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
-from regard.errors import CallError, RegardError
-from regard.files.text import read_text
-from regard.inputs.base import two_of
-from regard.inputs.question.files import Asked, Question, QuestionSource
+from regard.errors import RegardError
+from regard.inputs.question.files import Question, QuestionSource
 from regard.inputs.question.settings import FRAME
 from regard.inputs.question.store import QuestionExamples, QuestionStore, write_questions
+from regard.inputs.question.windows import QuestionReader
 from regard.inputs.tokenized import TokenizedInput
 
 ADVICE = {
@@ -40,7 +39,7 @@ ODD: dict[str, tuple[Severity, str, str]] = {
 }
 
 
-class QuestionData(TokenizedInput):
+class QuestionData(QuestionReader, TokenizedInput):  # pyright: ignore[reportIncompatibleVariableOverride]
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         """Answers are spans of the documents: there is no vocabulary of `targets` to learn."""
         steps, sources = Steps.of(self.data, cache, strict=strict), QuestionSource.by_role(self.data)
@@ -99,28 +98,3 @@ class QuestionData(TokenizedInput):
             raise RegardError(f"data.test={source.where}: there is not one question in it")
         note = f"{read.bad} of {source.where} that cannot be used (see regard check)" if read.bad else ""
         return [item.example for item in items.values()], note
-
-    def parse(self, words: Sequence[str]) -> list[Asked]:
-        return [self.asked(word) for word in words]
-
-    def subject(self, file: str) -> str:
-        return read_text(file)
-
-    def about(self, words: Sequence[str], subject: str) -> list[Asked]:
-        return [Asked(question, subject) for question in words]
-
-    def asked(self, one: Any) -> Asked:
-        """Of a pair, a mapping of both, or a text with a tab or a line end between."""
-        found = two_of(one, Asked._fields, "\t" if isinstance(one, str) and "\t" in one else "\n")
-        if found is None or not all(isinstance(text, str) for text in found):
-            raise CallError(
-                f"{one!r} is not a question and a document: give question<TAB>document (on the command line also "
-                '"question" --about FILE), or in Python {"question": ..., "document": ...}'
-            )
-        return Asked(*found)
-
-    def word(self, one: Any) -> str:
-        return "\n".join(self.asked(one))
-
-    def name(self, one: Any) -> str:
-        return self.asked(one).question

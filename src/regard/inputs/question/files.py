@@ -24,16 +24,10 @@ from regard.data.tables import Role
 from regard.errors import CallError, nearest
 from regard.files.lines import open_bytes
 from regard.inputs.question.settings import QuestionDataSettings
+from regard.inputs.question.windows import Asked
 
 Where = Literal["given", "only", "first", "moved"]
 Chars = tuple[int, int]
-
-
-class Asked(NamedTuple):
-    """What a reader is asked."""
-
-    question: str
-    document: str
 
 
 class Question(NamedTuple):

@@ -5,20 +5,13 @@ once:
     about                          for each question: its document, first and last token of its answer (-1: none)
     hashes                         of the question with its document, and of its answers
 
-As examples, a long document is read in overlapping windows, and each window is a row of its own.
-
-    window w of a document of n tokens:  w·(size − overlap) ≤ t < w·(size − overlap) + size,   until one reaches n
-
-so that whatever is no longer than the overlap stands whole in at least one window. Devlin et al. 2018, whose code cuts
-SQuAD's documents so (`doc_stride` there is size − overlap). A window that does not hold the whole answer has the target
-*no answer*: it says that the answer is elsewhere.
+As examples, a long document is read in overlapping windows (`windows.py`), and each window is a row of its own. One
+that does not hold the whole answer has the target *no answer*: it says that the answer is elsewhere.
 
 Targets are the first and the last token of the answer, counted from 1; 0 is *no answer*.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,33 +28,10 @@ from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, ids_arra
 from regard.data.tokenizer import Tokenizer
 from regard.inputs.question.files import Question
 from regard.inputs.question.settings import FRAME
+from regard.inputs.question.windows import Encoded, encode_document, windows
 from regard.models.reader import TextPair
 
 NONE = -1
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A document as tokens: their ids, and the characters of the text that each of them stands for."""
-
-    text: str
-    ids: NDArray[np.int64]
-    chars: NDArray[np.int64]  # tokens × 2
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """First and last token that have a character of start ≤ i < end; None if no token has."""
-        inside = np.flatnonzero((self.chars[:, 0] < end) & (self.chars[:, 1] > start))
-        return (int(inside[0]), int(inside[-1])) if len(inside) else None
-
-
-@lru_cache(maxsize=64)  # questions of a document mostly follow each other
-def encode_document(tokenizer: Tokenizer, text: str) -> Encoded:
-    spans = tokenizer.spans(text)
-    chars = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
-    return Encoded(text, np.array(tokenizer.encode(text), np.int64), chars)
 
 
 class QuestionStore(Store):
@@ -129,15 +99,6 @@ def _answer(item: Question, document: Encoded, counts: Counts) -> tuple[int, int
     if (document.chars[tokens[0], 0], document.chars[tokens[1], 1]) != (start, end):
         counts.note("loose", item.line)
     return tokens
-
-
-def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """First token and end of each window; a document that fits has one."""
-    found = [(0, min(size, tokens))]
-    while found[-1][1] < tokens:
-        start = found[-1][0] + size - overlap
-        found.append((start, min(start + size, tokens)))
-    return found
 
 
 class QuestionExamples(Examples):

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.corpora import PREFIX
-from regard.corpora.series import load_labeled_series
 from regard.data.check import Listing
 from regard.data.counts import Counts, ReadReport
 from regard.data.examples import Example
@@ -26,11 +25,11 @@ from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError, RegardError
 from regard.inputs.column import ListedExamples, ReadColumn
 from regard.inputs.media_files import members
-from regard.inputs.series.panel import Panel, Series, load_panel
+from regard.inputs.series.item import Scaler, SeriesItem, of_corpus
+from regard.inputs.series.panel import Panel, load_panel
 from regard.inputs.series.settings import LabeledSeriesSettings
 from regard.inputs.series.table import Roles, find_roles
 from regard.inputs.series.times import Step
-from regard.inputs.series.windows import Scaler, SeriesItem
 
 ENDINGS = {".csv", ".tsv", ".tab", ".txt", ".parquet"}
 
@@ -46,7 +45,7 @@ class LabeledSplit(NamedTuple):
 def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles: Roles | None = None) -> LabeledSplit:
     """`roles`: the parts that columns played in training."""
     if where.startswith(PREFIX):
-        series = tuple(_of_corpus(where, role))
+        series = tuple(of_corpus(where, role))
         columns = tuple(f"column {number + 1}" for number in range(series[0].values.shape[1]))
         panel = Panel(where, False, Step("number", 1.0), series)
         return LabeledSplit(Roles(None, None, (), columns, ()), panel, ReadReport(len(series)))
@@ -73,22 +72,6 @@ def _class_files(folder: Path, role: Role) -> list[Path]:
     if not found:
         raise CallError(f"data.{role}={folder}: a folder needs a sub-folder for each class, with tables in it")
     return found
-
-
-def _of_corpus(where: str, role: Role) -> list[Series]:
-    return [
-        Series(f"{where}#{number}", np.arange(len(one.values), dtype=np.float64), one.values, one.label, one.place)
-        for number, one in enumerate(load_labeled_series(where, role))
-    ]
-
-
-def one_of_corpus(word: str) -> Series:
-    """corpus:NAME#7 is the seventh series, from 0, of the test part."""
-    name, _, number = word.partition("#")
-    series = _of_corpus(name, "test")
-    if not number.isdecimal() or int(number) >= len(series):
-        raise CallError(f"{word}: say which one, {name}#0 to {name}#{len(series) - 1}")
-    return series[int(number)]
 
 
 def held_out(train: LabeledSplit, settings: LabeledSeriesSettings) -> dict[Role, LabeledSplit]:
@@ -120,7 +103,7 @@ class SeriesExamples(ListedExamples):
     def digest(self) -> str:
         seen = blake2b(digest_size=10)
         for item, ids in zip(self.items.values(), self.ids, strict=True):
-            seen.update(b"%d " % len(item.numbers) + item.numbers.numpy().tobytes() + ids.astype(np.int64).tobytes())
+            seen.update(b"%d " % len(item.numbers) + item.numbers.tobytes() + ids.astype(np.int64).tobytes())
         return seen.hexdigest()
 
     def listing(self) -> Listing:

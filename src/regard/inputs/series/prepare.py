@@ -1,12 +1,9 @@
 """From settings to windows: read the tables, put them into order, divide them by time, scale them.
 
-What is fitted (which columns play which part, mean and deviation, the step) comes from the training part alone and is
-kept in a `Fitted`, which a run saves: prediction needs it, and no training data.
+What is fitted comes from the training part alone and is kept in a `Fitted` (`item.py`), which a run saves: prediction
+needs it, and no training data.
 """
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,41 +11,13 @@ import numpy as np
 from regard.data.check_report import CheckReport, Finding, by_severity
 from regard.data.tables import Role
 from regard.errors import RegardError
-from regard.files import atomic
+from regard.inputs.series.item import Fitted, Scaler
 from regard.inputs.series.panel import load_panel, refuse_errors
 from regard.inputs.series.settings import WindowSettings
-from regard.inputs.series.table import Roles, find_roles
-from regard.inputs.series.times import Step
-from regard.inputs.series.windows import Layout, Scaler, Windows, cut_times, windows_of
+from regard.inputs.series.table import find_roles
+from regard.inputs.series.windows import Layout, Windows, cut_times, windows_of
 
-FITTED = "series.json"  # in the folder of a run
 EVER = (-np.inf, np.inf)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What the training part decided."""
-
-    roles: Roles
-    scaler: Scaler
-    step: Step
-    dates: bool
-
-    def save(self, folder: Path) -> None:
-        scaler = {name: numbers.tolist() for name, numbers in vars(self.scaler).items()}
-        parts = {"roles": vars(self.roles), "scaler": scaler, "step": vars(self.step)}
-        atomic.write_text(folder / FITTED, json.dumps({**parts, "dates": self.dates}, ensure_ascii=False, indent=1))
-
-    @classmethod
-    def load(cls, folder: Path) -> "Fitted":
-        try:
-            read = json.loads((folder / FITTED).read_text(encoding="utf-8"))
-            columns = {part: tuple(read["roles"][part]) for part in ("targets", "past", "future")}
-            roles = Roles(**{**read["roles"], **columns})
-            scaler = Scaler(**{name: np.array(numbers) for name, numbers in read["scaler"].items()})
-            return cls(roles, scaler, Step(**read["step"]), read["dates"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RegardError(f"{folder}: the run has lost its scales ({error})") from None
 
 
 class PreparedWindows(NamedTuple):

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.inputs.series.input import build_encoder
+from regard.inputs.series.item import SeriesItem
 from regard.inputs.series.settings import PatchSettings
 from regard.inputs.series.window_data import WindowData
-from regard.inputs.series.windows import SeriesItem
 
 
 class WindowInput(WindowData):
@@ -26,7 +27,7 @@ class WindowInput(WindowData):
         return one if isinstance(one, SeriesItem) else self.windows_to_predict(one)[0].item(-1)
 
     def collate(self, items: Sequence[SeriesItem]) -> Tensor:
-        return torch.stack([item.numbers for item in items])
+        return torch.from_numpy(np.stack([item.numbers for item in items]))
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
@@ -42,5 +43,5 @@ class WindowInput(WindowData):
 
     def restored(self, item: SeriesItem, column: int) -> Any:
         """The targets' own past is not read where they are what is sought."""
-        numbers = item.numbers[:, column].double().numpy()
+        numbers = item.numbers[:, column].astype(np.float64)
         return self.fitted.scaler.column(numbers, column + (self.layout.targets if self.layout.convert else 0))

@@ -11,7 +11,7 @@ Mean and deviation are those of the training part, so nothing that is learned or
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,53 +21,11 @@ from torch import Tensor
 
 from regard.data.batches import Batches, seeded
 from regard.errors import RegardError
-from regard.inputs.series.panel import Panel, Series
+from regard.inputs.series.item import Scaler, SeriesItem
+from regard.inputs.series.panel import Panel
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles
 from regard.inputs.series.times import calendar
-
-
-@dataclass(frozen=True)
-class Scaler:
-    """x' = (x − mean) / deviation, column by column. A column that never changes is only moved."""
-
-    mean: Float[np.ndarray, " C"]
-    deviation: Float[np.ndarray, " C"]
-
-    @classmethod
-    def fit(cls, values: Float[np.ndarray, "T C"], how: Literal["standard", "none"]) -> "Scaler":
-        if how == "none":
-            return cls(np.zeros(values.shape[1]), np.ones(values.shape[1]))
-        deviation = values.std(axis=0)
-        return cls(values.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
-
-    def scaled(self, values: Float[np.ndarray, "*T C"]) -> Float[np.ndarray, "*T C"]:
-        return (values - self.mean) / self.deviation
-
-    def restored(self, values: Float[np.ndarray, "*T M"]) -> Float[np.ndarray, "*T M"]:
-        """For the first M columns, the targets."""
-        size = values.shape[-1]
-        return values * self.deviation[:size] + self.mean[:size]
-
-    def column(self, numbers: Float[np.ndarray, " T"], place: int) -> Float[np.ndarray, " T"]:
-        """One column as the table has it; the calendar's, which come last, are not scaled."""
-        return numbers * self.deviation[place] + self.mean[place] if place < len(self.mean) else numbers
-
-
-class SeriesItem(NamedTuple):
-    """Steps of one series as a model is given them; of a window, also what is known of the steps that it says."""
-
-    name: str
-    times: Float[np.ndarray, " S"]
-    numbers: Float[Tensor, "S C"]  # scaled
-    ahead: Float[np.ndarray, " T"] = np.empty(0)  # the times of these
-    known: Float[Tensor, "T F"] = torch.empty(0, 0)
-    later: Float[Tensor, "T M"] = torch.empty(0, 0)  # the targets as far as the table has them: NaN beyond
-
-    @classmethod
-    def of(cls, series: Series, scaler: Scaler) -> "SeriesItem":
-        """All of a series."""
-        return cls(series.name, series.times, torch.from_numpy(scaler.scaled(series.values).astype(np.float32)))
 
 
 @dataclass(frozen=True)
@@ -141,7 +99,7 @@ class Windows:
         lay, start, one = self.layout, int(self.starts[number]), self.batch(np.array([number]))
         read, said = self.times[start : start + lay.look_back], self.times[start + lay.says_from : start + lay.rows]
         name = self.panel.series[self.owner[number]].name
-        return SeriesItem(name, read, one.past[0], said, one.known[0], one.target[0])
+        return SeriesItem(name, read, one.past[0].numpy(), said, one.known[0].numpy(), one.target[0].numpy())
 
     def some(self, most: int) -> list[SeriesItem]:
         """From first to last, evenly spread; always the same."""

@@ -1,31 +1,25 @@
-"""Recordings from files and from one's own hand: kept on disk, checked, cut into windows."""
+"""Recordings from files: kept on disk, and checked. `item.py` has those from one's own hand."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from regard.data.check import DataCheck
 from regard.data.pairs import Bad
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
-from regard.errors import CallError
 from regard.inputs.media_input import MediaInput
 from regard.inputs.media_source import Entry, MediaSource
 from regard.inputs.media_store import MediaStore
 from regard.inputs.sound import defaults
 from regard.inputs.sound.examples import SoundExamples, Utterance
-from regard.inputs.sound.features import MemoryTimes, frame_count, log_mel, silence
-from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound, read_sound
-from regard.inputs.sound.resample import resample
+from regard.inputs.sound.features import MemoryTimes, frame_count
+from regard.inputs.sound.item import SoundReader
+from regard.inputs.sound.recording import Sound, SoundError, read_sound
 from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
-from regard.inputs.sound.wav import as_wav
-from regard.inputs.sound.windows import Window, windows
 from regard.settings.decisions import Decision
 
 ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
@@ -35,18 +29,7 @@ ODD_TOKENS = 8  # ... and is not very short
 SEEDS: dict[Role, int] = {"valid": 1, "test": 2}  # of sequences that are joined for measuring
 
 
-class SoundItem(NamedTuple):
-    """A recording or a window of one. What is silent has no more than a frame, and nobody has to listen to it."""
-
-    name: str
-    features: Float[Tensor, "S F"]
-    start: float  # in the recording, in seconds
-    seconds: float
-    silent: bool
-    clipped: bool
-
-
-class SoundData(MediaInput):
+class SoundData(SoundReader, MediaInput):
     kind: ClassVar[str] = "sound"
     array_dims: ClassVar[int] = 2
     source: ClassVar[type[MediaSource]] = SoundSource
@@ -111,53 +94,11 @@ class SoundData(MediaInput):
         seconds = f"data.max_seconds={self.data.max_seconds:g}"
         return seconds if self.max_length is None else f"{seconds} or {super().limits}"
 
-    def read(self, one: Any) -> SoundItem:
-        """A path, `Sound(samples, rate)`, or one of the examples; as a whole."""
-        (item,) = self.pieces(one, float("inf"))
-        return item
-
-    def pieces(self, one: Any, longest: float) -> Iterator[SoundItem]:
-        """Cut where it is quiet into windows of at most `longest` seconds, which are read one after the other."""
-        if isinstance(one, SoundItem):
-            yield one
-            return
-        name = self.name(one)
-        try:
-            place = self._place(one)
-            if isinstance(place, Sound):
-                yield from (self._item(name, window) for window in windows(place, longest))
-                return
-            with open_sound(place) as file:
-                yield from (self._item(name, window) for window in windows(file, longest))
-        except SoundError as problem:
-            raise CallError(f"{name}: {problem}") from None
-
-    def _place(self, one: Any) -> Any:
-        if isinstance(one, Utterance):
-            return Sound(one.load(), self.data.sound.rate)
-        if isinstance(one, Mapping) and {"array", "sampling_rate"} <= one.keys():  # as the `datasets` library has them
-            return Sound(one["array"], one["sampling_rate"])
-        if not isinstance(one, Sound | str | Path | bytes):
-            raise CallError(
-                f"an input is the path or the bytes of a recording, or regard.Sound(samples, rate), not "
-                f"{type(one).__name__}: without its rate, nobody knows how fast an array is to be played"
-            )
-        return self.find(str(one)) if isinstance(one, str | Path) else one
-
-    def _item(self, name: str, window: Window) -> SoundItem:
-        sound, how = window.sound, self.data.sound
-        silent = is_silent(sound.samples)
-        heard = silence(how) if silent else log_mel(resample(sound.samples, sound.rate, how.rate), how)
-        return SoundItem(name, torch.from_numpy(heard), window.start, sound.seconds, silent, is_clipped(sound.samples))
+    def place(self, one: Any) -> Any:
+        return Sound(one.load(), self.data.sound.rate) if isinstance(one, Utterance) else super().place(one)
 
     def name(self, one: Any) -> str:
-        if isinstance(one, Sound | SoundItem | Utterance):
-            return one.name
-        return str(one) if isinstance(one, str | Path) else f"a recording ({type(one).__name__})"
-
-    def heard(self, one: Any) -> bytes:
-        place = self._place(one)
-        return as_wav(place if isinstance(place, Sound) else read_sound(place))
+        return one.name if isinstance(one, Utterance) else super().name(one)
 
     @property
     def times(self) -> MemoryTimes:

@@ -12,7 +12,8 @@ from regard.attention import Sinusoidal
 from regard.data.batches import Padded
 from regard.encoders.audio_convolution import ConvolutionEncoder
 from regard.encoders.audio_pyramid import PyramidEncoder
-from regard.inputs.sound.data import SoundData, SoundItem
+from regard.inputs.sound.data import SoundData
+from regard.inputs.sound.item import SoundItem
 from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
 from regard.layers.transformer import Block
 from regard.look.axis import Axis
@@ -20,13 +21,8 @@ from regard.parts import added_positions, build_pooling, final_norm, transformer
 
 
 class SoundInput(SoundData):
-    # ------------------------------------------------------------------------------------------------------- one's own
-    def length(self, item: SoundItem) -> int:
-        """In frames: it is they that cost."""
-        return 0 if item.silent else len(item.features)
-
     def collate(self, items: Sequence[SoundItem]) -> Padded:
-        return Padded.of([item.features for item in items])
+        return Padded.of([torch.from_numpy(item.features) for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
@@ -50,13 +46,12 @@ class SoundInput(SoundData):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: SoundItem) -> Axis:
-        return self.times.axis(item.features.numpy())
+        return self.times.axis(item.features)
 
     def without(self, item: SoundItem, parts: Collection[int]) -> SoundItem:
         """These frames are made silent: every band as low as it ever is in the recording."""
-        owner = torch.arange(len(item.features)) // self.times.reduction
-        quiet = torch.isin(owner, torch.tensor(sorted(parts)))
-        return item._replace(features=torch.where(quiet[:, None], item.features.amin(0), item.features))
+        quiet = np.isin(np.arange(len(item.features)) // self.times.reduction, sorted(parts))
+        return item._replace(features=np.where(quiet[:, None], item.features.min(axis=0), item.features))
 
     def vectors(self, encoder: nn.Module) -> nn.Module:
         assert isinstance(encoder, ConvolutionEncoder | PyramidEncoder)

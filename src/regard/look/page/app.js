@@ -27,8 +27,9 @@ const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "so
  * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores, history?}. `history` has {step, record,
  * cards, figures} for each validation. `source` brings the tables, if the records are here without them; `keep` keeps
  * the state in the URL; `changed` is told of every change. `acts`: what can be asked of a model behind the page, all of it
- * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address; `decoding`: how the output
- * is written, as `drawDecoding` takes it; `why`, `contrasts` and `other`: the ways in which `source.explain` can be asked, as `drawWhy` takes them.
+ * optional: goOn({prefix} or {output}), mute(name of a head), sound() → a promise of an address, weight(cell) → a promise
+ * of how it came about; `decoding`: how the output is written, as `drawDecoding` takes it; `why`, `contrasts` and `other`:
+ * the ways in which `source.explain` can be asked, as `drawWhy` takes them.
  * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
  * Returns {change, close, state, focus, asked, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
  */
@@ -55,7 +56,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const stage = element("div", { className: "stage" }, picture, card);
   root.append(title, element("div", { className: "above" }, words, film, said), controls, caption, stage);
   let current = null; // the table of the picture, and the choice that it was asked for with
-  const noWeights = explainWeights(root, () => current?.choice, tables.weight ?? null, () => current);
+  const noWeights = explainWeights(root, () => current?.choice, tables.weight ?? acts.weight ?? null, () => current);
   const kinds = kindsOf(record);
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();

@@ -18,9 +18,10 @@ from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.pooled_attention import pooled
 from regard.models.classifier import Classifier
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
 from regard.outputs.labels.answers import candidate, labeled, log_probabilities, looked_at, said
 from regard.outputs.labels.training import LabelsTraining
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Prediction
 
 

@@ -20,8 +20,9 @@ from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.input import TextItem
 from regard.look.case import Case
 from regard.models.drawer import Drawer
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
 from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.picture import drawing
 from regard.outputs.picture import scores as picture_scores
 from regard.outputs.picture.drawing import Drawn

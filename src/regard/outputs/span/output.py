@@ -16,19 +16,21 @@ from regard.data.examples import Example, Examples
 from regard.errors import CallError
 from regard.inputs.base import Vocabulary
 from regard.inputs.question.input import QuestionInput
+from regard.inputs.question.windows import WindowItem
 from regard.look.case import Case
 from regard.models.reader import PairReader, Reader
 from regard.models.recurrent_reader import RecurrentReader
-from regard.outputs.base import LookOptions, Output, Told
+from regard.outputs.base import Output, Told
+from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.span.looking import reader_case
-from regard.outputs.span.reading import Answer, Answers, Found, find
+from regard.outputs.span.reading import Asking
 from regard.outputs.span.scores import answer_scores, scores_of
 from regard.outputs.span.settings import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
 from regard.parts import build_score
 
 QUESTIONS = 500  # of validation that are answered while training goes on
-ALL = 10**9  # spans of a window: as many as there are
 
 
 class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
@@ -72,36 +74,29 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Reader, inputs: Sequence[Any]) -> list[Prediction]:
-        found = self._find(model, inputs)
-        return [self._prediction(one, self._answers(spans)) for one, spans in zip(inputs, found, strict=True)]
+        asking = self._asking(model)
+        return [asking.prediction(*one) for one in zip(inputs, asking.answers(inputs), strict=True)]
 
     def score(self, model: Reader, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """log p of given answers: of the best place in the document where each stands."""
-        found, no_answer = self._find(model, inputs, n_best=ALL), self.recipe.data.no_answer
-        return [
-            self._prediction(one, [spans.given(said, number, no_answer)])
-            for number, (one, said, spans) in enumerate(zip(inputs, outputs, found, strict=True), start=1)
-        ]
+        asking = self._asking(model)
+        given = zip(inputs, asking.given(inputs, outputs), strict=True)
+        return [asking.prediction(one, [answer]) for one, answer in given]
 
-    def _find(self, model: Reader, inputs: Sequence[Any], **how: Any) -> list[Found]:
-        return find(model, self.input, inputs, self.recipe.decoding.model_copy(update=how))
+    def _asking(self, model: Reader) -> Asking:
+        device = device_of(model)
 
-    def _prediction(self, one: Any, answers: list[Answer]) -> Prediction:
-        question, document = self.input.asked(one)
-        return Answers(question, answers, document=document)
+        @torch.inference_mode()
+        def point(items: Sequence[WindowItem]) -> tuple[NDArray[Any], NDArray[Any]]:
+            pair = self.input.collate(items).to(device)
+            start, end = model.point(pair.question, pair.document)
+            return start.float().cpu().numpy(), end.float().cpu().numpy()
 
-    def _answers(self, found: Found) -> list[Answer]:
-        how = self.recipe.decoding
-        return found.answers(how.threshold if self.recipe.data.no_answer else None)[: how.n_best]
+        return Asking(point, self.input, self.recipe)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Reader, one: Any, options: LookOptions) -> list[Told]:
-        if options.output is None:
-            answers = self._answers(self._find(model, [one])[0])
-        else:
-            (found,) = self._find(model, [one], n_best=ALL)
-            answers = [found.given(options.output, 1, self.recipe.data.no_answer)]
-        document = self.input.document(one).text
+        answers, document = self._asking(model).looked_at(one, options.output), self.input.document(one).text
         return [Told(answer.span, answer.text, answer.score, answer.marked(document)) for answer in answers]
 
     def case(self, model: Reader, one: Any, told: Told) -> Case:
@@ -110,6 +105,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
     # ------------------------------------------------------------------------------------------------------ evaluation
     def test_scores(self, model: Reader, examples: Sequence[Example], alignments: bool) -> Scores:
         """Exact match and F1 as SQuAD's scripts compute them; by kind of question."""
-        found = self._find(model, [example.input for example in examples])
-        said = [self._answers(one)[0].text for one in found]
+        asking, inputs = self._asking(model), [example.input for example in examples]
+        found = asking.found(inputs)
+        said = [answers[0].text for answers in asking.best(found)]
         return scores_of(said, found, examples, self.recipe.data.no_answer)

@@ -2,27 +2,25 @@
 
     p(i, j) = exp(score(i, j)) / Σ exp(score)               over all spans of all windows, and *no answer*
 
-`decoding/spans.py` has the scores.
+`decoding/spans.py` has the scores. Nothing here needs torch: a reader is what gives two pointers of a window.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from regard.decoding.spans import LOWEST, Span, Spans, best_spans, merged
 from regard.errors import CallError
-from regard.inputs.question.input import QuestionInput
-from regard.inputs.question.store import Encoded
+from regard.inputs.question.windows import Encoded, QuestionReader, WindowItem
 from regard.look.said import Said
-from regard.models.reader import Reader
-from regard.outputs.batched import device_of
 from regard.outputs.groups import in_groups
 from regard.outputs.result import Candidate, Prediction
-from regard.outputs.span.settings import AnswerDecodingSettings
+from regard.outputs.span.settings import AnswerDecodingSettings, AnswerRecipe
+
+ALL = 10**9  # spans of a window: as many as there are
 
 
 @dataclass(frozen=True)
@@ -112,17 +110,16 @@ class Found:
         return int(self.document.chars[span.first, 0]), int(self.document.chars[span.last, 1])
 
 
-@torch.inference_mode()
-def find(model: Reader, input: QuestionInput, inputs: Sequence[Any], how: AnswerDecodingSettings) -> list[Found]:
+Point = Callable[[Sequence[WindowItem]], tuple[np.ndarray, np.ndarray]]  # the two pointers of each of several windows
+
+
+def find(point: Point, input: QuestionReader, inputs: Sequence[Any], how: AnswerDecodingSettings) -> list[Found]:
     """The spans of each, in the order asked. What has no tokens has no spans."""
-    device = device_of(model)
     pieces = [(number, item) for number, one in enumerate(inputs) for item in input.in_windows(one)]
     lengths = [input.length(item) for _, item in pieces]
 
     def read(group: list[int]) -> list[Spans]:
-        pair = input.collate([pieces[place][1] for place in group]).to(device)
-        pointers = model.point(pair.question, pair.document)
-        return best_spans(pointers.start.float(), pointers.end.float(), how.max_length, how.n_best)
+        return best_spans(*point([pieces[place][1] for place in group]), how.max_length, how.n_best)
 
     windows: list[list[tuple[int, Spans]]] = [[] for _ in inputs]
     filled = [place for place, length in enumerate(lengths) if length]
@@ -131,3 +128,38 @@ def find(model: Reader, input: QuestionInput, inputs: Sequence[Any], how: Answer
         windows[number].append((item.start, spans))
     pairs = zip(inputs, windows, strict=True)
     return [Found(input.document(one), *merged(several, how.n_best), how.max_length) for one, several in pairs]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked of a reader, with torch and without."""
+
+    point: Point
+    input: QuestionReader
+    recipe: AnswerRecipe
+
+    def answers(self, inputs: Sequence[Any]) -> list[list[Answer]]:
+        """The best of each."""
+        return self.best(self.found(inputs))
+
+    def best(self, found: Sequence[Found]) -> list[list[Answer]]:
+        how = self.recipe.decoding
+        threshold = how.threshold if self.recipe.data.no_answer else None
+        return [one.answers(threshold)[: how.n_best] for one in found]
+
+    def given(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Answer]:
+        """log p of given answers: of the best place in the document where each stands."""
+        found, no_answer = self.found(inputs, n_best=ALL), self.recipe.data.no_answer
+        numbered = enumerate(zip(outputs, found, strict=True), start=1)
+        return [spans.given(said, number, no_answer) for number, (said, spans) in numbered]
+
+    def looked_at(self, one: Any, output: str | None) -> list[Answer]:
+        """The best, or the one that is given."""
+        return self.answers([one])[0] if output is None else self.given([one], [output])
+
+    def found(self, inputs: Sequence[Any], **how: Any) -> list[Found]:
+        return find(self.point, self.input, inputs, self.recipe.decoding.model_copy(update=how))
+
+    def prediction(self, one: Any, answers: list[Answer]) -> Answers:
+        question, document = self.input.asked(one)
+        return Answers(question, answers, document=document)

@@ -27,10 +27,11 @@ from regard.look.pooled_attention import rows_at
 from regard.metrics.classes import class_scores, confusion, macro_f1, one_hot
 from regard.metrics.spans import marks_spans, span_scores, violations
 from regard.models.tagger import Tagger, Words
-from regard.outputs.base import QUICK, LookOptions, Told
+from regard.outputs.base import QUICK, Told
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels.classes import CONFUSION, confusion_picture, confusion_rows
 from regard.outputs.labels.vocabulary import ClassOutput
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Prediction, Scores
 from regard.outputs.tags.answers import chosen_tags, marked, tagged, tags_axis
 from regard.outputs.tags.settings import RecurrentTaggerSettings, TagRecipe

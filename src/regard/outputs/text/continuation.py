@@ -16,8 +16,9 @@ from regard.decoding.continuing import Sampling
 from regard.look.case import Case
 from regard.look.said import NextToken
 from regard.models.language_model import LanguageModel
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
 from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Prediction
 from regard.outputs.text.continuation_case import continuation_case
 from regard.outputs.text.continuation_training import ContinuationTraining

@@ -31,8 +31,9 @@ from regard.look.case import Case
 from regard.look.passes import AT_ONCE
 from regard.look.said import NextToken
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.base import QUICK, I, LookOptions, Output, R, Told
+from regard.outputs.base import QUICK, I, Output, R, Told
 from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
 from regard.outputs.text.arriving import ArrivingItems, Begun
 from regard.outputs.text.build import build_writer

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from regard.data.tokenizer import Tokenizer
 from regard.files.subtitles import Heard
-from regard.inputs.sound.input import SoundItem
+from regard.inputs.sound.item import SoundItem
 from regard.look.axis import Axis
 from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
 from regard.outputs.text.cross_attention import CrossAttention, Ids

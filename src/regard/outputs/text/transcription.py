@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 from regard.data.examples import Example
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
-from regard.inputs.sound.input import SoundInput, SoundItem
+from regard.inputs.sound.input import SoundInput
+from regard.inputs.sound.item import SoundItem
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
 from regard.outputs.batched import device_of
 from regard.outputs.groups import in_budget
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention
 from regard.outputs.text.output import TextOutput

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from regard.errors import RegardError
 from regard.files import atomic
-from regard.inputs.series.windows import Layout, Scaler, SeriesBatch, Windows
+from regard.inputs.series.item import Scaler
+from regard.inputs.series.windows import Layout, SeriesBatch, Windows
 
 BASELINES = "baselines.safetensors"  # in the folder of a run
 

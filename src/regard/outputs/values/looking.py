@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from regard.inputs.series.item import SeriesItem
 from regard.inputs.series.times import labels
 from regard.inputs.series.window_input import WindowInput
-from regard.inputs.series.windows import SeriesItem
 from regard.look.axis import axis
 from regard.look.case import Case, Parts
 from regard.models.forecaster import Forecaster

@@ -13,13 +13,15 @@ from torch import Tensor
 
 from regard.data.examples import Example
 from regard.errors import CallError, nearest
+from regard.inputs.series.item import SeriesItem
 from regard.inputs.series.times import labels
-from regard.inputs.series.windows import SeriesItem, Windows
+from regard.inputs.series.windows import Windows
 from regard.look.case import Case
 from regard.look.records import AttentionRecord
 from regard.models.forecaster import Forecaster
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
 from regard.outputs.batched import device_of
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Picture, Prediction
 from regard.outputs.values.looking import LookedAt, forecast_case
 from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, drawn
@@ -70,7 +72,7 @@ class ValuesOutput(ValuesTraining):
             times.append(item.ahead[new])
         restored = fitted.scaler.restored
         table = restored(np.concatenate(bands).swapaxes(1, 2)).swapaxes(1, 2)  # T M P
-        own, true = (some.double().numpy() for some in (last.numbers[:, : model.targets], last.later))
+        own, true = (some.astype(np.float64) for some in (last.numbers[:, : model.targets], last.later))
         true = true[~np.isnan(true).any(axis=1)] if len(items) == 1 else true[:0]
         return SeriesForecast(
             last.name, labels(np.concatenate(times), fitted.dates), fitted.roles.targets,
@@ -85,7 +87,7 @@ class ValuesOutput(ValuesTraining):
         for start in range(0, len(items), AT_ONCE):
             some = items[start : start + AT_ONCE]
             before_step(sum(map(self.input.length, some)))
-            known = torch.stack([item.known for item in some]).to(device)
+            known = torch.from_numpy(np.stack([item.known for item in some])).to(device)
             found.append(model.predict(self.input.collate(some).to(device), known))
         return torch.cat(found)
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from regard.attention import Trace
-from regard.inputs.series.prepare import Fitted
+from regard.inputs.series.item import Fitted
 from regard.inputs.series.windows import Windows
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster

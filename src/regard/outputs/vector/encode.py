@@ -15,7 +15,8 @@ from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT
 from regard.metrics.retrieval import retrieval
 from regard.models.embedder import Embedder
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Prediction, Scores, Vector
 from regard.outputs.vector.encode_training import VectorTraining
 from regard.outputs.vector.texts_looking import Other, texts_case

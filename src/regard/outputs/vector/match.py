@@ -19,7 +19,8 @@ from regard.look.axis import whole
 from regard.look.case import Case
 from regard.metrics.retrieval import BothWays, retrieval_both_ways
 from regard.models.two_towers import TwoTowers
-from regard.outputs.base import LookOptions, Told
+from regard.outputs.base import Told
+from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Labeled, Prediction, Scores
 from regard.outputs.vector.settings import LABEL
 from regard.outputs.vector.two_towers import TwoTowersOutput

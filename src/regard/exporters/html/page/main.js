@@ -48,7 +48,7 @@ export function begin(root, { about, model: payload, check }) {
       const place = element("div");
       seen.replaceChildren(place);
       const goOn = ({ prefix, output }) => (payload.output.kind === "text" ? show(input, name, { prefix: prefix ?? output }) : show(input + (prefix ?? output), name));
-      page = mount(place, documentOf(found, about, picture ? name : input), { acts: payload.output.kind === "labels" ? {} : { goOn }, level: "h2" });
+      page = mount(place, documentOf(found, about, picture ? name : input), { acts: { weight: async (cell) => model.weight(found, about.kinds, cell), ...(payload.output.kind === "labels" ? {} : { goOn }) }, level: "h2" });
     } catch (error) {
       status.textContent = error.message;
       seen.replaceChildren();

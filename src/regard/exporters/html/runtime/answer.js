@@ -5,6 +5,7 @@ import { pooled, tables } from "./record.js";
 import { END, START, beamSearch } from "./search.js";
 import { Tokenizer, special } from "./tokenizer.js";
 import { largest, logSumExp, sigmoid, softmax } from "./vectors.js";
+import { weightOf } from "./weight.js";
 
 const MOST = 5; // tokens that are told of as probable at a step
 
@@ -150,6 +151,11 @@ export class Exported {
 
   answer(given, options = {}) {
     return this.output.answer(this.input.read(given), options);
+  }
+
+  /** How a weight of an answer came about; `kinds`: what each kind of attention is called. */
+  weight(answer, kinds, cell) {
+    return weightOf(answer, kinds, cell);
   }
 
   /** The largest difference to logits that Python found, and where it is. */

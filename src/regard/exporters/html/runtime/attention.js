@@ -3,16 +3,16 @@ import { Module, Trace } from "./module.js";
 import { Linear } from "./layers.js";
 import { beside, linear, softmax } from "./vectors.js";
 
-/** c = Σ_j a_j v_j, a = softmax(e); keys are prepared. Returns the context and the weights. */
-export function attend(score, query, keys, values, bias = () => 0) {
+/** c = Σ_j a_j v_j, a = softmax(e); keys are prepared. Returns the context, the weights, and all that they came from. */
+export function attend(score, query, keys, values, bias = null) {
   const asked = score.asked(query);
-  const weights = softmax(keys.map((key, j) => score.of(asked, key) + bias(j)));
+  const scores = keys.map((key, j) => score.of(asked, key) + (bias ? bias(j) : 0)), weights = softmax(scores);
   const context = new Float64Array(values[0].length);
   for (let j = 0; j < values.length; j++) {
     const value = values[j], share = weights[j];
     for (let i = 0; i < context.length; i++) context[i] += share * value[i];
   }
-  return [Float32Array.from(context), weights];
+  return [Float32Array.from(context), weights, { score, query: asked, keys, values, bias, scores, weights }];
 }
 
 /** attend(f_q(x), f_k(memory), f_v(memory)): the general layer, one head. */
@@ -20,7 +20,7 @@ export class Attention extends Module {
   forward(xs, memory) {
     const keys = this.key.forward(memory).map((key) => this.score.prepared(key)), values = this.value.forward(memory);
     const seen = this.query.forward(xs).map((query) => attend(this.score, query, keys, values));
-    Trace.now?.keep(this, seen.map(([, weights]) => [weights]));
+    Trace.now?.keep(this, seen.map(([, weights]) => [weights]), seen.map(([, , how]) => ({ heads: [how] })));
     return seen.map(([context]) => context);
   }
 }
@@ -69,18 +69,19 @@ export class MultiHead extends Module {
   }
 
   #attend(queries, memories) {
-    const group = this.heads / this.kv_heads, rows = [];
+    const group = this.heads / this.kv_heads, rows = [], hows = [];
     const contexts = queries.map((heads, n) => {
       const { keys, values } = memories[n], last = keys.length - 1;
       const asks = queries.length === keys.length ? n : last; // its place, for positions by distance
       const seen = heads.map((query, h) => {
-        const kv = Math.floor(h / group), bias = this.relative ? (j) => this.relative.between(h, asks, j) : undefined;
+        const kv = Math.floor(h / group), bias = this.relative ? (j) => this.relative.between(h, asks, j) : null;
         return attend(this.score, query, keys.map((key) => key[kv]), values.map((value) => value[kv]), bias);
       });
       rows.push(seen.map(([, weights]) => weights));
+      hows.push({ heads: seen.map(([, , how]) => how), out: this.out.weight });
       return beside(...seen.map(([context]) => context));
     });
-    Trace.now?.keep(this, rows);
+    Trace.now?.keep(this, rows, hows);
     return this.out.forward(contexts);
   }
 

@@ -6,10 +6,10 @@ import { Attended, AttentionPooling, Captioner, Classifier, LanguageModel, Pooli
 import { Alibi, Learned, RelativeBias, Rotary, Sinusoidal, SinusoidalGrid } from "./positions.js";
 import { GRU, LSTM, RecurrentDecoder, RecurrentEncoder } from "./recurrent.js";
 import { Additive, Bilinear, Concat, Cosine, Dot, ScaledDot, Trilinear } from "./scores.js";
-import { Block, TransformerDecoder, TransformerEncoder } from "./transformer.js";
+import { Bert, Block, TransformerDecoder, TransformerEncoder } from "./transformer.js";
 
 export const CLASSES = {
-  Additive, Alibi, Attended, Attention, AttentionPooling, Bilinear, Block, Captioner, Classifier, Concat, Conv2d,
+  Additive, Alibi, Attended, Attention, AttentionPooling, Bert, Bilinear, Block, Captioner, Classifier, Concat, Conv2d,
   ConvNet, Convolution, Cosine, Dot, Embedding, FeedForward, Gate, GroupNorm, GRU, Identity, LanguageModel,
   LayerNorm, Learned, Linear, LSTM, MultiHead, PictureEncoder, Pooling, PositionAttention, RecurrentDecoder,
   RecurrentEncoder, RelativeBias, RMSNorm, Rotary, ScaledDot, Seq2Seq, Sequential, Sinusoidal,

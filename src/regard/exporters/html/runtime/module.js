@@ -22,6 +22,7 @@ export class Trace {
 
   constructor() {
     this.seen = new Map();
+    this.hows = new Map();
   }
 
   during(work) {
@@ -33,9 +34,11 @@ export class Trace {
     }
   }
 
-  /** `rows`: weights of one more row (or of several), a list of heads each. */
-  keep(module, rows) {
-    if (!this.seen.has(module)) this.seen.set(module, []);
-    this.seen.get(module).push(...rows);
+  /** `rows`: weights of one more row (or of several), a list of heads each; `hows`: what each row came from, see weight.js. */
+  keep(module, rows, hows) {
+    for (const [kept, more] of [[this.seen, rows], [this.hows, hows]]) {
+      if (!kept.has(module)) kept.set(module, []);
+      kept.get(module).push(...more);
+    }
   }
 }

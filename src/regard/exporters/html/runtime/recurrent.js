@@ -112,7 +112,8 @@ export class RecurrentDecoder extends Module {
   #look(queries, { keys, values }) {
     const seen = queries.map((query) => attend(this.attention, query, keys, values));
     const shares = queries.map((query) => (this.gate ? sigmoid(this.gate.one(query)[0]) : 1)); // let through by a gate
-    Trace.now?.keep(this.attention, seen.map(([, weights], n) => [times(weights, shares[n])]));
+    const hows = seen.map(([, , how], n) => ({ heads: [how], gate: this.gate ? shares[n] : null }));
+    Trace.now?.keep(this.attention, seen.map(([, weights], n) => [times(weights, shares[n])]), hows);
     return seen.map(([context], n) => times(context, shares[n]));
   }
 }

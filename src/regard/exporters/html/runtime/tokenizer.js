@@ -8,6 +8,13 @@ const WITH_MARKS = new RegExp(`${SPACE}?(?:(?!${SPACE})${MARK})+`, "gu");
 const LIKE_GPT2 = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 const WORD = /[\p{L}\p{N}\p{M}_]+(?:['’-][\p{L}\p{N}\p{M}_]+)*|[^\p{L}\p{N}\p{M}_\s]/gu;
 
+// Of BERT: what is taken out, letters that are words of their own, and marks that are.
+const INNER = "##"; // on a piece of WordPiece: it goes on with the word
+const LOST = /[\0\uFFFD]|(?![\t\n\r])\p{C}/gu;
+const IDEOGRAPH = /[\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\u{20000}-\u{2A6DF}\u{2A700}-\u{2B81F}\u{2B920}-\u{2CEAF}\u{2F800}-\u{2FA1F}]/gu;
+const WORD_OR_MARK = /[!-/:-@[-`{-~\p{P}]|[^\s!-/:-@[-`{-~\p{P}]+/gu;
+const LONGEST_WORD = 100; // what is longer is unknown
+
 /** Byte → the printable letter by which vocabularies over bytes write it. */
 const LETTERS = (() => {
   const printable = (byte) => (byte >= 0x21 && byte < 0x7f) || (byte >= 0xa1 && byte < 0xad) || (byte >= 0xae && byte < 0x100);
@@ -20,9 +27,9 @@ const BYTES = new Map(LETTERS.map((letter, byte) => [letter, byte]));
 export const special = (text) => ({ text, span: null, word: null, special: true, unknown: false });
 
 export class Tokenizer {
-  /** `vocabulary`: pieces by id; `merges` of BPE, first ones first; `scores` of unigram pieces; `specials`: ids that are no text. */
-  constructor({ kind, lowercase, vocabulary, merges = [], scores = [], specials, unk }) {
-    Object.assign(this, { kind, lowercase, vocabulary, scores, unk, specials: new Set(specials) });
+  /** `vocabulary`: pieces by id; `merges` of BPE, first ones first; `scores` of unigram pieces; `normalizer` of WordPiece; `specials`: ids that are no text. */
+  constructor({ kind, lowercase, normalizer = null, vocabulary, merges = [], scores = [], specials, unk }) {
+    Object.assign(this, { kind, lowercase, normalizer, vocabulary, scores, unk, specials: new Set(specials) });
     this.ids = new Map(vocabulary.map((piece, id) => [piece, id]).filter(([, id]) => !this.specials.has(id)));
     this.ranks = new Map(merges.map((pair, rank) => [pair, rank]));
     this.longest = vocabulary.reduce((most, piece) => Math.max(most, piece.length), 1);
@@ -46,6 +53,7 @@ export class Tokenizer {
       return pieces.map((piece, n) => reader.decode(Uint8Array.from([...piece], (letter) => BYTES.get(letter) ?? 63), { stream: n < pieces.length - 1 }));
     }
     if (this.kind === "bpe" || this.kind === "unigram") return pieces.map((piece) => piece.replaceAll(SPACE, " "));
+    if (this.kind === "wordpiece") return pieces.map((piece) => (piece.startsWith(INNER) ? piece.slice(INNER.length) : piece && ` ${piece}`));
     if (this.kind !== "word") return pieces.map((piece) => (piece ? ` ${piece}` : ""));
     let space = "";
     return pieces.map((piece) => {
@@ -77,6 +85,7 @@ export class Tokenizer {
   }
 
   #normalized(text) {
+    if (this.kind === "wordpiece") return this.#likeBert(text);
     text = text.normalize("NFC");
     if (this.lowercase) text = text.toLowerCase();
     if (["character", "byte", "bytes"].includes(this.kind)) return text;
@@ -86,9 +95,18 @@ export class Tokenizer {
     return text.replaceAll(GLUE, "■").replace(BEFORE_MARK, ` ${GLUE}`).replace(AFTER_MARK, `${GLUE} `);
   }
 
+  #likeBert(text) {
+    const { clean_text, handle_chinese_chars, strip_accents, lowercase } = this.normalizer;
+    if (clean_text) text = text.replace(LOST, "").replace(/\s/gu, " ");
+    if (handle_chinese_chars) text = text.replace(IDEOGRAPH, " $& ");
+    if (strip_accents ?? lowercase) text = text.normalize("NFD").replace(/\p{Mn}/gu, "");
+    return lowercase ? text.toLowerCase() : text;
+  }
+
   /** Words, before they are cut into pieces. */
   #cut(text) {
     if (this.kind === "character") return [...text];
+    if (this.kind === "wordpiece") return text.match(WORD_OR_MARK) ?? [];
     if (this.kind === "byte" || this.kind === "bytes") {
       const words = this.kind === "byte" ? [text] : text.match(LIKE_GPT2) ?? [];
       return words.map((word) => [...new TextEncoder().encode(word)].map((byte) => LETTERS[byte]).join(""));
@@ -110,7 +128,22 @@ export class Tokenizer {
 
   #pieces(word) {
     if (["bpe", "bytes", "byte"].includes(this.kind)) return this.#merged([...word]);
+    if (this.kind === "wordpiece") return this.#longestPieces([...word]);
     return this.kind === "unigram" ? this.#likeliest(word) : [word];
+  }
+
+  /** Wu et al. 2016, as in BERT: the longest piece of the vocabulary, then the longest of what is left; or all is unknown. */
+  #longestPieces(letters) {
+    const pieces = [];
+    for (let from = 0; from < letters.length;) {
+      let end = letters.length > LONGEST_WORD ? from : letters.length;
+      const piece = () => (from ? INNER : "") + letters.slice(from, end).join("");
+      while (end > from && !this.ids.has(piece())) end--;
+      if (end === from) return [null];
+      pieces.push(piece());
+      from = end;
+    }
+    return pieces;
   }
 
   /** Sennrich et al. 2016: the pair that was merged first in training, again and again. */

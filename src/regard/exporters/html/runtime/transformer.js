@@ -1,7 +1,7 @@
 // The Transformer: a block, the encoder of text, and the decoder that writes (with a memory, or alone).
 import { addTo } from "./layers.js";
 import { Module } from "./module.js";
-import { mean } from "./vectors.js";
+import { mean, plus, tanh } from "./vectors.js";
 
 /** Attention, cross-attention, feed-forward, each around a shortcut: x + f(norm(x)), or norm(x + f(x)). */
 export class Block extends Module {
@@ -33,6 +33,18 @@ export class TransformerEncoder extends Module {
     for (const block of this.layers) xs = block.forward(xs);
     xs = this.norm.forward(xs);
     return { vectors: xs, summary: mean(xs) };
+  }
+}
+
+/** x_t = norm(E[y_t] + position_t + segment_0); blocks; the summary is tanh(W x_0 + b), or without a pooler the mean. */
+export class Bert extends Module {
+  forward(tokens) {
+    let xs = this.embedding.forward(tokens);
+    if (this.types) xs = xs.map((x) => plus(x, this.types.data)); // one text is all of the first segment
+    xs = this.embedding_norm.forward(xs);
+    for (const block of this.layers) xs = block.forward(xs);
+    xs = this.norm.forward(xs);
+    return { vectors: xs, summary: this.pooler ? tanh(this.pooler.one(xs[0])) : mean(xs) };
   }
 }
 

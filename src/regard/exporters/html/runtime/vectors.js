@@ -32,6 +32,8 @@ export function dot(x, y) {
   return sum;
 }
 
+export const sum = (x) => x.reduce((total, value) => total + value, 0);
+
 export const plus = (x, y) => x.map((value, i) => value + y[i]);
 export const times = (x, factor) => x.map((value) => value * factor);
 export const tanh = (x) => x.map(Math.tanh);
@@ -77,4 +79,11 @@ export function largest(x, count) {
     if (best.length > count) best.pop();
   }
   return best;
+}
+
+/** A number with so many digits, as Python's %g has it. */
+export function general(x, digits = 4) {
+  const [mantissa, power] = x.toExponential(digits - 1).split("e"), place = Number(power);
+  if (place >= -4 && place < digits) return String(Number(x.toPrecision(digits)));
+  return `${Number(mantissa)}e${place < 0 ? "-" : "+"}${String(Math.abs(place)).padStart(2, "0")}`;
 }

@@ -1,0 +1,148 @@
+"""A question and a document from one's own hand as a reader is given them, window by window. No torch.
+
+    window w of a document of n tokens:  w·(size − overlap) ≤ t < w·(size − overlap) + size,   until one reaches n
+
+so that whatever is no longer than the overlap stands whole in at least one window. Devlin et al. 2018
+(arXiv:1810.04805), whose code cuts SQuAD's documents so (`doc_stride` there is size − overlap).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import CallError
+from regard.files.text import read_text
+from regard.inputs.question.settings import FRAME
+from regard.inputs.text_axis import text_tokens
+from regard.inputs.two import two_of
+from regard.look.axis import Axis, Token
+
+
+class Asked(NamedTuple):
+    """What a reader is asked."""
+
+    question: str
+    document: str
+
+
+class WindowItem(NamedTuple):
+    """Both texts; the ids of the question, and of a window of the document, from token `start` of it on."""
+
+    asked: Asked
+    question: list[int]
+    document: list[int]
+    start: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A document as tokens: their ids, and the characters of the text that each of them stands for."""
+
+    text: str
+    ids: NDArray[np.int64]
+    chars: NDArray[np.int64]  # tokens × 2
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
+        """First and last token that have a character of start ≤ i < end; None if no token has."""
+        inside = np.flatnonzero((self.chars[:, 0] < end) & (self.chars[:, 1] > start))
+        return (int(inside[0]), int(inside[-1])) if len(inside) else None
+
+
+@lru_cache(maxsize=64)  # questions of a document mostly follow each other
+def encode_document(tokenizer: Tokenizer, text: str) -> Encoded:
+    spans = tokenizer.spans(text)
+    chars = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
+    return Encoded(text, np.array(tokenizer.encode(text), np.int64), chars)
+
+
+def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
+    """First token and end of each window; a document that fits has one."""
+    found = [(0, min(size, tokens))]
+    while found[-1][1] < tokens:
+        start = found[-1][0] + size - overlap
+        found.append((start, min(start + size, tokens)))
+    return found
+
+
+class QuestionReader:
+    """What inputs of questions have in common, with torch and without. `marked`: whether the two are read as one text,
+    <s> question </s> document </s>."""
+
+    recipe: Any
+    tokenizer: Tokenizer
+    marked: Any
+
+    def parse(self, words: Sequence[str]) -> list[Asked]:
+        return [self.asked(word) for word in words]
+
+    def subject(self, file: str) -> str:
+        return read_text(file)
+
+    def about(self, words: Sequence[str], subject: str) -> list[Asked]:
+        return [Asked(question, subject) for question in words]
+
+    def asked(self, one: Any) -> Asked:
+        """Of a pair, a mapping of both, or a text with a tab or a line end between."""
+        found = two_of(one, Asked._fields, "\t" if isinstance(one, str) and "\t" in one else "\n")
+        if found is None or not all(isinstance(text, str) for text in found):
+            raise CallError(
+                f"{one!r} is not a question and a document: give question<TAB>document (on the command line also "
+                '"question" --about FILE), or in Python {"question": ..., "document": ...}'
+            )
+        return Asked(*found)
+
+    def word(self, one: Any) -> str:
+        return "\n".join(self.asked(one))
+
+    def name(self, one: Any) -> str:
+        return self.asked(one).question
+
+    def document(self, one: Any) -> Encoded:
+        """The whole document."""
+        return encode_document(self.tokenizer, self.asked(one).document)
+
+    def read(self, one: Any) -> WindowItem:
+        """The first window."""
+        return next(self.in_windows(one))
+
+    def in_windows(self, one: Any) -> Iterator[WindowItem]:
+        """Every window of the document, with the question."""
+        asked, ids = self.asked(one), self.document(one).ids.tolist()
+        data = self.recipe.data
+        question = self.tokenizer.encode(asked.question)[: data.max_question]
+        for start, stop in windows(len(ids), data.max_length - FRAME - len(question), data.overlap):
+            yield WindowItem(asked, question, ids[start:stop], start)
+
+    def length(self, item: WindowItem) -> int:
+        asked, read = len(item.question), len(item.document)
+        return asked + read + FRAME if asked and read else 0
+
+    def axis(self, item: WindowItem) -> Axis:
+        """Both texts, one after the other, with their marks."""
+        asked = text_tokens(self.tokenizer, item.asked.question, item.question)
+        shift, words = len(item.asked.question) + 1, 1 + max((token.word or 0 for token in asked), default=0)
+        read = [
+            replace(token, span=(token.span[0] + shift, token.span[1] + shift), word=(token.word or 0) + words)
+            for token in text_tokens(self.tokenizer, item.asked.document, item.document, item.start)
+            if token.span is not None
+        ]
+        tokens, text = [*asked, *read], " ".join(item.asked)
+        if self.marked:
+            specials = self.tokenizer.specials
+            cls, sep = (Token(specials.names[index], special=True) for index in (specials.start, specials.end))
+            tokens = [cls, *asked, sep, *read, sep]
+        return Axis(tuple(tokens), text)
+
+    def sides(self, item: WindowItem) -> tuple[slice, slice]:
+        """Where the question and the document stand on the axis."""
+        mark, asked = int(self.marked), len(item.question)
+        first = mark + asked + mark
+        return slice(mark, mark + asked), slice(first, first + len(item.document))

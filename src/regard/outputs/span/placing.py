@@ -1,0 +1,70 @@
+"""What is shown of a reader: a window of the document, the answer in brackets, tables between both texts. No torch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from regard.errors import CallError
+from regard.inputs.question.windows import QuestionReader, WindowItem
+from regard.look.axis import Axis, whole
+from regard.look.placing import Sides, Table
+from regard.look.records import Attention
+
+
+class Shown(NamedTuple):
+    """A window, and the tokens of the answer in it, from 1; 0: there is none."""
+
+    item: WindowItem
+    first: int
+    last: int
+
+
+def shown_window(input: QuestionReader, one: Any, chars: tuple[int, int] | None) -> Shown:
+    """The window in which the answer has the most context on its poorer side; the first window, if there is none."""
+    items = list(input.in_windows(one))
+    if not input.length(items[0]):
+        raise CallError("the question or the document has no token: there is nothing to look at")
+    tokens = None if chars is None else input.document(one).tokens_of(*chars)
+    if tokens is None:
+        return Shown(items[0], 0, 0)
+    first, last = tokens
+    item = max(items, key=lambda item: min(first - item.start, item.start + len(item.document) - 1 - last))
+    return Shown(item, first - item.start + 1, last - item.start + 1)
+
+
+def axes_of(input: QuestionReader, shown: Shown, answer: str) -> dict[str, Axis]:
+    """Of the answer, of both texts together, and of each."""
+    question, document = input.sides(shown.item)
+    both = _bracketed(input.axis(shown.item), document.start, shown.first, shown.last)
+    places = range(len(both))
+    return {
+        "target": whole(answer or "(no answer)"), "source": both,
+        "question": both.taken(places[question]), "document": both.taken(places[document]),
+    }  # fmt: skip
+
+
+def between(question: slice, document: slice) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
+    """For `Case.place`: of self-attention over both, the rows of the question and the columns of the document, too."""
+
+    def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
+        found = []
+        for name, role, weights in tables:
+            shown = weights[:, question, document]
+            if role.kind == "encoder":
+                found.append(Attention(name, "encoder", role.layer, weights, "source", "source"))
+            else:
+                shown = weights.swapaxes(1, 2) if role.layer == 0 else weights
+            found.append(Attention(name, "cross", role.layer, shown, "question", "document"))
+        return found
+
+    return place
+
+
+def _bracketed(axis: Axis, document: int, first: int, last: int) -> Axis:
+    """The answer's tokens (from 1; 0: none) in brackets."""
+    tokens = list(axis.tokens)
+    if first:
+        for place, (before, after) in ((first, ("⟦", "")), (last, ("", "⟧"))):
+            token = tokens[document + place - 1]
+            tokens[document + place - 1] = replace(token, text=before + token.text + after)
+    return replace(axis, tokens=tuple(tokens))
