@@ -49,7 +49,7 @@ def weight_bytes(model: LanguageModel) -> int:
     """What a step reads: all matrices, the table of the output layer included, and one row of the embedding."""
     quantized = [module for module in model.modules() if isinstance(module, QuantizedLinear)]
     if quantized:
-        return sum(module.kept.nbytes for module in quantized)
+        return sum(module.nbytes for module in quantized)
     return sum(weight.nbytes for weight in model.parameters())
 
 
@@ -74,7 +74,7 @@ def main(tokens: int, rounds: int, threads: int) -> None:
     if threads:
         torch.set_num_threads(threads)
     models: dict[str, LanguageModel] = {}
-    for precision in (None, "bf16", "int8"):
+    for precision in (None, "fp16", "int8"):
         torch.manual_seed(0)
         model = build_language_model(LanguageModelSettings.model_validate(SHAPE), WORDS).eval()
         if precision is not None:

@@ -9,10 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.layers import fbgemm, packed, quantized
 from regard.layers import one_row as one_row_
-from regard.layers import packed, quantized
 from regard.layers.fastest import fastest
 from regard.layers.one_row import fastest_way, in_blocks, one_row, turned
+
+fbgemm_here = fbgemm.available()
 
 
 @pytest.fixture(autouse=True)
@@ -73,19 +75,35 @@ def test_packed_weights_give_the_numbers_of_the_plain_ones(rows: int, bias: bool
         torch.testing.assert_close(packed.product(x, packed.pack(layer.weight), layer.bias), layer(x))
 
 
-@pytest.mark.skipif(not packed.packs(torch.bfloat16), reason="this processor has no such kernels")
+@pytest.mark.skipif(not fbgemm.available(), reason="this build of torch or this processor has no fbgemm")
+@pytest.mark.parametrize(("precision", "near"), [("fp16", 1e-5), ("int8", 0.02)])
 @pytest.mark.parametrize("rows", [1, 5, 20])
-def test_packed_weights_of_16_bits_give_the_numbers_of_the_plain_ones(rows: int, monkeypatch: Any) -> None:
-    layer, x, made = nn.Linear(24, 37), torch.randn(rows, 24), {}
-    for packs in (False, True):
-        monkeypatch.setattr(quantized, "packed_is_faster", lambda *shape, packs=packs: packs)
-        small = quantized.QuantizedLinear(layer, "bf16")
-        with torch.inference_mode():
-            small(x[:1])
-            made[packs] = small(x)
-        assert small.kept.is_mkldnn is packs
-    torch.testing.assert_close(made[True], made[False], rtol=0.01, atol=0.0)  # as near as bf16 can say
-    torch.testing.assert_close(made[True], layer(x), rtol=0.05, atol=0.05)
+def test_small_weights_give_the_same_with_and_without_fbgemm(
+    rows: int, precision: Any, near: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, x = nn.Linear(24, 37), torch.randn(rows, 24) * torch.logspace(-3, 3, rows).unsqueeze(1)  # one is the largest
+    packed = quantized.QuantizedLinear(layer, precision)
+    monkeypatch.setattr(fbgemm, "available", lambda: False)
+    plain = quantized.QuantizedLinear(layer, precision)
+    assert (packed.kept, plain.packed) == (None, None)
+    torch.testing.assert_close(packed.weight, plain.weight)
+    for given in (x, x.view(rows, 1, 24)):
+        made, wanted = packed(given), plain(given)
+        assert made.shape == wanted.shape == (*given.shape[:-1], 37)
+        assert ((made - wanted).norm(dim=-1) <= near * wanted.norm(dim=-1)).all()
+    x.requires_grad_()
+    packed(x).sum().backward()
+    torch.testing.assert_close(x.grad, plain.weight.sum(0).expand_as(x))
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_weights_that_16_bits_cannot_hold_are_the_largest_that_they_can(
+    kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fbgemm, "available", lambda: kernels and fbgemm_here)
+    layer = nn.Linear(2, 1, bias=False)
+    layer.weight.data = torch.tensor([[1e6, -1e6]])
+    assert quantized.QuantizedLinear(layer, "fp16").weight.tolist() == [[65504.0, -65504.0]]
 
 
 def test_a_weight_is_packed_when_it_is_used_often_and_anew_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:

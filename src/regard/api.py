@@ -92,7 +92,7 @@ def train(
 
 
 def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
-    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "bf16", for speed and memory."""
+    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "fp16", for speed and memory."""
     if quantize not in (None, *PRECISIONS):
         raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
@@ -108,9 +108,10 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
     model = within_memory(job.build)
     read_weights(model, folder / WEIGHTS)
+    model = model.to(pick_device(recipe.training.device)).eval()
     if quantize is not None:
         quantized.quantize(model, quantize)
-    return Run(folder, recipe, job.bound(model.to(pick_device(recipe.training.device)).eval()))
+    return Run(folder, recipe, job.bound(model))
 
 
 def check(recipe: str | Path, overrides: Overrides = ()) -> Any:

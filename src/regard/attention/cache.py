@@ -7,7 +7,6 @@ Both are values: what goes into a step is what it was when it comes out. A `Prea
 the one before it, and notices if that one is stepped from a second time; then it works on a copy.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -29,8 +28,7 @@ class KeyValue(NamedTuple):
         return KeyValue(torch.cat([self.key, new.key], -2), torch.cat([self.value, new.value], -2))
 
 
-@dataclass(frozen=True)
-class PreallocatedCache:
+class PreallocatedCache(NamedTuple):
     """The first `length` places of the buffers are taken by this one; the first `written[0]` by whoever shares them."""
 
     key: Float[Tensor, "N Hkv R d"]

@@ -67,11 +67,11 @@ class MultiHead(Projections):
         new = new if past is None else past.and_then(new)
         return self._attend(x, query, new, mask, causal=True), new
 
-    def preallocate(self, rows: int, places: int) -> PreallocatedCache:
-        """Buffers for the keys and values of `rows` texts of up to `places` steps."""
+    def preallocate(self, like: Tensor, rows: int, places: int) -> PreallocatedCache:
+        """Buffers for the keys and values of `rows` texts of up to `places` steps, of the type and device of `like`."""
         _, keys, values = self.sizes
         return PreallocatedCache.empty(
-            self.project.weight, rows, self.kv_heads, places, keys // self.kv_heads, values // self.kv_heads
+            like, rows, self.kv_heads, places, keys // self.kv_heads, values // self.kv_heads
         )
 
     def _attend(

@@ -5,7 +5,7 @@ else is done makes it slower: half of the time of a small model's step can be th
 the general way of `Block.step`:
 
     layers      the products of all layers are found once, at the start, and used without their modules
-    positions   one angle for all layers, computed once a step
+    positions   one angle for all layers, computed once a step; queries and keys are turned as one row, values with them
     cache       a step writes its key and value to their place in the buffers
     heads       that share a key are so many queries to it: one call of the fused kernel, no copies, no masks, no checks
     products    of one row with a matrix are shared out among the cores (`one_row`)
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.cache import PreallocatedCache
@@ -49,6 +49,7 @@ class Layers(NamedTuple):
     heads: int
     kv_heads: int
     sizes: tuple[int, int, int]
+    swapped: Int[Tensor, " E"]  # of each feature of a query or key, the one that it turns with; a value's is itself
 
 
 def prepare(blocks: Sequence[Block]) -> Layers | None:
@@ -62,7 +63,12 @@ def prepare(blocks: Sequence[Block]) -> Layers | None:
         turned = part.rotary is first.rotary and (part.rotary is None or part.rotary.halves)
         if not (plain and turned) or block.training or (part.sizes, part.heads, part.kv_heads) != same:
             return None
-    return Layers(tuple(_layer(block) for block in blocks), first.rotary, first.heads, first.kv_heads, first.sizes)
+    width, turned = first.sizes[0] // first.heads, first.sizes[0] + first.sizes[1]
+    device = None if first.rotary is None else first.rotary.frequency.device
+    swapped = torch.arange(sum(first.sizes), device=device)
+    swapped[:turned] = swapped[:turned].view(-1, width).roll(width // 2, 1).flatten()
+    layers = tuple(_layer(block) for block in blocks)
+    return Layers(layers, first.rotary, first.heads, first.kv_heads, first.sizes, swapped)
 
 
 def _layer(block: Block) -> Layer:
@@ -86,6 +92,15 @@ def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
     return rms
 
 
+def _turns(rotary: Rotary, place: int, layers: Layers, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine for each number of a row of queries, keys and values; values are not turned."""
+    angle = rotary.frequency.float() * place
+    heads, values = layers.heads + layers.kv_heads, like.new_zeros(layers.sizes[2])
+    cos, sin = angle.cos().to(like.dtype), angle.sin().to(like.dtype)
+    cos, sin = torch.cat([cos, cos]).repeat(heads), torch.cat([-sin, sin]).repeat(heads)  # a first half's has a minus
+    return torch.cat([cos, values + 1.0]), torch.cat([sin, values])
+
+
 def has_room(rooms: Sequence[object]) -> bool:
     """Buffers with a free place that no other state has taken."""
     room = rooms[0]
@@ -97,22 +112,18 @@ def step(
     all_layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
     """One step through all blocks; x is the embedded token."""
-    layers, rotary, heads, shared, sizes = all_layers
+    layers, rotary, heads, shared, sizes, _ = all_layers
     place, after = rooms[0].length, []
-    turned, half = sizes[0] + sizes[1], sizes[0] // heads // 2
-    if rotary is not None:  # x · cos + (x with its halves swapped) · sin, the first half's sine with a minus
-        angle = rotary.frequency.float() * place
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        cos, sin = torch.cat([cos, cos]), torch.cat([-sin, sin])
+    cos, sin = (None, None) if rotary is None else _turns(rotary, place, all_layers, x)
     for layer, room in zip(layers, rooms, strict=True):
-        row = layer.project(layer.norm(x))[0]
-        both = row[:turned].view(heads + shared, -1)  # queries and keys
-        if rotary is not None:
-            both = torch.addcmul(both * cos, both.roll(half, -1), sin)  # pyright: ignore[reportPossiblyUnboundVariable]
-        room.key[0].select(1, place).copy_(both[heads:])
-        room.value[0].select(1, place).copy_(row[turned:].view(shared, -1))
+        row = layer.project(layer.norm(x))
+        if cos is not None and sin is not None:  # x · cos + (x with its halves swapped) · sin
+            row = torch.addcmul(row * cos, row.index_select(1, all_layers.swapped), sin)
+        query, key, value = row.split(sizes, 1)
+        room.key.select(2, place).copy_(key.view(1, shared, -1))
+        room.value.select(2, place).copy_(value.view(1, shared, -1))
         context = F.scaled_dot_product_attention(
-            both[:heads].view(1, shared, heads // shared, -1),
+            query.view(1, shared, heads // shared, -1),
             room.key.narrow(2, 0, place + 1),
             room.value.narrow(2, 0, place + 1),
         ).reshape(1, -1)

@@ -63,11 +63,11 @@ class TransformerDecoder(Decoder):
         """
         if watch and (memory is None or self._last_cross() is None):
             raise CallError("there is nothing to watch: this decoder does not attend to a memory")
-        blocks, device = list(self._blocks()), self.embedding.table.weight.device
+        blocks, table = list(self._blocks()), self.embedding.table.weight
         quick = places is None and not (watch or torch.is_grad_enabled() or tracing())
         if quick and all(plain_steps.plain(block) for block in blocks):
-            return plain_steps.start(blocks, memory, copies, device)
-        return transformer_state.start(blocks, memory, copies, device, watch=watch, places=places)
+            return plain_steps.start(blocks, memory, copies, table.device)
+        return transformer_state.start(blocks, memory, copies, table, watch=watch, places=places)
 
     def step(
         self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState

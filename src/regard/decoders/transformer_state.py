@@ -54,15 +54,15 @@ def start(
     blocks: Sequence[Block],
     memory: Memory | None,
     copies: int,
-    device: torch.device,
+    like: Tensor,
     *,
     watch: bool,
     places: int | None,
 ) -> TransformerState:
-    """Before the first step; see `TransformerDecoder.start`."""
+    """Before the first step; see `TransformerDecoder.start`. `like`: a tensor of the type and device of the caches."""
     rows = copies if memory is None else len(memory.vectors) * copies
     return TransformerState(
-        past=tuple(None if places is None else block.attention.preallocate(rows, places) for block in blocks),
+        past=tuple(None if places is None else block.attention.preallocate(like, rows, places) for block in blocks),
         memory=tuple(
             None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
             for block in blocks
@@ -71,7 +71,7 @@ def start(
         length=0,
         rows=rows,
         copies=copies,
-        device=device,
+        device=like.device,
         watch=watch,
         single=single_steps.prepare(blocks) if places is not None and rows == 1 and memory is None else None,
     )

@@ -74,19 +74,19 @@ def used(layer: nn.Linear, rows: int = 1) -> Packing:
 
 
 @cache
-def packs(dtype: torch.dtype = torch.float32) -> bool:
-    """Whether this build of torch and this processor have the kernels: of 16 bits, not all of them do."""
+def packs() -> bool:
+    """Whether this build of torch and this processor have the kernels."""
     if not torch.backends.mkldnn.is_available():
         return False
     try:
-        product(torch.ones(1, 8, dtype=dtype), pack(torch.ones(8, 8, dtype=dtype)), None)
+        product(torch.ones(1, 8), pack(torch.ones(8, 8)), None)
     except (RuntimeError, AttributeError):
         return False
     return True
 
 
-def pack(weight: Float[Tensor, "E D"], rows: int = LIKELY_ROWS) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+def pack(weight: Float[Tensor, "E D"]) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), LIKELY_ROWS)
 
 
 def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] | None) -> Float[Tensor, "N E"]:
@@ -95,10 +95,10 @@ def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] |
 
 @cache
 @torch.no_grad()
-def packed_is_faster(features: int, width: int, rows: int, threads: int, dtype: torch.dtype = torch.float32) -> bool:
+def packed_is_faster(features: int, width: int, rows: int, threads: int) -> bool:
     """Timed once for a shape, in some milliseconds."""
-    x = torch.ones(rows, width, dtype=dtype)
-    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width, dtype=dtype).unbind()
+    x = torch.ones(rows, width)
+    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width).unbind()
     packed = [pack(matrix) for matrix in matrices]
     return fastest([[partial(F.linear, x, w) for w in matrices], [partial(product, x, w, None) for w in packed]]) == 1
 
