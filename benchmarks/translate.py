@@ -9,7 +9,8 @@ train    The same batches (Multi30k, joint BPE of 8,000, about 4,096 target toke
          Face's Marian, x-transformers and regard. All have 3+3 layers, width 256, feed-forward 1024 with relu, 8 heads,
          one table for both embeddings and the output; label smoothing 0.1; AdamW (torch's fused one), gradients cut at
          1. Dropout 0.1 of embeddings and of what each part adds, and nowhere else, in all four: dropout inside
-         attention would cost the others more than us. Counted are real tokens, source and target.
+         attention would cost the others more than us. Counted are real tokens, source and target, by the clock; with
+         --threads 1 by the processor's time, which other work on the machine hardly changes.
 decode   The same weights (a model of regard's, trained for three epochs and kept in the cache folder) in Hugging
          Face's Marian and in CTranslate2, float32; first it is made sure that the logits agree. The 1,000 sentences of
          test_2016_flickr, greedily and with five beams, length penalty 1; a sentence is done when five hypotheses are.
