@@ -22,7 +22,7 @@ from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, mi
 from regard.exporters.greedy import WRITTEN, goes_on, greedy_tokens
 from regard.exporters.hf import language as hf
 from regard.exporters.hf.language import LanguagePlan
-from regard.exporters.llama_cpp import LlamaCpp, is_installed
+from regard.exporters.llama_engine import LlamaCpp, is_installed
 from regard.exporters.proof import TOLERANCE
 from regard.exporters.vocabulary import entries
 from regard.models.language_model import LanguageModel

@@ -1,24 +1,13 @@
 """What an output cannot do is said in a sentence, whoever asks: a run, or an export of one. No torch."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from regard.errors import CallError
 from regard.metrics.alignment import Gold
 
 
-@runtime_checkable
-class Abilities(Protocol):
-    """What an output says of itself; see `outputs/base.py`."""
-
-    @property
-    def takes_prefix(self) -> bool: ...
-    @property
-    def gives_attention(self) -> bool: ...
-    @property
-    def takes_gold(self) -> bool: ...
-
-
-def refuse(job: str, output: Abilities, *, prefix: str = "", attention: bool = False, gold: Gold | None = None) -> None:
+def refuse(job: str, output: Any, *, prefix: str = "", attention: bool = False, gold: Gold | None = None) -> None:
+    """`output`: an `Output`, or one of an export, which say of themselves what they take and give."""
     what = f"the job {job!r}"
     if prefix and not output.takes_prefix:
         raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
