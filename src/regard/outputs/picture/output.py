@@ -99,6 +99,9 @@ class PictureOutput(PictureTraining):
         (codes,) = self._codes(model, [options.output])
         return [Told(codes, "", self._log_probability(model, one, codes), drawing.film(model, codes))]
 
+    def again(self, model: Drawer, told: Told, one: str) -> Told:
+        return told
+
     def case(self, model: Drawer, one: str, told: Told) -> Case:
         return drawing_case(model, self.input, self._read(one), told.target)
 
