@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 import regard
 from regard import config, jobs
@@ -59,6 +60,16 @@ def trained(name: str) -> Trained:
         (example,) = job.output.some(job.splits["valid"], 1)
         estimates = job.output.estimates(job.splits)
     return Trained(run, example.input, estimates)
+
+
+def rebuilt(name: str, model: dict[str, Any]) -> Trained:
+    """The same data, with another model that knows nothing yet."""
+    made = trained(name)
+    recipe = config.build(config.as_tree(made.run.recipe) | {"model": model}, name)
+    job = jobs.make(recipe)
+    job.restore(made.run.folder)
+    torch.manual_seed(1)
+    return made._replace(run=Run(made.run.folder, recipe, job.bound(job.build().eval())))
 
 
 def _short(name: str) -> dict[str, Any]:

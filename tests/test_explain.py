@@ -20,7 +20,7 @@ from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.methods.attnlrp import relevance
 from regard.look.methods.gradients import input_times_gradient
 from regard.look.methods.integrated import integrated_gradients
-from regard.look.methods.patching import patched_heads, patched_positions
+from regard.look.methods.patching import patched_heads
 from regard.look.methods.paths import patched_paths
 from regard.look.methods.roles import places_across, places_within, shares
 from regard.look.methods.states import unroll
@@ -165,10 +165,12 @@ def test_the_memory_of_all_positions_brings_everything_back():
     """One head of one layer: then its state is all that the decoder gets from the source."""
     job = made(heads=1, decoder_layers=1, encoder_layers=1)
     clean, other = case_of(job), case_of(job, OTHER)
-    _, _, heads = patched_heads(clean, other, "cross", None)
+    heads = patched_heads(clean, other, "cross", None).values
     np.testing.assert_allclose(heads, [[1.0]], atol=1e-3)
-    _, rows, places = patched_positions(clean, other, None, None)
-    assert rows == ["embedding", "layer 0", "memory"]
+    table = explained(job, "patching", against=OTHER, by="positions")
+    assert list(table.rows) == ["embedding", "layer 0", "memory", "all"]
+    np.testing.assert_allclose(table.values[:, -1], 1.0, atol=1e-3)
+    places = table.values[:, :-1]
     changed = [one != two for one, two in zip(clean.axes["source"].labels, other.axes["source"].labels, strict=True)]
     assert np.abs(places[0][~np.array(changed)]).max() < 1e-3  # the same token: its embedding is no news
     np.testing.assert_allclose(places[1], places[2], atol=1e-3)  # between the last layer and the memory is a norm only
@@ -260,11 +262,11 @@ def test_a_recurrent_state_is_carried_over_and_all_that_follows_runs_on(cell):
         patched = float(logits.gather(2, target.unsqueeze(2)).sum())
         top, bottom = (float(case.ask([frozenset()]).sum()) for case in (clean, other))
     table = explained(job, "patching", against=OTHER, by="states", kind="encoder")
-    assert list(table.rows) == ["encoder.ahead.0 →", "encoder.back.0 ←"]
-    assert list(table.columns) == ["one | two", "red", "cat", "</s>"]
+    assert list(table.rows) == ["encoder.ahead.0 →", "encoder.back.0 ←", "all"]
+    assert list(table.columns) == ["one | two", "red", "cat", "</s>", "all"]
     assert table.values[0, place] == pytest.approx((patched - bottom) / (top - bottom), abs=1e-4)
     assert abs(table.values[0, place]) > 1e-3
-    np.testing.assert_allclose(table.values[1, 1:], 0.0, atol=1e-4)  # backwards, these come before the word
+    np.testing.assert_allclose(table.values[1, 1:-1], 0.0, atol=1e-4)  # backwards, these come before the word
     assert abs(table.values[1, 0]) > 1e-3
 
 
@@ -272,12 +274,12 @@ def test_a_recurrent_state_is_carried_over_and_all_that_follows_runs_on(cell):
 def test_the_first_state_of_a_decoder_without_attention_brings_all_back(cell):
     job = recurrent(cell=cell, context="initial", query="previous", decoder_layers=1)
     table = explained(job, "patching", against=OTHER, by="states", kind="decoder")
-    assert list(table.columns) == ["<s>", "the", "cat", "sleep"]
+    assert list(table.columns) == ["<s>", "the", "cat", "sleep", "all"]
     assert table.values[0, 0] == pytest.approx(1.0, abs=1e-4)
-    assert table.values[0, -1] != pytest.approx(1.0, abs=1e-2)
+    assert table.values[0, -2] != pytest.approx(1.0, abs=1e-2)
     deep = recurrent(cell=cell, decoder_layers=2, encoder_layers=2, query="previous")
-    assert explained(deep, "patching", against=OTHER, kind="decoder").values.shape == (2, 4)  # states, if no heads
-    assert explained(deep, "patching", against=OTHER, row=1, instead="blue").values.shape == (4, 4)
+    assert explained(deep, "patching", against=OTHER, kind="decoder").values.shape == (3, 5)  # states, if no heads
+    assert explained(deep, "patching", against=OTHER, row=1, instead="blue").values.shape == (5, 5)
 
 
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
@@ -495,6 +497,16 @@ def test_when_a_head_took_its_role():
     assert table.columns == ["10", "20", "30"]
     assert table.rows[1] == "decoder.0.1 induction, from step 30"
     assert table.rows[0].startswith("decoder.0.0 no role")
+    shown = (0.0, 0.3, 0.6)
+    kept = [replace(one, positional={"decoder.0.0": share}) for one, share in zip(records, shown, strict=True)]
+    by_place = role_history([look.History((10, 20, 30), tuple(kept))])
+    assert by_place.rows[0] == "decoder.0.0 positional, from step 20"
+    np.testing.assert_allclose(by_place.values[0], shown)
+    copied = np.stack([even, np.eye(8)[[0, 0, 0, 1, 1, 2, 2, 3]]])  # where the token stands that is said next
+    one = look.Attention("x", "decoder", 0, copied, "target", "read")
+    axes = {"read": look.axis(list("pqrstuvw")), "target": look.axis(list("xppqqrrs"))}
+    table_of_copies = role_history([look.History((10, 20), (look.AttentionRecord((one,), axes),) * 2)])
+    assert table_of_copies.rows[1] == "decoder.0.1 copying, from step 10"
     chance = np.mean([1 / n for n in (5, 6, 7, 8)])
     np.testing.assert_allclose(table.values[1], [share * (1 - chance) for share in (0.0, 0.1, 0.9)], atol=1e-6)
 

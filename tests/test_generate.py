@@ -216,8 +216,8 @@ def test_why_it_goes_on_so(run):
     parts = run.explain("abc", "logits", output="de")
     np.testing.assert_allclose(parts.values[:-1].sum(0), parts.values[-1], rtol=1e-5)
     back = run.explain("abc", "patching", output="de", against_input="abk", by="positions", row=2)
-    assert back.columns[-2:] == ["c | k", "d"]
-    assert back.values[0] == pytest.approx([0, 0, 1, 0], abs=1e-3)  # the letter that was exchanged brings it back
+    assert back.columns[-3:] == ["c | k", "d", "all"]
+    assert back.values[0] == pytest.approx([0, 0, 1, 0, 1], abs=1e-3)  # the letter that was exchanged brings it back
 
 
 def test_the_check_counts_text_and_finds_what_is_wrong(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
+from regard import config
 from regard.data.batches import made_ahead, seeded
 from regard.data.pairs import Bad, Columns
 from regard.data.splits import find_splits
@@ -326,3 +327,25 @@ def test_the_prefetching_thread_leaves_torch_its_random_numbers():
     torch.manual_seed(0)
     list(made_ahead(seeded(0, 0, row).random() for row in range(5)))
     assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "columns", "changes", "size"),
+    [
+        ("shapes-caption", "image\tcaption", [], (32, 24, 1)),
+        ("shapes-ask", "image\tquestion\tanswer", [], (32, 24, 1)),
+        ("shapes-draw", "image\tcaption", ["model.tokenizer.stages=[8, 8, 8, 8]"], (32, 32, 1)),
+        ("photos-caption", "image\tcaption", [], (224, 224, 3)),  # what its network was trained on
+        ("photos-caption", "image\tcaption", ["model.encoder={kind: cnn}"], (32, 24, 1)),
+        ("photos-classify", "image\tlabel", ["model={kind: vit, patch: 16}"], (32, 32, 1)),
+    ],
+)
+def test_sizes_that_are_auto_follow_the_pictures(recipe, columns, changes, size, tmp_path):
+    """Gray, and of 30×22 pixels: unlike those that come with the recipes."""
+    rows = [columns]
+    for number in range(6):
+        Image.fromarray(np.full((30, 22), 40 * number, np.uint8)).save(tmp_path / f"{number}.png")
+        rows.append("\t".join([f"{number}.png", *["a thing"] * columns.count("\t")]))
+    (tmp_path / "list.tsv").write_text("\n".join(rows), encoding="utf-8")
+    data = config.read(recipe, [f"data.train={tmp_path / 'list.tsv'}", *changes]).data
+    assert (data.height, data.width, data.channels) == size

@@ -17,6 +17,7 @@ from regard.cli import cli
 from regard.errors import CallError
 from regard.look.card import entropy
 from regard.look.history import FOLDER, keep, load_history, slim
+from regard.look.methods.roles import above_chance
 from regard.look.render_history import show_history, write_history
 from regard.look.views import Shown
 from regard.metrics.alignment import Gold
@@ -82,6 +83,12 @@ def test_the_last_record_is_what_the_model_does_now(runs):
     now = whole.look(record.input, output=record.output)
     for mine, its in zip(record.attentions, now.attentions, strict=True):
         np.testing.assert_allclose(mine.weights, its.weights, atol=1e-6)
+    heads = {f"{one.kind}.{one.layer}.{head}" for one in record.attentions for head in range(len(one.weights))}
+    assert set(record.positional) <= heads
+    assert {head.split(".")[0] for head in record.positional} == {"cross", "encoder", "decoder"}
+    assert len({round(share, 6) for share in record.positional.values()}) > 2
+    roles = above_chance([record])
+    assert all(roles[head]["positional"] == share for head, share in record.positional.items())
 
 
 def made():

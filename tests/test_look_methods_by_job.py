@@ -1,9 +1,10 @@
-"""Every method of looking, at a model of every job: a record that fits, or a sentence that says why not.
+"""Every method of looking and every explanation, of a model of every job: one that holds, or a sentence that says why
+not.
 
 Which of the two is what docs/look.md promises. A word there that is not `yes` is what a model has to have.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,26 @@ import pytest
 import torch
 from torch import nn
 
+from explanations import CHECKS, NEEDS, OTHERS, WAYS, asked
 from recipe_runs import Trained, recipes, small_corpora, trained
 from regard import config
 from regard.errors import CallError
 from regard.look.methods import METHODS
 
 
-def table(text: str) -> dict[tuple[str, str], str]:
-    """(method, job) → the word."""
-    lines = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    head = next(line for line in lines if line[0] == "method")
-    rows = [line for line in lines if line[0] in METHODS and len(line) == len(head)]
+def table(what: str, names: Collection[str]) -> dict[tuple[str, str], str]:
+    """(method or explanation, job) → the word in docs/look.md."""
+    text = (Path(__file__).parents[1] / "docs" / "look.md").read_text(encoding="utf-8")
+    lines = [
+        [cell.strip("` ") for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"
+    ]
+    head = next(line for line in lines if line[0] == what)
+    rows = [line for line in lines if line[0] in names and len(line) == len(head)]
     return {(row[0], job): word for row in rows for job, word in zip(head[1:], row[1:], strict=True)}
 
 
-TABLE = table((Path(__file__).parents[1] / "docs" / "look.md").read_text(encoding="utf-8"))
+TABLE = table("method", METHODS)
+WHY = table("explanation", (*WAYS, "--instead"))
 
 
 def _transformer(made: Trained) -> bool:
@@ -51,7 +57,7 @@ HAS: dict[str, Callable[[Trained], bool]] = {
 
 
 def column(name: str) -> str:
-    recipe = config.read(name)
+    recipe = config.read(OTHERS[name][0] if name in OTHERS else name)
     job, kind = recipe.job, getattr(recipe.data, "kind", "")
     return job if ("raw", job) in TABLE else f"{job} {kind}"
 
@@ -97,7 +103,8 @@ def slow(name: str) -> bool:
 
 def test_every_method_and_every_job_are_in_the_table():
     assert {method for method, _ in TABLE} == set(METHODS)
-    assert {column(name) for name in recipes()} == {job for _, job in TABLE}
+    assert {column(name) for name in recipes()} == {job for _, job in TABLE} == {job for _, job in WHY}
+    assert {way for way, _ in WHY} == {*WAYS, "--instead"}
 
 
 @pytest.mark.parametrize(
@@ -172,3 +179,54 @@ def test_every_weight_has_a_score_whose_softmax_it_is(name):
         assert own == pytest.approx(found.scores[found.place], rel=1e-4, abs=1e-5)
         labels = record.axes[table.columns].labels, record.axes[table.rows].labels
         assert found.keys[found.place] in (labels[0][column], labels[1][row])
+
+
+EXPLAINED = [*(name for name in models() if not slow(name)), *OTHERS]
+
+
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name in EXPLAINED for way in WAYS])
+def test_an_explanation_that_holds_or_a_sentence(name, way):
+    it = asked(name)
+    works = NEEDS[WHY[way, column(name)]](it.made)
+    if works:
+        found = it.explain(way)
+        assert np.isfinite(found.values).all()
+        CHECKS[way](it, found)
+    else:
+        with pytest.raises(CallError) as refused:
+            it.explain(way)
+        assert "\n" not in str(refused.value)
+        assert len(str(refused.value)) > 40
+    if way != "scores":  # which asks about one query: the page shows it where that is chosen
+        assert (way.replace(" --by", "") in it.made.run.explanations) == works
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_contrast_is_what_speaks_for_one_word_less_what_speaks_for_the_other(name):
+    """Of the first step, where the two outputs have the same before them."""
+    it = asked(name)
+    first = it.case.first
+    if not NEEDS[WHY["--instead", column(name)]](it.made):
+        with pytest.raises(CallError, match="is no choice among words"):
+            it.explain("inputs --by input-gradient", instead="red")
+        return
+    said, other = two_outputs(it.made)
+    lead = it.explain("inputs --by input-gradient", output=said, instead=other.split()[0])
+    apart = [it.explain("inputs --by input-gradient", output=one).values[first] for one in (said, other)]
+    np.testing.assert_allclose(lead.values[first], apart[0] - apart[1], atol=1e-5)
+    assert np.abs(lead.values[first]).max() > 1e-6
+    patched = it.explain("patching --by positions", output=said, instead=other.split()[0], row=first)
+    assert patched.values[-1, -1] == pytest.approx(1.0, abs=0.02)
+
+
+def two_outputs(made: Trained) -> tuple[str, str]:
+    """That a model could have written: two labels, a sentence of tags and another, two words."""
+    output = made.run.job.output
+    if made.run.recipe.job == "classify":
+        return output.labels.names[0], output.labels.names[1]
+    if made.run.recipe.job == "tag":
+        tags = output.labels.names[:2]
+        return tuple(" ".join([tag, *[tags[0]] * (len(made.input) - 1)]) for tag in tags)
+    words = [output.tokenizer.decode([token]).strip() for token in range(4, 60)]
+    known = [word for word in words if word and len(output.tokenizer.encode(word)) == 1]
+    return known[0], known[1]

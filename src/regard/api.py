@@ -143,7 +143,8 @@ class Run(Looks):
 
     @property
     def explanations(self) -> list[str]:
-        return supported_explanations(self.model, writes_text=self.job.output.writes_text)
+        output = self.job.output
+        return supported_explanations(self.model, output.reader(self.model), writes_text=output.writes_text)
 
     @property
     def weight_files(self) -> list[Path]:

@@ -27,6 +27,8 @@ from regard.look.asking import evaluating, step_scores
 from regard.look.attribution import attentions, method_shown, with_evidence
 from regard.look.case import Case
 from regard.look.explain import ExplainOptions, explain
+from regard.look.methods import ABOUT_OUTPUT
+from regard.look.methods.positional import positional_heads
 from regard.look.profile import head_profile
 from regard.look.report import picture_of
 from regard.look.supported import require_contrast
@@ -151,8 +153,14 @@ class Job:
         for example in self.output.some(self.splits["valid"], most):
             with suppress(CallError):
                 options = LookOptions(output=self.output.reference(example))
-                records.append(replace(self.look(example.input, options), gold=self.output.gold(example)))
+                record = replace(self.look(example.input, options), gold=self.output.gold(example))
+                records.append(replace(record, positional=self._positional(example.input, options, record)))
         return records
+
+    def _positional(self, one: Any, options: LookOptions, record: AttentionRecord) -> dict[str, float]:
+        with evaluating(self.model):
+            told = self.output.tell(self.model, one, options)[0]
+            return positional_heads(self.output.case(self.model, one, told), record.attentions)
 
     def pictures(self) -> list[Picture]:
         """What the report of a run shows beside its curves."""
@@ -233,14 +241,18 @@ class Job:
         self, one: Any, how: str, options: LookOptions, choice: ExplainOptions, against: Any = None
     ) -> ValueTable:
         """Why the model says what it says, or the given output; `against` is the second input of patching."""
+        options = replace(options, method=ABOUT_OUTPUT[0])
         with evaluating(self.model):
             told = self._told(one, options)[0]
-            case, other = self._case(one, told, options), None
-            if case.rows not in case.axes:
-                raise CallError("this model compares its input with another: give that one, too (output=, --target)")
-            if against is not None:  # the same answer, by another input
-                again = [(each, self.output.told_again(self.model, each, told)) for each in (one, against)]
-                case, other = (self._case(each, replace(same, instead=told.instead), options) for each, same in again)
+            if against is None:
+                case = self._case(one, told, options)
+                if case.rows not in case.axes:
+                    raise CallError("this model compares its input with another: give that one, too (output=, --target)")
+                return explain(how, case, None, choice)
+            case, other = (
+                self._case(each, replace(self.output.again(self.model, told, each), instead=told.instead), options)
+                for each in (one, against)
+            )
             return explain(how, case, other, choice)
 
     def weight(self, one: Any, options: LookOptions, row: int, column: int, **which: Any) -> Weight:

@@ -79,6 +79,10 @@ class Input(ABC):
         """What a few examples decide of the data section, where a recipe leaves it to them (auto)."""
         return []
 
+    def decided_by(self, some: Iterable[Any]) -> list[Decision]:
+        """The same, by a few values of a column beside another input's."""
+        return []
+
     def target_texts(self) -> list[str]:
         """Of some examples, what is to be said of them."""
         return []

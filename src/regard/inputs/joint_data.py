@@ -1,6 +1,7 @@
 """Two inputs from a list, or from one's own hand: each of them reads its own column."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,10 @@ from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.inputs.joint_examples import JointExamples, JointRow, JointSource
 from regard.inputs.two import two_of
+from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
+
+FEW = 50  # rows that are looked at, to decide on sizes
 
 
 class JointItem(NamedTuple):
@@ -42,6 +46,19 @@ class JointData(Input):
     def kinds(self) -> tuple[str, ...]:
         return (*self.first.kinds, *self.second.kinds)
 
+    def decided(self) -> list[Decision]:
+        source = JointSource.by_role(self.data)["train"]
+        rows = [row for row in islice(source.read(), FEW) if not isinstance(row, Bad)]
+        firsts = self._firsts(source, rows).values()
+        return [*self.first.decided_by(firsts), *self.second.decided_by(row.second for row in rows)]
+
+    def _firsts(self, source: Any, rows: Sequence[JointRow]) -> dict[str, Any]:
+        """The first column, each thing once; files are found beside the list."""
+        firsts = {row.name: row.first for row in rows}
+        if isinstance(source, JointSource) and source.paths():
+            return dict(zip(firsts, self.first.in_list(source.path, list(firsts)), strict=True))
+        return firsts
+
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         steps = Steps.of(self.data, cache, strict=strict)
         splits = steps.splits(JointSource.by_role(self.data))
@@ -62,9 +79,7 @@ class JointData(Input):
         """The rows of a split, read by both inputs."""
         items = list(split.read())
         rows = [item for item in items if not isinstance(item, Bad)]
-        source, firsts = split.source, {row.name: row.first for row in rows}
-        if isinstance(source, JointSource) and source.paths():
-            firsts = dict(zip(firsts, self.first.in_list(source.path, list(firsts)), strict=True))
+        firsts = self._firsts(split.source, rows)
         seconds = {row.second: row.second for row in rows}
         columns = self.first.column(firsts, role, steps), self.second.column(seconds, role, steps)
         most = self.data.max_length

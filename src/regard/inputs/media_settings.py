@@ -1,6 +1,7 @@
 """Settings of pictures and recordings in files, with what is said of each."""
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Literal
 
@@ -24,9 +25,9 @@ class MediaSettings(FilesSettings):
     valid_most: int = Field(500, ge=1, description="most of the training data, about, to hold out for validation")
 
     @property
+    @abstractmethod
     def columns(self) -> Columns:
         """Those of lists. `folders`: in folders and tars, the sub-folders name the classes."""
-        raise NotImplementedError
 
     @property
     def brings(self) -> tuple[Literal["valid", "test"], ...]:

@@ -36,6 +36,7 @@ class Case:
               steps that looked at it, so that a word can be laid over a picture that was drawn
     number    steps are numbers, not log-probabilities: any change of them counts, also for the better
     offset    the row of a decoder's table that belongs to the first step
+    first     the first step that is the model's own answer; before it are those of what it was given to go on from
     places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
     each, row   rows of a batch for each input that is asked about, and which of them is looked at
     kind      of tables between `rows` and `columns`
@@ -58,6 +59,7 @@ class Case:
     turned: bool = False
     number: bool = False
     offset: int = 0
+    first: int = 0
     places: Sequence[int] = ()
     each: int = 1
     row: int = 0

@@ -9,6 +9,7 @@ scores     what the scores of a head are made of                             met
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from regard.look.asking import Added, evaluating
 from regard.look.case import Case
 from regard.look.methods import By
 from regard.look.methods.attnlrp import attnlrp
+from regard.look.methods.carrying import ALL, modules_run
 from regard.look.methods.gradients import input_times_gradient
 from regard.look.methods.integrated import integrated_gradients
 from regard.look.methods.lens import logit_lens
@@ -209,31 +211,32 @@ def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
     thinks = "the numbers" if case.number else "what the model thinks"
     back = f"The share of {thinks} {of} that comes back when "
     if options.by == "paths":
-        kind, heads, values = patched_paths(case, other, options.kind, options.row)
+        _, heads, values = patched_paths(case, other, options.kind, options.row)
         return ValueTable(
             values, heads, heads, "What each head (row) tells each later one (column)",
             about=f"{back}the later head alone hears the earlier one as it is by the first input, all else being as by "
             "the second: 1 is all of it, 0 nothing. Path patching (Wang et al. 2022).",
         )  # fmt: skip
     about = (
-        f"{back}this state alone is carried from the first input into the second: 1 is all of it, 0 nothing. "
-        "Activation patching (Vig et al. 2020)."
+        f"{back}this state alone is carried from the first input into the second: 1 is all of it, 0 nothing. {ALL}: "
+        "carried at once. Activation patching (Vig et al. 2020)."
     )
     by = options.by or _what_there_is(other, options.kind)
     if by == "heads":
-        kind, rows, values = patched_heads(case, other, options.kind, options.row)
-        columns = [f"head {number}" for number in range(values.shape[1])]
-        return ValueTable(values, rows, columns, f"What each head brings back: attention {KINDS[kind]}", about)
-    way, what = (patched_states, "recurrent state") if by == "states" else (patched_positions, "vector")
-    kind, rows, values = way(case, other, options.kind, options.row)
-    columns = _positions(case, other, kind, values.shape[1])
-    return ValueTable(values, rows, columns, f"What the {what} at each position brings back ({kind})", about)
+        found = patched_heads(case, other, options.kind, options.row)
+        title = f"What each head brings back: attention {KINDS[found.kind]}"
+    else:
+        way, what = (patched_states, "recurrent state") if by == "states" else (patched_positions, "vector")
+        found = way(case, other, options.kind, options.row, partial(_positions, case, other))
+        title = f"What the {what} at each position brings back ({found.kind})"
+    return ValueTable(found.values, found.layers, found.columns, title, about)
 
 
 def _what_there_is(case: Case, kind: Kind | None) -> By:
-    if has_heads(case.model, kind):
+    if has_heads(case, kind):
         return "heads"
-    recurrent = any(state_layers(case.model, one) for one in ORDER if kind in (None, one))
+    ran, _ = modules_run(case)
+    recurrent = any(state_layers(ran, one) for one in ORDER if kind in (None, one))
     return "states" if recurrent else "positions"
 
 

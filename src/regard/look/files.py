@@ -108,6 +108,7 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
         "evidence": [asdict(figure) for figure in record.evidence],
         "next_tokens": [[asdict(token) for token in step] for step in record.next_tokens],
         "said": None if record.said is None else asdict(record.said),
+        "positional": dict(record.positional),
         "beams": [describe(beam, write) for beam in record.beams],
     }
 
@@ -148,6 +149,7 @@ def _restore(tree: Mapping[str, Any], read: Callable[[int], np.ndarray]) -> Atte
         without=tuple(tree["without"]),
         next_tokens=tuple(tuple(NextToken(**token) for token in step) for step in tree["next_tokens"]),
         said=None if tree["said"] is None else Said.of(tree["said"]),
+        positional=tree["positional"],
     )
 
 

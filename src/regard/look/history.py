@@ -61,12 +61,14 @@ def slim(record: AttentionRecord, most: int | None = None) -> AttentionRecord:
     record, most = replace(record, beams=(), evidence=()), MOST_NUMBERS if most is None else most
     if _numbers(record.attentions) <= most:
         return record
-    first = record.of_kind()
+    first, positional = record.of_kind(), record.positional
     if _numbers(first) > most:
         first = [replace(one, weights=one.weights.mean(axis=0, keepdims=True)) for one in first]
+        positional = {}
     used = {"target", *(side for one in first for side in (one.rows, one.columns))}
     axes = {name: axis for name, axis in record.axes.items() if name in used}
-    return replace(record, attentions=tuple(first), axes=axes)
+    positional = {head: share for head, share in positional.items() if head.startswith(f"{first[0].kind}.")}
+    return replace(record, attentions=tuple(first), axes=axes, positional=positional)
 
 
 def _numbers(attentions: Sequence[Attention]) -> int:

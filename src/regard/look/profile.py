@@ -18,12 +18,11 @@ from regard.look.attribution import attentions
 from regard.look.case import Case
 from regard.look.history import History
 from regard.look.methods.positional import kept_patterns
-from regard.look.methods.roles import CLEAR, above_chance, role_shares
+from regard.look.methods.roles import CLEAR, POSITIONAL, above_chance, role_shares
 from regard.look.records import ORDER, Kind
 from regard.look.value_table import ValueTable
 
 WITHOUT = "loss without it"
-POSITIONAL = "positional"
 Place = tuple[Kind, int]
 
 
@@ -94,7 +93,8 @@ def role_history(histories: Sequence[History]) -> ValueTable:
         np.array(values), rows, [f"{step:,}" for step in steps],
         f"When each head took its role, over {len(histories)} inputs", words=words,
         about="The share of a head's weight that falls where its role would look, less that of chance, at every "
-        f"validation of the training; a role counts from {CLEAR} on. Induction: Olsson et al. 2022.",
+        f"validation of the training; a role counts from {CLEAR} on. {POSITIONAL}: the share of its pattern that stays "
+        "when contents are shuffled, less what would stay if it followed them. Induction: Olsson et al. 2022.",
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ JSON inside, no pickle) and loaded anywhere, and `record` makes one from the arr
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,6 +86,7 @@ class AttentionRecord:
     without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
     next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # the most probable at each step of what a decoder wrote
     said: Said | None = None  # what was said, where that is more than `output`
+    positional: Mapping[str, float] = field(default_factory=dict)  # of heads, as "cross.2.3": see methods/positional.py
 
     def __post_init__(self) -> None:
         if not self.attentions:

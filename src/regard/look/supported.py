@@ -2,12 +2,12 @@
 
 from torch import nn
 
+from regard.attention.head_mask import ManyHeads
 from regard.attention.role import Recurrence, Role
 from regard.errors import CallError
 from regard.look.explain import BY, INPUTS
 from regard.look.methods import ABOUT_OUTPUT, METHODS
-from regard.look.methods.patching import has_heads
-from regard.look.methods.paths import has_paths
+from regard.look.records import ORDER
 
 ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show its weights, the others ask the whole model
 
@@ -25,19 +25,32 @@ def supported_methods(model: nn.Module) -> list[str]:
     return [name for name in METHODS if not fails.get(name, False)]
 
 
-def supported_explanations(model: nn.Module, *, writes_text: bool) -> list[str]:
+def supported_explanations(model: nn.Module, reader: nn.Module, *, writes_text: bool) -> list[str]:
     """Ways to ask why (`look/explain.py`), each with its `by`, if it has any. The layers of a Transformer that writes
-    text can be read one by one; what each input adds is asked by the methods above."""
+    text can be read one by one; what each input adds is asked by the methods above; states are carried from one input
+    into another through `reader`, the part of the model that is asked again for each input."""
     methods = supported_methods(model)
-    roles = [role for module in model.modules() if isinstance(role := getattr(module, "role", None), Role)]
-    layered = writes_text and any(role.kind == "decoder" for role in roles)
-    recurrent = any(isinstance(getattr(module, "recurrence", None), Recurrence) for module in model.modules())
-    there = {"heads": has_heads(model), "positions": bool(roles), "states": recurrent, "paths": has_paths(model)}
+    roles = {name: role for name, one in reader.named_modules() if isinstance(role := getattr(one, "role", None), Role)}
+    layered = writes_text and any(role.kind == "decoder" for role in roles.values())
+    heads = [name for name, role in roles.items() if role.kind in ORDER and _many_heads(reader, name)]
+    blocks = [name.rpartition(".")[0] for name in heads if roles[name].kind != "cross" and roles[name].followed]
+    stacks = [block.rpartition(".")[0] for block in blocks if getattr(reader.get_submodule(block), "norm_first", False)]
+    carried = {
+        "heads": bool(heads),
+        "positions": any(role.kind == "decoder" for role in roles.values())
+        or any(hasattr(one, "memory_width") for one in reader.modules()),
+        "states": any(isinstance(getattr(one, "recurrence", None), Recurrence) for one in reader.modules()),
+        "paths": len(stacks) > len(set(stacks)),
+    }
     return [
         *(("lens", "logits") if layered else ()),
         *(f"inputs {name}" for name in INPUTS if name in methods),
-        *(f"patching {by}" for by in BY["patching"] if there[by]),
+        *(f"patching {by}" for by in BY["patching"] if carried[by]),
     ]
+
+
+def _many_heads(model: nn.Module, name: str) -> bool:
+    return isinstance(model.get_submodule(name), ManyHeads)
 
 
 def require_contrast(method: str) -> None:

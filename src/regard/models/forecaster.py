@@ -9,6 +9,7 @@ Loss: squared or absolute error, or the pinball loss of quantiles q (Koenker and
 e = y − ŷ_q, whose mean is least where ŷ_q has the share q of the values below it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
@@ -33,7 +34,7 @@ class Window(Protocol):
     def target(self) -> Tensor: ...
 
 
-class Forecaster(nn.Module):
+class Forecaster(nn.Module, ABC):
     """The loss, the instance norm and the quantiles of all forecasters; `say` is what they differ in."""
 
     quantiles: Tensor
@@ -54,9 +55,9 @@ class Forecaster(nn.Module):
         self.register_buffer("quantiles", torch.tensor(list(quantiles)), persistent=False)
         self.past = nn.Identity()  # what gradients by the input are taken of
 
+    @abstractmethod
     def say(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
         """From inputs that have been through the instance norm, if there is one."""
-        raise NotImplementedError
 
     def predict(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
         """The values of each target at each step ahead: one, or one for each quantile, which never cross."""

@@ -29,7 +29,8 @@ from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
 from regard.look.axis import Axis
 from regard.look.case import Case
-from regard.look.records import AttentionRecord
+from regard.look.methods import ABOUT_OUTPUT
+from regard.look.records import AttentionRecord, Head
 from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
@@ -250,13 +251,17 @@ class Output(ABC, Generic[R, I, M]):
     def tell(self, model: M, one: Any, options: LookOptions) -> list[Told]:
         """The outputs that are looked at: the given one, or the model's own and its runners-up, best first."""
 
-    def told_again(self, model: M, one: Any, told: Told) -> Told:
-        """The same answer, of another input."""
-        return self.tell(model, one, LookOptions(output=told.text))[0]
-
     @abstractmethod
     def case(self, model: M, one: Any, told: Told) -> Case:
         """All that looking needs to know of one input and one output."""
+
+    def reader(self, model: M) -> nn.Module:
+        """The part of the model that is asked again for each input of the same output."""
+        return model
+
+    def again(self, model: M, told: Told, one: Any) -> Told:
+        """What was said of some input, held against this one."""
+        return self.tell(model, one, LookOptions(output=told.text, method=ABOUT_OUTPUT[0]))[0]
 
     def next_tokens(self, model: M, one: Any, told: Told) -> tuple[tuple[NextToken, ...], ...]:
         """The most probable tokens at each step, where text is written step by step."""

@@ -116,15 +116,23 @@ class ImageData(MediaInput):
         return {role: changed if role == "train" else Pixels(store) for role, store in stores.items()}
 
     def decided(self) -> list[Decision]:
+        return self.decided_by(entry.place for entry in self.some())
+
+    def decided_by(self, some: Iterable[Any]) -> list[Decision]:
+        if isinstance(self.settings, EfficientNetSettings):
+            return defaults.of_efficientnet()
         facts = []
-        for entry in self.some():
+        for one in some:
             with suppress(BadPictureError):
-                size, colors = self._decoded(entry.place).seen.split(" ")
+                size, colors = self._decoded(one).seen.split(" ")
                 width, height = map(int, size.split("×"))
                 facts.append((height, width, colors == "color"))
-        reads = self.settings
-        multiple = reads.patch if isinstance(reads, VisionTransformerSettings) else 4
-        return defaults.sizes(facts, multiple) if facts else []
+        return defaults.sizes(facts, self.multiple) if facts else []
+
+    @property
+    def multiple(self) -> int:
+        """Pixels by which a model divides both sides."""
+        return self.settings.patch if isinstance(self.settings, VisionTransformerSettings) else 4
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
         wanted = form_of(self.data).seen

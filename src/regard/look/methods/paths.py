@@ -22,7 +22,8 @@ from regard.attention.role import Role
 from regard.errors import CallError
 from regard.look.case import Case
 from regard.look.hooks import Before, hooked
-from regard.look.methods.patching import Answers, Layer
+from regard.look.methods.carrying import Answers, modules_run
+from regard.look.methods.patching import Layer, states_of
 from regard.look.records import Kind
 from regard.look.stream import Block
 
@@ -38,17 +39,22 @@ class Paths(NamedTuple):
 def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Paths:
     if kind == "cross":
         raise CallError("kind='cross': by='paths' goes along self-attention: encoder or decoder")
-    of, blocks = _most_blocks(corrupted.model, kind)
+    kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
+    found: list[tuple[Kind, list[Block]]] = [(one, _blocks(corrupted, one)) for one in kinds]
+    of, blocks = next((pair for pair in found if len(pair[1]) > 1), found[0])
     if len(blocks) < 2:
         raise CallError(f"kind={of!r}: by='paths' goes from head to head, which takes two layers of self-attention")
-    if not _sums(blocks):
+    if not all(block.norm_first for block in blocks):
         raise CallError("by='paths' takes layers that normalize first (norm_first=true): what they read is a sum")
     answers, attentions = Answers(clean, corrupted, row), [cast(ManyHeads, block.attention) for block in blocks]
-    spoken = [Layer(f"layer {number}", one.out, one.heads, before=True) for number, one in enumerate(attentions)]
-    news = [answers.states_of(layer) for layer in spoken]
-    olds = [answers.states_of(layer, of_clean=False) for layer in spoken]
-    names = [f"{of}.{number}.{head}" for number, one in enumerate(attentions) for head in range(one.heads)]
+    numbers = [cast(Role, getattr(one, "role")).layer for one in attentions]  # noqa: B009 (no field of the protocol)
+    spoken = [
+        Layer(f"layer {number}", one.out, one.heads, before=True)
+        for number, one in zip(numbers, attentions, strict=True)
+    ]
+    news, olds = ([_said_in(answers, case, layer) for layer in spoken] for case in (clean, corrupted))
     places = [(number, head) for number, one in enumerate(attentions) for head in range(one.heads)]
+    names = [f"{of}.{numbers[number]}.{head}" for number, head in places]
     values = np.zeros((len(names), len(names)))
     for s, (layer, head) in enumerate(places):
         told = [_said(attentions[layer], head, new - old) for new, old in _same(news[layer], olds[layer])]
@@ -59,32 +65,23 @@ def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
     return Paths(of, names, values)
 
 
-def has_paths(model: nn.Module) -> bool:
-    _, blocks = _most_blocks(model, None)
-    return len(blocks) > 1 and _sums(blocks)
-
-
-def _sums(blocks: Sequence[Block]) -> bool:
-    return all(block.norm_first for block in blocks)
-
-
-def _most_blocks(model: nn.Module, kind: Kind | None) -> tuple[Kind, list[Block]]:
-    """Of the kind that was asked for, or of the first that has two."""
-    kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
-    found: list[tuple[Kind, list[Block]]] = [(one, _blocks(model, one)) for one in kinds]
-    return next((pair for pair in found if len(pair[1]) > 1), found[0])
-
-
-def _blocks(model: nn.Module, kind: Kind) -> list[Block]:
-    """The layers with self-attention of this kind."""
-    modules, found = dict(model.named_modules()), {}
-    for name, module in modules.items():
+def _blocks(case: Case, kind: Kind) -> list[Block]:
+    """The layers with self-attention of this kind: of several stacks of layers, the last one of two at least, as only
+    within a stack a layer reads the sum of what came before."""
+    stacks: dict[str, list[Block]] = {}
+    for name, module in modules_run(case)[0].items():
         role = getattr(module, "role", None)
         if isinstance(role, Role) and role.kind == kind and role.followed and isinstance(module, ManyHeads):
-            parent = modules[name.rpartition(".")[0]]
+            block = name.rpartition(".")[0]
+            parent = case.model.get_submodule(block)
             if hasattr(parent, "norm_first"):
-                found[role.layer] = parent
-    return [cast(Block, found[number]) for number in sorted(found)]
+                stacks.setdefault(block.rpartition(".")[0], []).append(cast(Block, parent))
+    return next((blocks for blocks in reversed(stacks.values()) if len(blocks) > 1), [])
+
+
+def _said_in(answers: Answers, case: Case, layer: Layer) -> list[Tensor]:
+    """All that the heads of a layer say, call by call."""
+    return [state[0] for state in states_of(layer, lambda: answers.score(case))]
 
 
 def _same(news: Sequence[Tensor], olds: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -10,7 +10,7 @@ Voita et al. 2019, section 5.1 (arXiv:1905.09418), call heads positional by wher
 (arXiv:2006.15595) ask, as here, what is due to positions and what to words.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -45,6 +45,17 @@ def kept_patterns(
         count = np.arange(Q) > 0 if one.kind == "decoder" else np.ones(Q, bool)  # the first has no choice
         stays, baseline = (np.minimum(old.weights, other).sum(-1)[:, count].sum(-1) for other in (one.weights, moved))
         yield old, stays, baseline, int(count.sum())
+
+
+def positional_heads(case: Case, before: Sequence[Attention]) -> dict[str, float]:
+    """Of each head, as "cross.2.3", the share of its pattern that stays, less the baseline."""
+    found = kept_patterns(case, {one.name: one for one in before})
+    return {
+        f"{one.kind}.{one.layer}.{head}": float(share)
+        for one, stays, baseline, rows in found
+        if rows
+        for head, share in enumerate((stays - baseline) / rows)
+    }
 
 
 @contextmanager

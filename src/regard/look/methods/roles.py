@@ -27,6 +27,7 @@ from regard.look.axis import Axis
 from regard.look.card import normalized
 from regard.look.records import Attention, AttentionRecord
 
+POSITIONAL = "positional"  # not by where a head looks, but by whether it goes on to when contents are shuffled
 CLEAR = 0.2  # more than chance, for a role to be in a head's name
 Places = Bool[np.ndarray, "Q K"]
 
@@ -39,6 +40,8 @@ def above_chance(records: Iterable[AttentionRecord]) -> dict[str, dict[str, floa
             for role, mass, chance, rows in role_shares(record.axes, one):
                 for head, own in enumerate(mass):
                     sums[f"{one.kind}.{one.layer}.{head}"][role] += (own - chance, rows)
+        for name, share in record.positional.items():
+            sums[name][POSITIONAL] += (share, 1)
     return {
         head: {role: float(above / rows) for role, (above, rows) in roles.items() if rows}
         for head, roles in sums.items()

@@ -10,11 +10,12 @@ States of an encoder stand at the positions of its input, one row for each direc
 To be exchanged in the middle, layers are unrolled cell by cell, with the weights that they have.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -23,7 +24,7 @@ from regard.attention.role import Recurrence
 from regard.errors import CallError
 from regard.look.case import Case
 from regard.look.hooks import After, hooked
-from regard.look.methods.patching import Answers, Patched
+from regard.look.methods.carrying import Answers, Patched, margin, modules_run, with_margins
 from regard.look.records import Kind
 
 State = tuple[Tensor, ...]  # h, and an LSTM's c: N D each
@@ -39,23 +40,36 @@ class StateLayer(NamedTuple):
     backward: bool
 
 
-def patched_states(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Patched:
-    """What each recurrent state brings back: layers × positions of the input, or × steps of the output."""
+def patched_states(
+    clean: Case, corrupted: Case, kind: Kind | None, row: int | None, names: Callable[[Kind, int], list[str]]
+) -> Patched:
+    """What each recurrent state brings back: layers × positions of the input, or × steps of the output. `names`: of so
+    many positions."""
     kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
-    found: list[tuple[Kind, list[StateLayer]]] = [(one, state_layers(corrupted.model, one)) for one in kinds]
+    ran, _ = modules_run(corrupted)
+    found: list[tuple[Kind, list[StateLayer]]] = [(one, state_layers(ran, one)) for one in kinds]
     of, layers = next((pair for pair in found if pair[1]), found[0])
     if not layers:
-        raise CallError(f"kind={of!r}: there is no recurrent layer; by='positions' and by='heads' ask about others")
+        raise CallError(
+            f"kind={of!r}: there is no recurrent layer that reads this input; by='positions' and by='heads' "
+            "ask about others"
+        )
     answers = Answers(clean, corrupted, row)
-    rows = [_recovered(answers, layer) for layer in layers]
-    most = max(map(len, rows))  # where a layer joins its neighbors, one state stands for several
-    values = np.stack([np.repeat(one, -(-most // len(one)))[:most] for one in rows])
-    return Patched(of, [layer.name for layer in layers], values)
+    read = [_states_of(layer, answers) for layer in layers]
+    most = max(len(one.states) for one in read)  # where a layer joins its neighbors, one state stands for several
+
+    def carry(number: int, place: int | None) -> AbstractContextManager[None]:
+        layer, one = layers[number], read[number]
+        at = None if place is None else place // -(-most // len(one.states))
+        return _carried(layer, one, one.turned(at) if layer.backward else at)
+
+    values = with_margins(answers, len(layers), most, carry)
+    return Patched(of, margin([layer.name for layer in layers]), margin(names(of, most)), values)
 
 
-def state_layers(model: nn.Module, kind: Kind) -> list[StateLayer]:
+def state_layers(modules: Mapping[str, nn.Module], kind: Kind) -> list[StateLayer]:
     found = []
-    for name, module in model.named_modules():
+    for name, module in modules.items():
         place = getattr(module, "recurrence", None)
         if not isinstance(place, Recurrence) or not isinstance(module, nn.RNNBase) or place.kind != kind:
             continue
@@ -67,36 +81,47 @@ def state_layers(model: nn.Module, kind: Kind) -> list[StateLayer]:
     return found
 
 
-def _recovered(answers: Answers, layer: StateLayer) -> np.ndarray:
-    """Of each position. The steps of all calls are counted through: a decoder may take them one by one."""
+class _Read(NamedTuple):
+    """The states of a clean run, and the lengths of its calls: a decoder may take its steps one by one."""
+
+    states: list[State]
+    lengths: list[int]
+
+    def turned(self, place: int | None) -> int | None:
+        """The step at which a layer that is given everything turned round comes to a place."""
+        if place is None:
+            return None
+        ends = list(accumulate(self.lengths))
+        call = bisect_right(ends, place)
+        return 2 * ends[call] - self.lengths[call] - 1 - place
+
+
+def _states_of(layer: StateLayer, answers: Answers) -> _Read:
     own: list[State] = []
 
     def keep(step: int, state: State) -> State:
         own.append(state)
         return state
 
-    with _unrolled(layer, keep) as calls:
+    with _unrolled(layer, keep) as lengths:
         answers.score(answers.clean)
-    there = list(calls)
-    if not own:
-        raise CallError(f"{layer.name} does not read this input: by='positions' and by='heads' ask about other layers")
-    values = np.zeros(len(own))
-    for place in range(len(own)):
+    return _Read(own, lengths)
 
-        def carry(step: int, state: State, place: int = place) -> State:
-            return own[place] if step == place else state
 
-        with _unrolled(layer, carry) as calls:
-            values[place] = answers.share()
-        if calls != there:
-            raise CallError(
-                f"{layer.name}: {sum(calls)} steps here and {sum(there)} there; states are carried from one input into "
-                "the other step by step, so both inputs need the same length"
-            )
-    if not layer.backward:
-        return values
-    ends = np.cumsum(there)
-    return np.concatenate([values[end - size : end][::-1] for end, size in zip(ends, there, strict=True)])
+@contextmanager
+def _carried(layer: StateLayer, read: _Read, at: int | None) -> Iterator[None]:
+    """While it is active, the state after step `at`, or after every one, is that of the clean run."""
+
+    def carry(step: int, state: State) -> State:
+        return read.states[step] if at in (None, step) and step < len(read.states) else state
+
+    with _unrolled(layer, carry) as lengths:
+        yield
+    if lengths != read.lengths:
+        raise CallError(
+            f"{layer.name}: {sum(lengths)} steps here and {sum(read.lengths)} there; states are carried from one input "
+            "into the other step by step, so both inputs need the same length"
+        )
 
 
 @contextmanager

@@ -48,6 +48,11 @@ class CaptionedPictures(ImageInput):
         return grid_of(self.recipe)
 
     @property
+    def multiple(self) -> int:
+        assert isinstance(self.recipe, DrawRecipe)
+        return 2 ** len(self.recipe.model.tokenizer.stages)
+
+    @property
     def train(self) -> PictureStore | None:
         """What mean and deviation are taken of; None where the weights bring them."""
         return self._train

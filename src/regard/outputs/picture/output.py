@@ -100,8 +100,7 @@ class PictureOutput(PictureTraining):
         (codes,) = self._codes(model, [options.output])
         return [Told(codes, "", self._log_probability(model, one, codes), drawing.film(model, codes))]
 
-    def told_again(self, model: Drawer, one: str, told: Told) -> Told:
-        """A drawing has no text that says all of it."""
+    def again(self, model: Drawer, told: Told, one: str) -> Told:
         return told
 
     def case(self, model: Drawer, one: str, told: Told) -> Case:

@@ -24,6 +24,7 @@ from regard.outputs.picture import scores as picture_scores
 from regard.outputs.picture.build import CaptionedPictures, build_drawer
 from regard.outputs.picture.drawing import AT_ONCE, channels_first
 from regard.outputs.picture.settings import DrawRecipe
+from regard.settings.decisions import Decision
 from regard.special_tokens import END, PAD
 
 
@@ -49,6 +50,9 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
     def __init__(self, recipe: DrawRecipe, input: TextInput) -> None:
         super().__init__(recipe, input)
         self.captioned = CaptionedPictures(recipe)
+
+    def decided(self) -> list[Decision]:
+        return self.captioned.decided()
 
     @property
     def by_chance(self) -> bool:

@@ -34,7 +34,7 @@ def continuation_case(
 
     return Case(
         model, ask, {"target": input.axis(Prompt("", list(told))), "read": input.axis(read)},
-        input.parts(read), columns="read",
+        input.parts(read), columns="read", first=max(0, min(len(input.read(one).ids), len(told)) - 1),
         vectors=input.vectors(model.decoder), gather=lambda products: input.gather(read, products),
         stream=stream_of(model.decoder, model.output, input.tokenizer, told, instead),
     )  # fmt: skip

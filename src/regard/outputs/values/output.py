@@ -106,8 +106,8 @@ class ValuesOutput(ValuesTraining):
         text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
         return [Told(LookedAt(item, target), text, said=found.said(target))]
 
-    def told_again(self, model: Forecaster, one: Any, told: Told) -> Told:
-        """Of the same target; its numbers are those of the other input."""
+    def again(self, model: Forecaster, told: Told, one: Any) -> Told:
+        """Of each input its own: what is asked about is the number, whatever it is."""
         return self.tell(model, one, LookOptions())[0]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:

@@ -57,7 +57,8 @@ class VectorOutput(VectorTraining):
         if options.output is None:
             if options.method in COMPARING:
                 raise CallError(
-                    f"method={options.method!r} asks what makes two texts alike: give the other one, as output"
+                    "a text alone says nothing whose reasons could be asked for; what makes two texts alike can be: "
+                    "give the other one (output=..., --target)"
                 )
             return [Told(None, "")]
         item, other = self.read_text(one), self.read_text(options.output)

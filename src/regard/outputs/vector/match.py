@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from regard.data.examples import Example
@@ -70,6 +70,9 @@ class Match(TwoTowersOutput):
             texts = [candidate.text for candidate in self.predict(model, [one])[0].n_best]
         cosines = self.similarity(model, [one], texts)[0].tolist()
         return [Told(text, text, cosine) for text, cosine in zip(texts, cosines, strict=True)]
+
+    def reader(self, model: TwoTowers) -> nn.Module:
+        return model.image
 
     def case(self, model: TwoTowers, one: Any, told: Told) -> Case:
         """The text looks at the regions of the picture; beside it stands which of its words the text tower heeds."""
