@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from explanations import CHECKS, NEEDS, OTHERS, WAYS, asked
-from recipe_runs import Trained, recipes, small_corpora, trained
+from recipe_runs import Trained, recipes, trained
 from regard import config
 from regard.errors import CallError
 from regard.look.methods import METHODS
@@ -125,30 +125,6 @@ def test_a_record_that_fits_or_a_sentence(name, method):
 @pytest.mark.parametrize("method", [method for (method, _), word in TABLE.items() if word == "second text"])
 def test_with_a_second_text_it_works(method):
     looked_at(trained("encode-transformer"), method, output="Luis sells a chair.")
-
-
-#: What patching may say of two inputs that do not fit, or of a model that has nothing to carry over.
-REFUSED = ("the same length", "thinks the same", "does not read this", "compares its input", "no layers whose states")
-ALIKE = ("caption", "classify image", "draw", "forecast", "match")  # their inputs have one size
-
-
-@pytest.mark.parametrize("name", [name for name in models() if not slow(name)])
-def test_a_second_input_of_any_kind_is_patched_or_a_sentence_says_why_not(name):
-    run, worked, refused = trained(name).run, [], []
-    with small_corpora():
-        one, other = (example.input for example in run.examples(2))
-    ways = [way.removeprefix("patching ") for way in run.explanations if way.startswith("patching")]
-    for by in ways:
-        try:
-            table = run.explain(one, "patching", by=by, against_input=other)
-        except CallError as error:
-            refused.append(str(error))
-        else:
-            assert table.values.shape == (len(table.rows), len(table.columns))
-            assert np.isfinite(table.values).all()
-            worked.append(by)
-    assert worked or column(name) not in ALIKE
-    assert [told for told in refused if not any(known in told for known in REFUSED)] == []
 
 
 def _mean_of_rows(record, table):

@@ -247,7 +247,9 @@ class Job:
             if against is None:
                 case = self._case(one, told, options)
                 if case.rows not in case.axes:
-                    raise CallError("this model compares its input with another: give that one, too (output=, --target)")
+                    raise CallError(
+                        "this model compares its input with another: give that one, too (output=, --target)"
+                    )
                 return explain(how, case, None, choice)
             case, other = (
                 self._case(each, replace(self.output.again(self.model, told, each), instead=told.instead), options)

@@ -30,7 +30,7 @@ from regard.inputs.base import Input, Vocabulary
 from regard.look.axis import Axis
 from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT
-from regard.look.records import AttentionRecord, Head
+from regard.look.records import AttentionRecord
 from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
