@@ -82,7 +82,7 @@ def _pair(one: Any, input: Input) -> tuple[Any, Any]:
     if hasattr(one, "pixels"):
         return one, one._replace(pixels=one.pixels[::-1].copy(), features=None)
     if hasattr(one, "numbers"):
-        return one, one._replace(numbers=one.numbers.flip(0))
+        return one, one._replace(numbers=one.numbers[::-1].copy())
     if hasattr(one, "load"):
         samples = one.load()[:3200]
         return one._replace(load=lambda: samples), one._replace(load=lambda: samples[::-1].copy())

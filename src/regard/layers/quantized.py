@@ -83,9 +83,11 @@ def quantize(model: nn.Module, precision: Precision) -> None:
     parts: list[tuple[nn.Module, str, Precision]] = []
     for module in model.modules():
         if isinstance(module, FeedForward):
-            parts += [(module, "widen", precision), (module, "narrow", "fp16")]
+            parts.append((module, "widen", precision))
+            parts.append((module, "narrow", "fp16"))
         elif isinstance(module, MultiHead) and module.memory_width is None:
-            parts += [(module, "project", precision), (module, "out", precision)]
+            parts.append((module, "project", precision))
+            parts.append((module, "out", precision))
     if not parts:
         raise CallError(f"quantize={precision!r}: this model has no Transformer layers, whose weights could be kept so")
     if isinstance(getattr(model, "output", None), nn.Linear):
