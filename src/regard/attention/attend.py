@@ -8,8 +8,7 @@ their keys match.
 
 There are two ways through, with equal results. Without `need_weights` a fused kernel runs that never keeps the table
 of weights: torch's `scaled_dot_product_attention` for scores of the dot form, `streaming_attention` for those of the
-tanh form. (Where many short texts are trained on, `short_dot_attention` keeps it, since it is small.) With
-`need_weights` the table is computed in the open, and returned.
+tanh form. With `need_weights` the table is computed in the open, and returned.
 
 Two promises. A query that may attend to nothing gets zeros, in value and in gradient. And there is no silent NaN: what
 the mask hides cannot reach the result even if it is NaN or infinite, and a NaN that does reach it is a ValueError
@@ -67,9 +66,7 @@ def attend(
         if isinstance(form, TanhForm) and form.held() <= SMALL:
             return _in_the_open(score, form, value, mask, bias, causal, dropout)[0], None
         if isinstance(form, DotForm):
-            return fused_dot_attention(
-                form, value, mask, bias=bias, causal=causal, dropout=dropout, training=not check_finite
-            ), None
+            return fused_dot_attention(form, value, mask, bias=bias, causal=causal, dropout=dropout), None
         return streaming_attention(form, value, mask, bias=bias, causal=causal, dropout=dropout), None
 
     if not check_finite:

@@ -4,8 +4,8 @@
 
 `F.scaled_dot_product_attention` (FlashAttention: Dao et al. 2022, arXiv:2205.14135) is linear in memory, but only for
 certain shapes; for others it falls back to the table of Q×K, silently. All that happens here is that every call is
-brought into a shape it has a kernel for; in training, many short texts have one of ours (`short_dot`). What stays with
-the table, because torch has no other kernel for it: dropout of weights on a CPU, and a bias that is learned.
+brought into a shape it has a kernel for. What stays with the table, because torch has no other kernel for it: dropout
+of weights on a CPU, and a bias that is learned.
 """
 
 import math
@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from regard.attention import masks
 from regard.attention.leading_shape import leading_shape
 from regard.attention.score import DotForm
-from regard.attention.short_dot import is_short, short_dot_attention
 
 # Where the kernel itself gives zeros, and zero gradients, to queries that may attend to nothing. Elsewhere we do.
 EMPTY_ROWS_ARE_SAFE_ON = {"cpu"}
@@ -32,7 +31,6 @@ def fused_dot_attention(
     bias: Float[Tensor, "*#m #Q #K"] | None = None,
     causal: bool = False,
     dropout: float = 0.0,
-    training: bool = False,
 ) -> Float[Tensor, "*b Q Dv"]:
     query, key, scale = form
     Q, K, Dv = query.shape[-2], key.shape[-2], value.shape[-1]
@@ -64,23 +62,11 @@ def fused_dot_attention(
         mask = (
             _two_leading(mask, lead, grouped) if mask.shape[:-2].numel() > 1 else mask.reshape(1, 1, *mask.shape[-2:])
         )
-    if training and is_short(query, key, bias, dropout):
-        context = short_dot_attention(query, key, value, _as_bias(mask, query, key, kernel_causal), scale)
-    else:
-        context = F.scaled_dot_product_attention(
-            query, key, value, mask, dropout, kernel_causal, scale=scale, enable_gqa=grouped
-        )
+    context = F.scaled_dot_product_attention(
+        query, key, value, mask, dropout, kernel_causal, scale=scale, enable_gqa=grouped
+    )
     context = context[..., :Dv].reshape(*lead, Q, Dv)
     return context if empty is None else context.masked_fill(empty, 0)
-
-
-def _as_bias(mask: Tensor | None, query: Tensor, key: Tensor, causal: bool) -> Tensor | None:
-    """A mask, or the kernel's own causality, as numbers that are added to the scores."""
-    if causal:
-        mask = masks.causal(query.shape[-2], key.shape[-2], device=query.device)
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    return query.new_zeros(mask.shape).masked_fill_(~mask, -torch.inf)
 
 
 def _two_leading(x: Float[Tensor, "*#b M N"] | Bool[Tensor, "*#b M N"], lead: tuple[int, ...], grouped: bool) -> Tensor:
