@@ -50,10 +50,8 @@ def fp16_product(x: Float[Tensor, "N D"], packed: Packed) -> Float[Tensor, "N E"
 
 def pack_int8(weight: Int[Tensor, "E D"], scale: Float[Tensor, " E"]) -> Packed:
     zero = torch.zeros(len(scale), dtype=torch.int64)
-    with (
-        warnings.catch_warnings()
-    ):  # that torch wants to do without this kind of tensor some day: then `available` says no
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch wants to do without such tensors: then `available` says no
         both = torch._make_per_channel_quantized_tensor(weight, scale.double() / LARGER, zero, 0)  # pyright: ignore[reportPrivateImportUsage]
     return torch.ops.quantized.linear_prepack(both, None)
 
