@@ -4,6 +4,7 @@ import os
 import shutil
 from collections import Counter
 
+import jaxtyping
 import pytest
 
 
@@ -13,9 +14,22 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: -slow[item.path])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Shapes are checked in quick tests, which reach every part; in slow ones that would take a quarter of the time."""
+    jaxtyping.config.update("jaxtyping_disable", item.get_closest_marker("slow") is not None)
+    try:
+        return (yield)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_the_tests(tmp_path_factory):
     os.environ["REGARD_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    own = tmp_path_factory.getbasetemp()
+    several = os.environ.get("PYTEST_XDIST_WORKER")
+    os.environ["REGARD_TEST_RUNS"] = str(own.parent if several else own)  # one folder for all processes
 
 
 @pytest.fixture(scope="module")

@@ -96,11 +96,12 @@ def adapted(name: str, folder: Path) -> Run:
 @contextmanager
 def without_shape_checks() -> Iterator[None]:
     """Those of the tests ask for numbers, and a graph that is being written has sizes that are none."""
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         yield
     finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+        jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @cache

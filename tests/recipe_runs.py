@@ -1,14 +1,15 @@
 """Every packaged recipe whose data comes with regard, trained for a few steps on the first few examples of its corpus.
 
-A run is trained once, whichever test asks for it first: `trained("shapes-draw")`.
+A run is trained once, whichever test of whichever process asks for it first: `trained("shapes-draw")`.
 """
 
+import fcntl
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,7 +25,6 @@ from regard.errors import CallError
 FEW = 30  # examples of a split
 STEPS = 6
 SHORT = 8  # tokens of an output
-_FOLDER = TemporaryDirectory(prefix="regard-recipes-")
 
 
 class Trained(NamedTuple):
@@ -46,14 +46,19 @@ def _train_of(name: str) -> Any:
 
 @cache
 def trained(name: str) -> Trained:
-    folder = Path(_FOLDER.name) / name
-    with small_corpora():
-        try:
-            run = regard.train(name, output=folder, training={"max_steps": STEPS}, **_short(name))
-        except CallError as missing:
-            if "pip install" not in str(missing):
-                raise
-            pytest.skip(str(missing))
+    folder = Path(os.environ["REGARD_TEST_RUNS"]) / "recipes" / name
+    folder.parent.mkdir(exist_ok=True)
+    with small_corpora(), folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (done := folder.with_suffix(".done")).exists():
+            try:
+                regard.train(name, output=folder, training={"max_steps": STEPS}, **_short(name))
+            except CallError as missing:
+                if "pip install" not in str(missing):
+                    raise
+                pytest.skip(str(missing))
+            done.touch()
+        run = regard.load(folder)
         job = jobs.make(run.recipe)
         job.restore(folder)
         job.prepare(folder / "cache")

@@ -19,6 +19,8 @@ from regard import config
 from regard.errors import CallError
 from regard.look.methods import METHODS
 
+pytestmark = pytest.mark.slow  # every recipe is trained for a few steps
+
 
 def table(what: str, names: Collection[str]) -> dict[tuple[str, str], str]:
     """(method or explanation, job) → the word in docs/look.md."""

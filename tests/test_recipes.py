@@ -13,6 +13,8 @@ from regard.next_commands import next_commands
 from regard.outputs.result import Scores
 from regard.outputs.text.gold_links import add_alignment_error
 
+pytestmark = pytest.mark.slow  # every recipe is trained for a few steps
+
 
 def test_every_job_has_a_recipe_that_needs_no_file():
     assert {config.read(name).job for name in recipes()} == set(JOBS)

@@ -38,6 +38,7 @@ class Spots:
 
     kinds, takes_prefix, writes_text, by_chance, gives = ("image",), False, False, False, "a place"
     takes_instead = False
+    reader = staticmethod(lambda model: model)
 
     def __init__(self, recipe, model):
         self.recipe, self.model = recipe, model

@@ -38,7 +38,7 @@ class Looks(ABC):
         text: Any,
         overrides: Overrides = (),
         *,
-        output: str | None = None,
+        output: Any = None,
         method: str = "raw",
         gold: Gold | None = None,
         layer: int | None = None,

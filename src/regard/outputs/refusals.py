@@ -17,7 +17,7 @@ def refuse(job: str, output: Any, *, prefix: str = "", attention: bool = False, 
         raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
 
 
-def refuse_both(prefix: str, output: str | None) -> None:
+def refuse_both(prefix: str, output: Any) -> None:
     if prefix and output is not None:
         raise CallError("give the whole output or a prefix of it, not both")
 

@@ -124,3 +124,7 @@ def similarity(run: str, pictures: UInt8[Tensor, "B C H W"], texts: Sequence[str
     job, judge = load_other_run("decoding.rerank", run, "match", device)
     arrays = [picture.permute(1, 2, 0).squeeze(2).numpy() for picture in pictures]
     return job.output.similarity(judge, arrays, texts).cpu()
+
+
+def as_text(codes: Int[Tensor, " K"]) -> str:
+    return " ".join(map(str, codes.tolist()))

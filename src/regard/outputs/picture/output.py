@@ -20,9 +20,8 @@ from regard.inputs.media_store import MediaExamples
 from regard.inputs.text.input import TextItem
 from regard.look.case import Case
 from regard.models.drawer import Drawer
-from regard.outputs.base import Told
+from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
-from regard.outputs.looking import LookOptions
 from regard.outputs.picture import drawing
 from regard.outputs.picture import scores as picture_scores
 from regard.outputs.picture.drawing import Drawn
@@ -41,7 +40,7 @@ class PictureOutput(PictureTraining):
     def sample(self, model: Drawer, example: Example) -> str:
         """What was drawn for a validation sentence, as its codes."""
         ((drawn,),) = self._candidates(model, [example.input], 1)
-        return f"{example.input}\n→ {_as_text(drawn.codes)}"
+        return f"{example.input}\n→ {drawing.as_text(drawn.codes)}"
 
     def pictures(self, model: Drawer, valid: MediaExamples) -> list[Picture]:
         """Validation pictures, what tokens keep of them, and what is drawn for their sentences."""
@@ -55,7 +54,7 @@ class PictureOutput(PictureTraining):
         found: list[Prediction] = []
         for text, in_order in zip(inputs, self._ranked(model, inputs), strict=True):
             best = in_order[: self.recipe.decoding.n_best]
-            outputs = [Candidate(_as_text(one.codes), one.log_probability, score) for score, one in best]
+            outputs = [Candidate(drawing.as_text(one.codes), one.log_probability, score) for score, one in best]
             pictures = drawing.painted(model, [one.codes for _, one in best]).permute(0, 2, 3, 1).numpy()
             found.append(Drawing(text, outputs, None, tuple(pictures), drawing.unknown_words(self.vocabulary, text)))
         return found
@@ -75,7 +74,7 @@ class PictureOutput(PictureTraining):
     def given_candidates(self, model: Drawer, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
         """log p(picture | sentence) of given pictures: a `Path`, an array, or what Pillow has opened."""
         found = zip(inputs, self._codes(model, outputs), strict=True)
-        return [Candidate(_as_text(codes), self._log_probability(model, text, codes)) for text, codes in found]
+        return [Candidate(drawing.as_text(codes), self._log_probability(model, text, codes)) for text, codes in found]
 
     @torch.inference_mode()
     def _log_probability(self, model: Drawer, text: str, codes: Int[Tensor, " K"]) -> float:
@@ -118,7 +117,3 @@ class PictureOutput(PictureTraining):
         fit = None if rerank is None else partial(drawing.similarity, rerank, device=device_of(model))
         shown = picture_scores.Drawings.of(asked, partial(drawing.rebuilt, model), [drawing.painted(model, best)])
         return picture_scores.scores(costs, len(examples), shown, shapes, fit)
-
-
-def _as_text(codes: Int[Tensor, " K"]) -> str:
-    return " ".join(map(str, codes.tolist()))

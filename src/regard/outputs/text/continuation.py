@@ -16,9 +16,8 @@ from regard.decoding.continuing import Sampling
 from regard.look.case import Case
 from regard.look.said import NextToken
 from regard.models.language_model import LanguageModel
-from regard.outputs.base import Told
+from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
-from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Prediction
 from regard.outputs.text.continuation_case import continuation_case
 from regard.outputs.text.continuation_training import ContinuationTraining
@@ -50,10 +49,8 @@ class Continuation(ContinuationTraining):
         texts = self._writer(model).written(prompts, self._sampling, longest, prefix)
         found = [Candidate(prefix + text.text, text.log_probability) for text in texts]
         groups = (found[place : place + each] for place in range(0, len(found), each))
-        return [
-            Prediction(text, sorted(group, key=lambda one: -(one.score or 0.0)))
-            for text, group in zip(inputs, groups, strict=True)
-        ]
+        ranked = (sorted(group, key=lambda one: -(one.score or 0.0)) for group in groups)
+        return [Prediction(text, group) for text, group in zip(inputs, ranked, strict=True)]
 
     def stream(
         self, model: LanguageModel, one: str, tell: Callable[[str, str], None], *, prefix: str = ""

@@ -15,10 +15,9 @@ from regard.inputs.sound.item import SoundItem
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.base import Told
+from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
 from regard.outputs.groups import in_budget
-from regard.outputs.looking import LookOptions
 from regard.outputs.result import Prediction, Scores
 from regard.outputs.text.cross_attention import CrossAttention
 from regard.outputs.text.output import TextOutput
@@ -38,8 +37,7 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
 
     def helped_by(self, model: Seq2Seq) -> dict[str, Any]:
         how, device = self.recipe.decoding, device_of(model)
-        by_ctc = how.ctc and isinstance(model, SpeechToText) and model.ctc is not None
-        found: dict[str, Any] = {"ctc": how.ctc} if by_ctc else {}
+        found: dict[str, Any] = {"ctc": how.ctc} if how.ctc and isinstance(model, SpeechToText) and model.ctc else {}
         if (name := how.language_model) is not None:
             found["language"] = language_model_voice(name, how.language_model_weight, self.tokenizer, device)
         return found

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from regard.errors import CallError, nearest
 from regard.inputs.series.item import SeriesItem
 from regard.inputs.series.times import labels
 from regard.inputs.series.window_input import WindowInput
@@ -43,3 +44,9 @@ def forecast_case(
         vectors=model.past, gather=lambda products: input.gather(item, products), number=True,
         each=model.targets if patches else 1, row=target if patches else 0,
     )  # fmt: skip
+
+
+def find_target(name: str, targets: Sequence[str]) -> int:
+    if name not in targets:
+        raise CallError(f"decoding.target={name!r} is not one of the targets{nearest(name, targets)}")
+    return list(targets).index(name)

@@ -12,18 +12,17 @@ import torch
 from torch import Tensor
 
 from regard.data.examples import Example
-from regard.errors import CallError, nearest
+from regard.errors import CallError
 from regard.inputs.series.item import SeriesItem
 from regard.inputs.series.times import labels
 from regard.inputs.series.windows import Windows
 from regard.look.case import Case
 from regard.look.records import AttentionRecord
 from regard.models.forecaster import Forecaster
-from regard.outputs.base import Told
+from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
-from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Picture, Prediction
-from regard.outputs.values.looking import LookedAt, forecast_case
+from regard.outputs.values.looking import LookedAt, find_target, forecast_case
 from regard.outputs.values.result import Forecast, SeriesForecast, as_csv, drawn
 from regard.outputs.values.training import ValuesTraining
 from regard.work import before_step
@@ -100,8 +99,8 @@ class ValuesOutput(ValuesTraining):
         item = (
             one if isinstance(one, SeriesItem) else self.input.windows_to_predict(one, how.series, how.at)[0].item(-1)
         )
-        target = 0 if how.target is None else self._target(how.target)
         found = self.said(model, [item])
+        target = 0 if how.target is None else find_target(how.target, found.targets)
         few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
         text = f"{found.targets[target]}, {found.times[0]} to {found.times[-1]}: {', '.join(few)}"
         return [Told(LookedAt(item, target), text, said=found.said(target))]
@@ -117,9 +116,3 @@ class ValuesOutput(ValuesTraining):
         item = told.target.item
         first, last = labels(item.times[[0, -1]], self.input.fitted.dates)
         return replace(record, input=f"{item.name} {first} to {last}".strip())
-
-    def _target(self, name: str) -> int:
-        targets = self.input.fitted.roles.targets
-        if name not in targets:
-            raise CallError(f"decoding.target={name!r} is not one of the targets{nearest(name, targets)}")
-        return targets.index(name)
