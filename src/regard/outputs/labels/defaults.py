@@ -41,9 +41,9 @@ def _text(sample: Sample) -> Plan:
 
 
 def _image(sample: Sample) -> Plan:
-    form, side, photos = pictures.form(sample.inputs)
+    form, sides, photos = pictures.form(sample.inputs)
     return Plan(
-        [*form, *pictures.augmentation(side, photos, sample.count)], pictures.encoders(side, photos, sample.count)
+        [*form, *pictures.augmentation(sides, photos, sample.count)], pictures.encoders(sides, photos, sample.count)
     )
 
 

@@ -43,7 +43,7 @@ def translate(kinds: tuple[str, str], sample: Sample) -> Plan:
 
 
 def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
-    form, side, photos = pictures.form(sample.inputs)
+    form, sides, photos = pictures.form(sample.inputs)
     writing, _ = _writing(sample)
     decisions = [
         *form, *writing, texts.held_out(sample.count, "pictures"),
@@ -52,7 +52,7 @@ def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
     ]  # fmt: skip
     common = {"kind": "recurrent", "context": "attention", "score": "additive", "dropout": 0.3 if photos else 0.1}
     widths = {"width": 256, "embedding": 192} if photos else {"width": 128, "embedding": 96}
-    encoders = pictures.encoders(side, photos, sample.count)
+    encoders = pictures.encoders(sides, photos, sample.count)
     return Plan(decisions, [
         Size(size.name, {**common, **widths, "encoder": size.settings}, size.passes, size.least) for size in encoders
     ])  # fmt: skip
