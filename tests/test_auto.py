@@ -346,8 +346,9 @@ def _nested_pairs(folder: Path, form: str) -> Path:
         {"id": f"{n}", "translation": {"en": f"cat {n} sees dog {n + 1}", "ar": f"قطة {n} يرى كلب {n + 1}"}}
         for n in range(60)
     ]
-    if form == "lines":
-        return _written(folder / "pairs.jsonl", "\n".join(map(json.dumps, rows)))
+    if form == "lines":  # what a line has beside is no document
+        lines = (json.dumps(row | {"data": [{"by": "hand"}]}) for row in rows)
+        return _written(folder / "pairs.jsonl", "\n".join(lines))
     return _written(
         folder / "pairs.json", json.dumps({"data": rows} if form == "named" else rows, indent=form == "list")
     )
@@ -412,7 +413,7 @@ def _speech(folder: Path, form: str) -> Path:
         _written(folder / "speech" / "metadata.csv", "\n".join(lines))
     else:
         lines = [f"a-{number:02d} {text}" for number, text in enumerate(texts)]
-        _written(folder / "speech" / "part" / "a.trans.txt", "\n".join(lines))
+        _written(folder / "speech" / "part" / "a.trans.txt", "\n".join([*lines[:5], "", *lines[5:], "b/c a folder"]))
     return folder / "speech"
 
 

@@ -41,7 +41,7 @@ def _is_document(path: Path) -> bool:
     except (ValueError, RecursionError):  # an object that goes on; a line that is only spoiled has others after it
         following = next(lines, None)
         return following is None or not following.text.startswith("{")
-    return isinstance(found, list) or _listed(found) is not None
+    return isinstance(found, list) or (_listed(found) is not None and next(lines, None) is None)
 
 
 def _document(path: Path) -> Any:

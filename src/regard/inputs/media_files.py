@@ -3,7 +3,6 @@
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from glob import escape
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, NamedTuple
@@ -64,8 +63,9 @@ def find_member(path: Path, name: str) -> Bytes | None:
         if "\0" in name or file.is_dir():
             return None
         if not file.is_file():
-            named = list(file.parent.glob(f"{escape(file.name)}.*")) if file.name else []
-            return Bytes(str(named[0]), name=name) if len(named) == 1 and named[0].is_file() else None
+            folder = file.parent
+            named = _by_stem(str(folder), folder.stat().st_mtime_ns).get(file.name) if folder.is_dir() else None
+            return Bytes(named, name=name) if named else None
         return Bytes(str(file), name=name)
     changed = path.stat().st_mtime_ns
     return _tar(str(path), changed).get(name.removeprefix("./")) or _by_last_part(str(path), changed).get(name)
@@ -106,9 +106,13 @@ class Beside:
         self._lines: dict[str, str] = {}
         for name, place in files.items():
             if name.endswith(TRANSCRIPTS):
-                for line in place.read().decode("utf-8-sig").splitlines():
+                try:
+                    lines = place.read().decode("utf-8-sig").split("\n")
+                except UnicodeDecodeError as problem:
+                    raise CallError(f"{place.path}: byte {problem.start + 1} of {name} is not UTF-8") from None
+                for line in filter(str.strip, lines):
                     stem, _, text = line.strip().partition(" ")
-                    self._lines[str(PurePosixPath(name).with_name(stem))] = text
+                    self._lines[str(PurePosixPath(name).parent / stem)] = text
 
     def text(self, name: str) -> str | None:
         """A UnicodeDecodeError says that it is none."""
@@ -139,6 +143,16 @@ def _by_last_part(path: str, changed: int) -> dict[str, Bytes]:
         last = PurePosixPath(name).name
         found[last] = None if last in found else place
     return {name: place for name, place in found.items() if place is not None}
+
+
+@lru_cache(maxsize=8)
+def _by_stem(path: str, changed: int) -> dict[str, str]:
+    """The files of a folder by their names without an ending. A name that two files have is not in it."""
+    found: dict[str, str | None] = {}
+    for file in Path(path).iterdir():
+        if file.is_file():
+            found[file.stem] = None if file.stem in found else str(file)
+    return {stem: file for stem, file in found.items() if file is not None}
 
 
 @lru_cache(maxsize=2)
