@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from regard.data.tables import SPLIT_NAMES
 from regard.inputs.series.notation import is_other_date
+from regard.inputs.series.times import UNIX
 
 Kind = Literal["picture", "recording", "time", "number", "id", "label", "tags", "text", "split", "empty", "unused"]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"))
@@ -15,21 +16,7 @@ RECORDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif
 SPLITS = {name: role for role, names in SPLIT_NAMES.items() for name in names}
 _TIMES = ("time", "date", "timestamp", "datetime", "ds", "day", "month", "year", "hour", "ts", "epoch", "unixtime")
 _IDS = ("id", "idx", "index", "key", "no", "nr", "number", "row", "uid", "guid", "uuid")
-LABELS = (
-    "label",
-    "class",
-    "category",
-    "intent",
-    "sentiment",
-    "topic",
-    "genre",
-    "target",
-    "y",
-    "stars",
-    "rating",
-    "language",
-    "lang",
-)
+LABELS = ("label", "class", "category", "intent", "sentiment", "topic", "genre", "target", "language", "lang", "y")
 _MOST = 0.95  # of all cells have to agree on what they are
 _LABEL_WORDS = 6  # a label is short
 
@@ -64,7 +51,7 @@ def _kind(name: str, cells: list[str], first: bool) -> Kind:
     if _share(cells, lambda cell: cell.lower() in SPLITS):
         return "split"
     if _share(cells, is_number):
-        if name in _TIMES and distinct > 1:
+        if distinct > 1 and (name in _TIMES or _share(cells, UNIX.fullmatch)):
             return "time"
         if name in _IDS or (first and distinct == len(cells) > 3 and _counts(cells)):
             return "id"

@@ -57,6 +57,8 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
         return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
     if not texts and len(labels) > 1 and "number" not in of:  # short texts, such as words or names
         text, label = sorted(labels[:2], key=lambda column: -column.distinct)
+        if label.distinct < 2:
+            raise CallError(f"{table.path}: {_nothing_said(text, [label])}")
         return _columns(table, ("text", "label"), text, label, data, ("text", "label"))
     few = (column for column in of.get("number", []) if column.distinct <= min(20, column.filled / 5))
     if texts and (short := [column for column in (*labels, *few) if column.distinct > 1]):

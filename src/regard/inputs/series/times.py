@@ -19,7 +19,7 @@ from regard.inputs.series.notation import parsed
 
 DAY = 86400.0
 LENGTHS = {7 * DAY: "weeks", DAY: "days", 3600.0: "hours", 60.0: "minutes", 1.0: "seconds"}
-_UNIX = re.compile(r"1\d{9}(\d{3})?(\.0*)?")  # seconds or milliseconds since 1970, in this century
+UNIX = re.compile(r"1\d{9}(\d{3})?(\.0*)?")  # seconds or milliseconds since 1970, in this century
 Times = NDArray[np.float64]
 Unit = Literal["number", "seconds", "weekdays", "months", "rows"]
 
@@ -37,7 +37,7 @@ def as_number(cell: object, form: str | None) -> tuple[float, bool]:
         if (moment := parsed(text, form)) is None:
             raise ValueError(f"{text!r} is no time of the form {form!r}")
         return _seconds(moment), True
-    if _UNIX.fullmatch(text):
+    if UNIX.fullmatch(text):
         return float(text) / (1000 if len(text.partition(".")[0]) == 13 else 1), True
     if not text.isdigit() or len(text) == 8:  # 20240131 is a day; 2024 is a number
         try:
