@@ -33,6 +33,7 @@ STEPS = 40  # of a pass over little data
 QUICK = 1000  # steps in the time there is; with fewer, smaller batches learn more
 UPDATES = 2000  # below this, more passes never hurt
 SLOW = 1e-5  # a rate that hardly changes what is measured
+BAD = 0.05  # of small data, a broken file is soon one in a hundred
 SPENT = 0.85  # of the time there is goes into steps; the rest into preparing, validating, writing
 RATES = {"small": 3e-3, "middle": 2e-3, "large": 1e-3}
 
@@ -61,6 +62,7 @@ def plan(
     planned: Plan = load_object(jobs.FROM_DATA[found.kinds][1])(found.kinds, sample)
     decisions = [*(Decision(f"data.{key}", value, "found in the data") for key, value in found.data.items())]
     decisions += planned.decisions
+    decisions.append(Decision("data.max_bad", BAD, "what cannot be read is told and left out, up to this share"))
     decisions.append(Decision("training.time_limit", seconds, f"{plain_time(seconds)}, as asked for"))
     keys = {decision.key for decision in decisions}
     if "training.schedule" not in keys:
