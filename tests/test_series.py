@@ -12,6 +12,7 @@ from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import build_encoder
 from regard.inputs.series.item import Fitted, Scaler
+from regard.inputs.series.notation import date_format, with_points, without_signs
 from regard.inputs.series.panel import load_panel
 from regard.inputs.series.prepare import prepare_windows
 from regard.inputs.series.settings import WindowSettings
@@ -58,7 +59,7 @@ def table(tmp_path, count=40, seed=1):
     ("times", "step", "following"),
     [
         (["2024-01-01", "2024-01-02", "2024-01-03"], Step("seconds", 86400.0), "2024-01-04"),
-        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30:00"),
+        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30"),
         (["2024-01-01", "2024-02-01", "2024-03-01"], Step("months", 1.0), "2024-04-01"),
         (["2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"], Step("months", 1.0), "2024-04-30"),
         (["2000-01-15", "2000-04-15", "2000-07-15"], Step("months", 3.0), "2000-10-15"),
@@ -88,6 +89,13 @@ def test_times_are_read_as_people_write_them():
     assert as_number("19700102", None) == (86400.0, True)
     assert as_number("86400", None) == (86400.0, False)
     assert as_number("02.01.1970", "%d.%m.%Y") == (86400.0, True)
+    assert as_number("1700000000", None) == as_number("1700000000000", None) == (1_700_000_000.0, True)
+    assert as_number("1970-Q2", date_format(["1970-Q1", "1970-Q2"], "when")) == (90 * 86400.0, True)
+    assert labels(np.array([0.0, 5400.0]), True) == ["1970-01-01 00:00", "1970-01-01 01:30"], "no seconds, if all are 0"
+    assert labels(np.array([0.0, 5401.0]), True)[1] == "1970-01-01 01:30:01"
+    assert with_points(without_signs(["$1,234.50", "5%", "- 3 €", "1,5", "a 5%"]), False) == [
+        "1234.50", "5", "-3", "1,5", "a 5%",
+    ]  # fmt: skip
     with pytest.raises(ValueError, match=r"'Tuesday' is neither an ISO date nor a number; say data\.time_format"):
         as_number("Tuesday", None)
 
