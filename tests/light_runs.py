@@ -1,11 +1,14 @@
 """A run and its export to ONNX, asked the same: what `regard.light` says is held against torch."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from regard.api import Run
+from regard.errors import CallError
 from regard.light.run import LightRun, load
 
 SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
@@ -16,7 +19,11 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "tags": ({},),
     "vector": ({},),
     "span": ({"n_best": 3},),
+    "values": ({},),
+    "match": ({"n_best": 2}, {"labels": ["a red circle", "a blue square"], "n_best": 2}),
+    "drawing": ({"temperature": 0.0}, {"candidates": 3, "n_best": 2, "top_k": 5, "seed": 4}),
 }
+TOLD = ("gives", "writes_text", "gives_vectors", "draws", "takes_prefix", "takes_gold", "takes_prompt")
 USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
 
 
@@ -29,28 +36,63 @@ def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
     for how in SEARCHES[kind]:
         for one, other in zip(*(asked.predict(inputs, **usual, **how) for asked in (run, light)), strict=True):
             same_prediction(one, other)
-    said = run.predict(inputs, **usual)
-    given = inputs[::-1] if kind == "vector" else [" ".join(getattr(one, "tags", [one.text])) for one in said]
-    ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
-    np.testing.assert_allclose(ours, theirs, atol=2e-4)
+    assert {name: getattr(light.job.output, name) for name in TOLD} == {
+        name: getattr(run.job.output, name) for name in TOLD
+    }
+    assert light.job.input.kinds == run.job.input.kinds
+    given = outputs_for(run, light, inputs, usual)
+    if given:
+        ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
+        np.testing.assert_allclose(ours, theirs, atol=2e-4)
     same_record(run.look(inputs[0], **usual), light.look(inputs[0], **usual))
     return light
+
+
+def outputs_for(run: Run, light: LightRun, inputs: list[Any], usual: dict[str, Any]) -> list[Any]:
+    """To be scored: what the model says, or what its kind takes."""
+    said = run.predict(inputs, **usual)
+    if hasattr(said[0], "vector"):
+        return inputs[::-1]
+    if hasattr(said[0], "picture"):
+        same_record(*(asked.look(inputs[0], output=said[1].picture) for asked in (run, light)))
+        return [one.picture for one in said]
+    if hasattr(said[0], "series"):
+        for asked in (run, light):
+            with pytest.raises(CallError, match="scored against what did happen"):
+                asked.score(inputs, ["1"] * len(inputs))
+        return []
+    return [" ".join(getattr(one, "tags", [one.text])) for one in said]
 
 
 def same_prediction(one: Any, other: Any) -> None:
     if hasattr(one, "vector"):
         return np.testing.assert_allclose(one.vector, other.vector, atol=2e-5)
+    if hasattr(one, "series"):
+        for table, again in zip(one.series, other.series, strict=True):
+            assert (table.name, table.times, table.targets) == (again.name, again.times, again.targets)
+            for name in ("values", "bands", "past", "actual"):
+                np.testing.assert_allclose(getattr(table, name), getattr(again, name), rtol=1e-4, atol=1e-4)
+        return None
     assert [said.text for said in one.n_best] == [said.text for said in other.n_best]
+    for picture, again in zip(getattr(one, "pictures", ()), getattr(other, "pictures", ()), strict=True):
+        assert np.abs(picture.astype(int) - again).max() <= 1  # shades are rounded
+    assert one.as_dict().keys() == other.as_dict().keys()
     for said, again in zip(one.n_best, other.n_best, strict=True):
         np.testing.assert_allclose(said.score, again.score, atol=2e-4)
         np.testing.assert_allclose(said.log_probability, again.log_probability, atol=2e-4)
 
 
-def example_inputs(run: Run, folder: Path) -> list[str]:
+def example_inputs(run: Run, folder: Path) -> list[Any]:
     """Two inputs of its kind: texts, or files."""
     if run.recipe.job == "answer":
         long = " ".join(f"We eat {number} loaves with Pedro." for number in range(40))  # no sentence twice: no ties
         return ["Who is here?\nThe queen is here. We eat bread.", f"What do we eat?\n{long}"]
+    if run.recipe.job == "draw":
+        return ["a red circle above a blue square", "a green square"]
+    if run.recipe.job == "forecast":
+        return [run.recipe.data.train]
+    if run.recipe.job == "ask":
+        return [("corpus:shapes#0", "what color is the circle?"), ("corpus:shapes#1", "what is below the square?")]
     if run.job.input.kind == "text":
         return ["The queen is here", "We eat bread with Pedro"]
     if run.job.input.kind == "table":
@@ -74,7 +116,10 @@ def same_record(one: Any, other: Any) -> None:
     for table, again in zip(one.attentions, other.attentions, strict=True):
         assert [getattr(table, name) for name in named] == [getattr(again, name) for name in named]
         np.testing.assert_allclose(table.weights, again.weights, atol=2e-5)
-    assert one.axes == other.axes
+    for axis, table in one.axes.items():
+        assert replace(table, image=None) == replace(other.axes[axis], image=None)
+        if table.image is not None:
+            assert np.abs(table.image.astype(int) - other.axes[axis].image).max() <= 1  # shades are rounded
     assert (one.method, one.input, one.output, one.forced) == (other.method, other.input, other.output, other.forced)
     np.testing.assert_allclose(one.scores, other.scores, atol=2e-4)
     assert _pieces(one) == _pieces(other)
@@ -82,7 +127,8 @@ def same_record(one: Any, other: Any) -> None:
     if one.said is not None:
         assert one.said.names == other.said.names
         assert one.said.marks == other.said.marks
-        np.testing.assert_allclose(one.said.values, other.said.values, atol=1e-5)
+        np.testing.assert_allclose(one.said.values, other.said.values, atol=1e-5, rtol=1e-5)
+        assert (len(one.said.frames), one.said.regions) == (len(other.said.frames), other.said.regions)
 
 
 def _pieces(record: Any) -> list[list[tuple[str, str]]]:

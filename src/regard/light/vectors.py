@@ -17,6 +17,7 @@ from regard.outputs.result import Candidate, Prediction, Vector
 
 
 class LightVectors(LightOutput):
+    gives: ClassVar[str] = "a vector"
     gives_vectors: ClassVar[bool] = True
 
     def __init__(self, about: Description, input: Any) -> None:
