@@ -28,6 +28,7 @@ from regard.layers.pooling import attends
 from regard.light.description import RUN_FILE
 from regard.models.classifier import Classifier
 from regard.models.drawer import Drawer
+from regard.models.embedder import Embedder
 from regard.models.forecaster import Forecaster
 from regard.models.patch_forecaster import PatchForecaster
 from regard.models.two_towers import TwoTowers
@@ -71,6 +72,9 @@ def _says(run: Run) -> dict[str, Any]:
     kind = next(name for kind, name in KINDS.items() if isinstance(output, kind))
     if isinstance(model, Classifier):
         return {"kind": kind, "first": by_class_token(model.encoder, model.pooling)}
+    if isinstance(model, Embedder):
+        joins = model.encoder.types is not None
+        return {"kind": kind, "first": by_class_token(model.encoder, model.pooling), "joins": joins}
     if isinstance(model, Forecaster):
         return {"kind": kind, "patches": isinstance(model, PatchForecaster)}
     if isinstance(model, Drawer):
