@@ -1,5 +1,7 @@
 """A run and its export to ONNX, asked the same: what `regard.light` says is held against torch."""
 
+import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,11 @@ import pytest
 
 from regard.api import Run
 from regard.errors import CallError
+from regard.inputs.image.source import PictureSource
 from regard.light.run import LightRun, load
+from regard.outputs.picture.result import as_image
+from regard.serve.limits import Limits
+from test_serve import serving
 
 SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "text": ({"beam": 1}, {"beam": 3, "n_best": 2}, {"sample": True, "n_best": 2, "top_p": 0.8, "seed": 5}),
@@ -44,6 +50,7 @@ def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
         ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
         np.testing.assert_allclose(ours, theirs, atol=2e-4)
     same_record(run.look(inputs[0], **usual), light.look(inputs[0], **usual))
+    served(run, light, inputs)
     return light
 
 
@@ -62,6 +69,52 @@ def outputs_for(run: Run, light: LightRun, inputs: list[Any], usual: dict[str, A
                 asked.score(inputs, ["1"] * len(inputs))
         return []
     return [" ".join(getattr(one, "tags", [one.text])) for one in said]
+
+
+def served(run: Run, light: LightRun, inputs: list[Any]) -> None:
+    """The service offers of an export what it offers of its run, in its own form and in those of others."""
+    with serving({"it": light}, Limits()) as client:
+        text = _sent(client, inputs[0], run.job.input.kinds)
+        for path, body in (("predict", {"inputs": [text]}), ("look", {"text": text}), ("page", {"text": text})):
+            answer = client.post(f"/api/{path}", json=body)
+            assert answer.status_code == 200, answer.text
+        asked = {"model": "it", "prompt": text, "temperature": 0, "max_tokens": 5}
+        written = client.post("/v1/completions", json=asked)
+        if not run.job.output.takes_prompt:
+            assert (written.status_code, written.json()["error"]["type"]) == (422, "invalid_request_error")
+        else:
+            said = run.predict(text, temperature=0.0, max_length=5).text
+            assert written.json()["choices"][0]["text"] == said
+            lines = client.post("/v1/completions", json={**asked, "stream": True}).text.split("\n\n")
+            pieces = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+            assert "".join(one["choices"][0]["text"] for one in pieces) == said
+            chat = {**asked, "messages": [{"role": "user", "content": text}]}
+            del chat["prompt"]
+            assert client.post("/v1/chat/completions", json=chat).json()["choices"][0]["message"]["content"]
+        if run.job.output.gives_vectors:
+            found = client.post("/v1/embeddings", json={"model": "it", "input": inputs}).json()["data"]
+            ours = [one.vector for one in run.predict(inputs)]
+            np.testing.assert_allclose([one["embedding"] for one in found], ours, atol=2e-5)
+        if run.recipe.job == "translate":
+            told = client.post("/translate", data={"q": text, "target": "it"}).json()
+            assert told == {"translatedText": run.predict(text).text}
+
+
+def _sent(client: Any, one: Any, kinds: tuple[str, ...]) -> str:
+    """An input as somebody sends it: files are uploaded, and named."""
+    parts = []
+    for kind, part in zip(kinds, one if isinstance(one, tuple) else (one,), strict=True):
+        if kind in ("image", "sound"):
+            content = Path(part).read_bytes() if Path(part).is_file() else _picture(part)
+            part = client.post("/api/upload", content=content).json()["name"]
+        parts.append(part)
+    return "\t".join(parts)
+
+
+def _picture(word: str) -> bytes:
+    out = BytesIO()
+    as_image(PictureSource.find(word)).save(out, format="PNG")
+    return out.getvalue()
 
 
 def same_prediction(one: Any, other: Any) -> None:

@@ -1,7 +1,6 @@
 """From what a model says of windows to forecasts of series, in the units of the table. No torch.
 
-Windows of one series are joined along time; later windows only add what is new.
-"""
+Windows of one series are joined along time; later windows only add what is new."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -86,9 +85,8 @@ class Forecasting:
         if output is not None:
             raise CallError("a forecast is looked at as it is: numbers cannot be given as an output to look at")
         how = self.recipe.decoding
-        item = (
-            one if isinstance(one, SeriesItem) else self.input.windows_to_predict(one, how.series, how.at)[0].item(-1)
-        )
+        own = isinstance(one, SeriesItem)
+        item = one if own else self.input.windows_to_predict(one, how.series, how.at)[0].item(-1)
         found = self.said([item])
         target = 0 if how.target is None else find_target(how.target, found.targets)
         few = [*(f"{value:.4g}" for value in found.values[:FEW, target]), *(["…"] if len(found.times) > FEW else [])]
