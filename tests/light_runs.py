@@ -11,6 +11,7 @@ import pytest
 from regard.api import Run
 from regard.errors import CallError
 from regard.inputs.image.source import PictureSource
+from regard.inputs.series.times import labels
 from regard.light.run import LightRun, load
 from regard.outputs.picture.result import as_image
 from regard.serve.limits import Limits
@@ -101,14 +102,28 @@ def served(run: Run, light: LightRun, inputs: list[Any]) -> None:
 
 
 def _sent(client: Any, one: Any, kinds: tuple[str, ...]) -> str:
-    """An input as somebody sends it: files are uploaded, and named."""
+    """An input as somebody sends it: tables and files are uploaded, and named."""
     parts = []
     for kind, part in zip(kinds, one if isinstance(one, tuple) else (one,), strict=True):
-        if kind in ("image", "sound"):
-            content = Path(part).read_bytes() if Path(part).is_file() else _picture(part)
-            part = client.post("/api/upload", content=content).json()["name"]
-        parts.append(part)
+        name = part if kind == "text" else client.post("/api/upload", content=_content(kind, part)).json()["name"]
+        parts.append(name)
     return "\t".join(parts)
+
+
+def _content(kind: str, part: str) -> bytes:
+    if kind == "table":
+        return part.encode()
+    return _picture(part) if part.startswith("corpus:") else Path(part).read_bytes()
+
+
+def _table(run: Run) -> str:
+    """The last window of a corpus, as a person would send it."""
+    input: Any = run.job.input
+    item, roles = input.read(run.recipe.data.train), input.fitted.roles  # pyright: ignore[reportAttributeAccessIssue]
+    names = [*(() if input.layout.convert else roles.targets), *roles.past, *roles.future]
+    columns = [input.restored(item, place) for place in range(len(names))]
+    rows = zip(labels(item.times, input.fitted.dates), *columns, strict=True)
+    return "\n".join(",".join(map(str, row)) for row in [(roles.time or "line", *names), *rows])
 
 
 def _picture(word: str) -> bytes:
@@ -143,13 +158,16 @@ def example_inputs(run: Run, folder: Path) -> list[Any]:
     if run.recipe.job == "draw":
         return ["a red circle above a blue square", "a green square"]
     if run.recipe.job == "forecast":
-        return [run.recipe.data.train]
+        return [_table(run)]
     if run.recipe.job == "ask":
         return [("corpus:shapes#0", "what color is the circle?"), ("corpus:shapes#1", "what is below the square?")]
     if run.job.input.kind == "text":
         return ["The queen is here", "We eat bread with Pedro"]
     if run.job.input.kind == "table":
-        return [f"corpus:shapes-of-series#{number}" for number in range(2)]
+        chance = np.random.default_rng(3)  # a column of numbers, as a service is sent it
+        return [
+            "\n".join([run.job.input.fitted.roles.columns[0], *map(str, some)]) for some in chance.normal(0, 1, (2, 40))
+        ]
     names = [str(folder / name) for name in ("one", "two")]
     for seed, name in enumerate(names):
         noise = np.random.default_rng(seed)
