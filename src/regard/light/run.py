@@ -171,6 +171,11 @@ class LightRun(Looks):
     def weight(self, *_: Any, **__: Any) -> NoReturn:
         raise CallError(f"an export does not say how a weight came about: {_ASK}")
 
+    def head_profile(self, *_: Any, **__: Any) -> NoReturn:
+        raise CallError(f"the heads of an export have no profile: {_ASK}")
+
+    role_history = head_profile
+
     def examples(self, most: int = 6) -> list[Example]:
         """Some inputs of the validation part, where they are texts."""
         return [Example(text, ()) for text in self.about.examples[:most]]

@@ -3,7 +3,7 @@
 import { drawCard } from "./card.js";
 import { differing, drawComparison } from "./compare.js";
 import { drawControls, viewsOf } from "./controls.js";
-import { has, keyOf, kindsOf, largest, layersOf, localSource, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
+import { has, headsOf, keyOf, kindsOf, largest, layersOf, localSource, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
 import { drawDecoding, drawTree } from "./decoding.js";
 import { drawDrawing, drawFilm } from "./film.js";
 import { makeFocus } from "./focus.js";
@@ -21,7 +21,7 @@ import { drawWhy } from "./why.js";
 import { drawWords, unknownWords } from "./words.js";
 
 const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
-const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step", "why", "at", "instead", "other"];
+const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step", "why", "at", "instead", "other", "whose", "which"];
 
 /**
  * `page`: {open, records: [record, against?], cards, methods, kinds, tree, scores, history?}. `history` has {step, record,
@@ -38,7 +38,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const records = [...page.records, ...history.map((one) => one.record)].map(openRecord);
   const [record, against] = [records[0], page.records.length > 1 ? records[1] : null];
   const tables = source ?? localSource(records, [page.cards, ...Array(page.records.length - 1), ...history.map((one) => one.cards)], page.beam_cards);
-  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer", why: "", at: "all", instead: "", other: "" };
+  const state = { ...page.open, words: false, specials: true, hypothesis: 0, step: Math.max(0, history.length - 1), opacity: 0.6, sort: "layer", why: "", at: "all", instead: "", other: "", whose: "", which: "" };
   if (keep) for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
     if (key in state) state[key] = typeof state[key] === "boolean" ? value === "true" : typeof state[key] === "number" ? Number(value) : value;
   }
@@ -211,7 +211,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     if (state.view === "why") {
       const target = recordNow().axes.target;
       const tokens = target && !target.grid && !target.times ? target.tokens : [];
-      asked = drawWhy(picture, { ways: acts.why, tokens, grids: Object.values(recordNow().axes).filter((axis) => axis.grid), state, known: explained, contrasts: acts.contrasts, other: acts.other }, (wish) => tables.explain(state.hypothesis, wish), (changes, name) => {
+      asked = drawWhy(picture, { ways: acts.why, tokens, heads: headsOf(recordNow(), "decoder"), kinds, grids: Object.values(recordNow().axes).filter((axis) => axis.grid), state, known: explained, contrasts: acts.contrasts, other: acts.other }, (wish) => tables.explain(state.hypothesis, wish), (changes, name) => {
         change(changes);
         ready.then(() => picture.querySelector(`.asks [name=${name}]`)?.focus());
       });

@@ -24,13 +24,14 @@ export function explainWeights(root, choice, explain, table) {
   async function open(event) {
     const mine = ++turn;
     const wanted = { ...choice(), ...event.detail };
-    from = document.activeElement;
+    if (!dialog.open) from = document.activeElement;
     body.replaceChildren(element("p", { className: "caption", role: "status", textContent: "asking the model …" }));
     if (!dialog.open) dialog.showModal();
     body.focus(); // the Enter that opens it shall not press its button
     try {
       const found = explain ? await explain(wanted) : fromTable(table(), wanted);
-      if (mine === turn) drawWeight(body, found);
+      const byTokens = found.tokens && !found.tokens.length ? () => open({ detail: { ...event.detail, tokens: true } }) : null;
+      if (mine === turn) drawWeight(body, found, byTokens);
     } catch (error) {
       if (mine === turn) body.replaceChildren(element("p", { className: "wrong", role: "alert", textContent: error.message }));
     }
@@ -59,15 +60,24 @@ export function fromTable({ values, rows, columns, one }, { row, column }) {
   };
 }
 
-function drawWeight(place, found) {
+/** `byTokens()` asks for what each part of the input brings, which takes longer; null where that is here already, or cannot be asked. */
+function drawWeight(place, found, byTokens) {
   const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", { textContent: text })]);
   place.replaceChildren(
     element("h2", {}, element("bdi", { textContent: found.title })), element("dl", {}, ...steps),
     ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), barsTable(found.terms.map(([dimension, number]) => [`dimension ${dimension}`, number]))] : []),
     ...(found.parts?.length ? [element("h3", { textContent: "Where the score comes from: parts that add up to it" }), barsTable(mostOf(found.parts.map(({ name, value }) => [name, value])))] : []),
+    ...(found.tokens?.length ? [element("h3", { textContent: "By parts of the input: they add up to the score, too" }), barsTable(mostOf(found.tokens.map(({ name, value }) => [name, value])))] : []),
+    ...(byTokens ? [asking("What does each part of the input bring to it?", byTokens)] : []),
     element("h3", { textContent: "Its row, before and after the softmax" }), rowTable(found),
     ...(found.note ? [element("p", { className: "caption", textContent: found.note })] : []),
   );
+}
+
+function asking(text, act) {
+  const made = element("button", { type: "button", className: "more", textContent: text });
+  made.addEventListener("click", act);
+  return made;
 }
 
 /** The parts that add most, in their order, and all others as one. */

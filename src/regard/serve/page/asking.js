@@ -39,14 +39,15 @@ export function remoteSource(questions, ask, outputs = []) {
       return ask("/api/page", wish(number, choice, "evidence"));
     },
     /** How a weight came about: of the hypothesis that is shown, cells as they are counted there. */
-    async weight({ kind, layer, head, row, column, words, specials, hypothesis }) {
-      const wish = { ...sameOutput(hypothesis), kind, row, column, words, specials };
+    async weight({ kind, layer, head, row, column, words, specials, hypothesis, tokens = false }) {
+      const wish = { ...sameOutput(hypothesis), kind, row, column, words, specials, tokens };
       if (layer !== "all") wish.layer = Number(layer);
       if (!["mean", "max"].includes(head)) wish.head = Number(head);
       return ask("/api/weight", wish);
     },
-    /** A table; with `format`, a picture of it. */
+    /** A table; with `format`, a picture of it. A profile is of the model, whatever it was asked. */
     explain(hypothesis, wish) {
+      if (wish.how === "profile") return ask("/api/profile", { model: questions[0].model, training: wish.by === "training", ...(wish.format ? { format: wish.format } : {}) });
       return ask("/api/explain", { ...sameOutput(hypothesis), ...wish });
     },
     async heads(hypothesis, choice) {

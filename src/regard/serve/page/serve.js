@@ -166,6 +166,12 @@ function changes(after, before, without) {
   return after === before ? [`Without ${heads}, the output stays: `, bold(after)] : [`Without ${heads}: `, bold(after), ", and with all heads: ", bold(before)];
 }
 
+/** To ask why; heads are profiled where there is attention, and as it trained where that was kept. */
+function whysOf({ explanations, methods, history }) {
+  const profiles = explanations.length && methods.includes("raw") ? ["profile", ...(history ? ["profile training"] : [])] : [];
+  return [...explanations, ...profiles];
+}
+
 function show(page, questions, told, source) {
   shown = { page, questions, source };
   const seen = document.createElement("div");
@@ -178,7 +184,7 @@ function show(page, questions, told, source) {
   const model = modelNow();
   const ways = waysOf(model);
   const other = (current, put) => drawOtherInput({ model, examples, now: questions[0].text, send: (file) => sendFile(file, model.name, ask) }, current, put);
-  const acts = { goOn, mute, why: model.explanations, contrasts: model.takes_instead, other, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
+  const acts = { goOn, mute, why: whysOf(model), contrasts: model.takes_instead, other, ...(ways.length ? { decoding: { known: model.decoding, now: decodingOf(decoding), ways, change: writeSo } } : {}), ...(fileKind(model) === "sound" ? { sound } : {}) };
   viewer = mount(seen, page, { keep: true, source, acts, level: "h2" });
 }
 
