@@ -21,6 +21,9 @@ playwright = pytest.importorskip("playwright.sync_api", reason="browser tests ne
 pytestmark = pytest.mark.slow
 HOSTILE = "two </script><img src=x onerror=alert(1)>"
 expect = playwright.expect
+COMING = """() => { window.coming = []; new MutationObserver((changes) => changes.forEach(({ addedNodes }) =>
+  window.coming.push(...[...addedNodes].filter((one) => one.matches?.(".coming")).map((one) => one.textContent))))
+  .observe(document.body, { subtree: true, childList: true }); }"""
 
 
 class Seeing(api.Run):
@@ -102,7 +105,20 @@ def test_words_are_asked_edited_forced_and_gone_on_with(visit, run):  # noqa: F8
     page.locator(".next button").first.click()  # goes on from there
     page.wait_for_url(f"**prefix={other.piece}**")
     expect(page.locator("#seen .headline")).to_contain_text(run.predict("one red cat", prefix=other.piece).text)
-    page.go_back()
+    # A beam search knows its words at its end: the film goes on from the chosen one. A greedy one is seen as it writes.
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    page.goto(page.url.split("?")[0] + "?model=pairs&text=one+red+cat&beam=1")
+    ready(page)
+    page.evaluate(COMING)
+    page.locator("input[name=film]").press("Home")
+    page.locator(".next button").first.click()
+    page.wait_for_url("**prefix=**")
+    ready(page)
+    tokens = []
+    begun = page.input_value("[name=prefix]")
+    run.stream("one red cat", lambda token, text: tokens.append(token.strip()), prefix=begun, beam=1)
+    assert page.evaluate("window.coming") == tokens[: len(own.scores)]  # as many as were seen before, at the most
+    page.goto(page.url.split("?")[0] + "?model=pairs&text=one+red+cat")
     expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {own.output}")
     page.fill("[name=text]", HOSTILE)
     page.keyboard.press("Enter")
