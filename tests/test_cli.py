@@ -10,10 +10,11 @@ import time
 import pytest
 import yaml
 
+from command_line import regard
 from regard.errors import CallError, RegardError
 
 
-def regard(*words, **options):
+def process(*words, **options):
     return subprocess.run(
         [sys.executable, "-m", "regard", *map(str, words)], capture_output=True, text=True, timeout=300, **options
     )
@@ -22,7 +23,7 @@ def regard(*words, **options):
 def test_help_lists_every_command_with_a_line():
     from regard.cli import cli
 
-    shown = regard("--help")
+    shown = process("--help")
     assert shown.returncode == 0
     for name, command in cli.commands.items():
         line = next(line for line in shown.stdout.splitlines() if line.startswith(f"  {name} "))
@@ -34,7 +35,7 @@ def test_help_lists_every_command_with_a_line():
 def test_version():
     import regard as package
 
-    assert package.__version__ in regard("--version").stdout
+    assert package.__version__ in process("--version").stdout
 
 
 def test_help_answers_before_torch_could_be_imported():
@@ -170,7 +171,7 @@ def test_completion_knows_commands_and_recipes(monkeypatch):
             "COMP_WORDS": words,
             "COMP_CWORD": str(len(words.split()) - 1),
         }
-        return regard(env=env).stdout
+        return process(env=env).stdout
 
     assert "train" in complete("regard tra")
     assert "translate-recurrent" in complete("regard train translate-r")

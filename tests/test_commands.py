@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import regard
+from command_line import regard as cli
 from doc_commands import ROOT
 from recipe_runs import small_corpora
 from regard import config, jobs
@@ -26,7 +27,7 @@ from regard.commands.run_folder import run_folder
 from regard.errors import CallError, RegardError
 from regard.files.resumable import ResumableFile
 from regard.workers import Workers
-from test_translate import cli, recipe, write_pairs
+from test_translate import process, recipe, write_pairs
 
 HEAVY = [
     *("matplotlib", "pandas", "rapidfuzz", "rich", "sacrebleu", "scipy", "sklearn", "sympy", "transformers"),
@@ -270,7 +271,7 @@ def test_compare_trains_every_variant_and_writes_one_page(tmp_path):
     with (tmp_path / "pairs.tsv").open("a") as pairs:
         pairs.write("no target\n")
     vary = "model.context=initial,attention"
-    done = cli("compare", file, "--vary", vary, "-o", tmp_path / "out", "--json", "--max-steps", 20)
+    done = process("compare", file, "--vary", vary, "-o", tmp_path / "out", "--json", "--max-steps", 20)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("split  pairs") == 1, "the same data is looked over once"
     assert "regard predict" not in done.stderr
@@ -324,12 +325,12 @@ def test_that_there_is_nothing_to_score_is_said_before_training(command, tmp_pat
 def test_verify_holds_a_recipe_to_its_promise(tmp_path):
     file = recipe(tmp_path, "recurrent", max_steps=10, validate_every=10)
     promise = ("expected.metric=exact_match", "expected.spread=0")
-    kept = cli("verify", file, *promise, "expected.score=0", "-o", tmp_path / "run", "--json")
+    kept = process("verify", file, *promise, "expected.score=0", "-o", tmp_path / "run", "--json")
     assert kept.returncode == 0, kept.stderr
     assert json.loads(kept.stdout)["met"] is True
-    broken = cli("verify", file, *promise, "expected.score=101", "-o", tmp_path / "run")
+    broken = process("verify", file, *promise, "expected.score=101", "-o", tmp_path / "run")
     assert broken.returncode == 1, broken.stderr
     assert "DOES NOT HOLD" in broken.stdout
-    without = cli("verify", file, "-o", tmp_path / "run")
+    without = process("verify", file, "-o", tmp_path / "run")
     assert without.returncode == 2
     assert "carries no expected score" in without.stderr
