@@ -25,6 +25,7 @@ from regard.commands.compare import Comparison, Row, grid, shared_by
 from regard.commands.prediction_files import JsonArray
 from regard.commands.run_folder import run_folder
 from regard.errors import CallError, RegardError
+from regard.exporters import check_inputs
 from regard.files.resumable import ResumableFile
 from regard.workers import Workers
 from test_translate import process, recipe, write_pairs
@@ -66,8 +67,10 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
     assert all("regard " + line.split("regard ", 1)[1] in card for line in said[said.index("next:") + 1 :])
 
 
+@pytest.mark.slow
 def test_the_demo_tells_what_it_does_and_ends_with_commands_that_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(check_inputs, "MOST", 3)  # inputs that prove an export
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with small_corpora():
         command_line.main(["demo"], standalone_mode=False)
