@@ -11,14 +11,19 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # PyTorch anew where this variable is set.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench pictures format clean
+.PHONY: demo test types suite check bench pictures format clean
 
 demo: $(BASE)    ## train a translator on the embedded corpus and show where it looks
 	@$(BIN)/regard demo
 
 test: $(STAMP)   ## everything that CI checks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs 2 types suite
+
+types: $(STAMP)
 	$(BIN)/pyright
+
+suite: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)  ## the quick loop: lint, format, types, fast tests
