@@ -85,7 +85,7 @@ def _labeled(inputs: Any, labels: Any, folder: Path) -> str:
     names = [f"pictures/{number:06d}.png" for number in range(len(pictures))]
     for name, picture in zip(names, pictures, strict=True):
         picture.save(folder / name)
-    return _table({"image": names, "label" if len({*said}) <= len(said) / 2 else "caption": said}, folder)
+    return _table({"image": names, "label" if len({*said}) <= len(said) / 2 else "text": said}, folder)
 
 
 def _picture(one: Any) -> Any:
