@@ -5,8 +5,8 @@
     2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
     2024-01    01/2024    Jan 2024    2024-Q1         months and quarters
 
-`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and only
-one that must be (1,234.5 or 1,234,567) makes it stand between thousands.
+`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and
+only one that must be (1,234.5 or 1,234,567) makes it stand between thousands.
 `01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
 """
 
