@@ -18,7 +18,8 @@ from regard.inputs.series.prepare import prepare_windows
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles, find_roles, read_table
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
-from regard.inputs.series.windows import Layout, WindowBatches, cut_times
+from regard.inputs.series.window_batches import SeriesBatch, WindowBatches
+from regard.inputs.series.windows import Layout, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
 from regard.outputs.values.baselines import Baselines, naive_errors
@@ -335,7 +336,7 @@ def test_numbers_and_dates_are_read_as_they_are_written_elsewhere(how, header, t
         settings(write(tmp_path / f"own.{ending}", [*([delimiter.join(header)] if header else []), *lines]))
     )
     expected = prepare_windows(settings(write(tmp_path / "plain.csv", [",".join(header), *plain] if header else plain)))
-    assert torch.equal(found.windows["train"].rows, expected.windows["train"].rows)
+    assert np.array_equal(found.windows["train"].rows, expected.windows["train"].rows)
     assert (
         found.windows["train"].panel.series[0].times.tolist()
         == expected.windows["train"].panel.series[0].times.tolist()
@@ -438,7 +439,7 @@ def test_quantiles_are_trained_by_pinball(tmp_path):
     model = forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
     assert isinstance(model, Forecaster)
     file, _ = table(tmp_path)
-    batch = prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"].batch(np.arange(7))
+    batch = SeriesBatch.of(prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"], np.arange(7))
     model.eval()
     loss = model(batch)
     error = batch.target.unsqueeze(-1) - model.predict(batch.past, batch.known)
@@ -451,7 +452,7 @@ def test_baselines_say_what_they_should(tmp_path):
     prepared = prepare_windows(settings(file, look_back=7, horizon=4, season=3))
     windows = prepared.windows["test"]
     beside = Baselines.fit(prepared.windows["train"], prepared.windows["valid"], prepared.fitted.scaler, 3)
-    batch = windows.batch(np.array([0, 3]))
+    batch = SeriesBatch.of(windows, np.array([0, 3]))
     said = dict(beside.said(batch, windows.layout))
     torch.testing.assert_close(said["last"][:, :, 0], batch.past[:, -1:, 0].expand(-1, 4))
     torch.testing.assert_close(said["seasonal"][:, :, 0], batch.past[:, [4, 5, 6, 4], 0])
@@ -484,7 +485,7 @@ def test_mase_is_one_for_the_naive_forecast_of_a_regular_series(tmp_path):
     prepared = prepare_windows(settings(file, horizon=1, season=1))
     windows = prepared.windows["train"]
     naive = naive_errors(windows, prepared.fitted.scaler, 1)[""]
-    batch = windows.batch(np.arange(len(windows)))
+    batch = SeriesBatch.of(windows, np.arange(len(windows)))
     error = (batch.target[:, 0] - batch.past[:, -1]).abs().mean()
     assert float(error) / naive[0] == pytest.approx(1.0, abs=0.02)
 
