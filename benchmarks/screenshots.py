@@ -1,6 +1,6 @@
 """The pictures of the page in README.md and docs/, taken of the page itself, so that they stay true.
 
-    python benchmarks/screenshots.py [RUNS]                   # or: make pictures
+    python benchmarks/screenshots.py [RUNS]                   # or: make pictures; --only tag,answer: these alone
     python benchmarks/screenshots.py RUNS --every FOLDER      # to look at: each view of each run
 
 RUNS is a folder of runs by the names of their recipes; what is not there is trained first, for two minutes at the most.
@@ -22,6 +22,7 @@ from PIL import Image
 
 import regard
 from regard import api
+from regard.errors import RegardError
 from regard.serve.app import create_app
 from regard.serve.command import listen
 from regard.serve.limits import Limits
@@ -66,6 +67,11 @@ SHOTS = [
     Shot("caption", "shapes-caption", scheme="dark", act=point_at_a_word),
     Shot("forecast", "stocks-forecast"),
     Shot("phone", "tones", width=390, scheme="dark"),
+    Shot("tag", "tags", act=point_at_a_word),
+    Shot("classify", "digits-cnn", scheme="dark"),
+    Shot("answer", "squad-recurrent", act=point_at_a_word),
+    Shot("generate", "shakespeare", act=point_at_a_word),
+    Shot("ask", "shapes-ask", scheme="dark", act=point_at_a_word),
 ]
 
 
@@ -106,11 +112,17 @@ def opened(runs: dict[str, regard.Run], folder: Path) -> Iterator[tuple[Any, str
             thread.join()
 
 
-def pictures(folder: Path) -> None:
-    runs = {shot.recipe: trained(folder, shot.recipe) for shot in SHOTS}
+def pictures(folder: Path, only: str) -> None:
+    shots = [shot for shot in SHOTS if not only or shot.name in only.split(",")]
+    runs: dict[str, regard.Run] = {}
+    for recipe in dict.fromkeys(shot.recipe for shot in shots):
+        try:
+            runs[recipe] = trained(folder, recipe)
+        except RegardError as problem:  # of data that is not here, the picture stays as it was
+            print(f"{recipe}: left out: {problem}")
     PICTURES.mkdir(exist_ok=True)
     with opened(runs, folder) as (browser, address):
-        for name, recipe, search, width, scheme, act in SHOTS:
+        for name, recipe, search, width, scheme, act in (shot for shot in shots if shot.recipe in runs):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             query, _, view = search.partition("#")
             page.goto(f"{address}/?model={recipe}&{query}#{view}")
@@ -163,5 +175,6 @@ if __name__ == "__main__":
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("runs", type=Path, nargs="?", default=Path("runs/pictures"))
     given.add_argument("--every", type=Path, metavar="FOLDER")
+    given.add_argument("--only", default="", metavar="NAMES", help="of pictures, with commas")
     asked = given.parse_args()
-    every(asked.runs, asked.every) if asked.every else pictures(asked.runs)
+    every(asked.runs, asked.every) if asked.every else pictures(asked.runs, asked.only)

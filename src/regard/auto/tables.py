@@ -32,6 +32,7 @@ class Table:
     header: bool
     delimiter: str | None
     problems: Sequence[str] = ()  # of lines that cannot be read
+    lists: frozenset[str] = frozenset()  # columns that hold several things
 
     def cells(self, column: Column) -> list[str]:
         at = self.columns.index(column)
@@ -91,7 +92,8 @@ def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
     rows = [[_cell(record.get(name)) for name in names] for record in flat]
     columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
     lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
-    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None)
+    lists = frozenset(name for record in flat for name, value in record.items() if isinstance(value, list))
+    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None, lists=lists)
 
 
 def _cell(value: Any) -> str:
