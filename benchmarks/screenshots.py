@@ -60,6 +60,12 @@ def point_at_a_word(page: Any) -> None:
         chips.nth(min(2, chips.count() - 1)).click()
 
 
+def another_question(page: Any) -> None:
+    page.locator("#examples button").nth(4).click()
+    page.locator(READY).wait_for()
+    page.wait_for_timeout(1500)
+
+
 SHOTS = [
     Shot("film", "translate-recurrent", SENTENCE, act=film),
     Shot("heads", "translate-transformer", f"{SENTENCE}#view=grid", scheme="dark", act=point_at_a_word),
@@ -69,7 +75,7 @@ SHOTS = [
     Shot("phone", "tones", width=390, scheme="dark"),
     Shot("tag", "tags", act=point_at_a_word),
     Shot("classify", "digits-cnn", scheme="dark"),
-    Shot("answer", "squad-recurrent", act=point_at_a_word),
+    Shot("answer", "squad-recurrent", act=another_question),
     Shot("generate", "shakespeare", act=point_at_a_word),
     Shot("ask", "shapes-ask", scheme="dark", act=point_at_a_word),
 ]

@@ -27,8 +27,8 @@ def as_path(data: Any, folder: Path) -> str:
         return _labeled(data[0], data[1], folder)
     if isinstance(data, Mapping):
         return _table({str(name): _cells(column) for name, column in data.items()}, folder)
-    if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a Series of pandas
-        data = data.to_frame(str(data.name or "value"))
+    if not isinstance(data, Sequence) and hasattr(data, "to_frame") and not hasattr(data, "columns"):
+        data = data.to_frame(str(data.name or "value"))  # a Series of pandas
     if not isinstance(data, Sequence) and hasattr(data, "columns") and hasattr(data, "iloc"):
         return _table(_frame(data), folder)
     if not isinstance(data, Sequence) and getattr(data, "ndim", 0) in (1, 2):
