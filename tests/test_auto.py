@@ -521,6 +521,11 @@ def _nested_labels(folder: Path) -> Path:
     return _written(folder / "films.jsonl", "\n".join(map(json.dumps, rows)))
 
 
+def _several_labels(folder: Path) -> Path:
+    rows = [{"text": f"film {n} was long and slow", "labels": ["film", "slow"][: 1 + n % 2]} for n in range(60)]
+    return _written(folder / "films.jsonl", "\n".join(map(json.dumps, rows)))
+
+
 def _clock(folder: Path, form: str) -> Path:
     """Steps as others write them, and numbers with signs; the name of the first column may be missing."""
     quarters = form == "quarters"
@@ -557,6 +562,7 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "classes in names": (_classes_in_names, ("image", "label"), "digits-cnn", 20),
     "captions beside": (_captions_beside, ("image", "text"), "shapes-caption", 20),
     "labels in objects": (_nested_labels, ("text", "label"), "languages", 60),
+    "lists of labels": (_several_labels, ("text", "label"), "languages", 60),
     "a table of quarters": (partial(_clock, form="quarters"), ("series", "values"), "", 4),
     "seconds since 1970": (partial(_clock, form="seconds"), ("series", "values"), "", 24),
     "a table of months": (_months, ("series", "values"), "", 12),

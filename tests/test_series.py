@@ -12,7 +12,7 @@ from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import build_encoder
 from regard.inputs.series.item import Fitted, Scaler
-from regard.inputs.series.notation import date_format, with_points, without_signs
+from regard.inputs.series.notation import date_format, has_thousands, with_points, without_signs
 from regard.inputs.series.panel import load_panel
 from regard.inputs.series.prepare import prepare_windows
 from regard.inputs.series.settings import WindowSettings
@@ -94,9 +94,8 @@ def test_times_are_read_as_people_write_them():
     assert as_number("1970-Q2", date_format(["1970-Q1", "1970-Q2"], "when")) == (90 * 86400.0, True)
     assert labels(np.array([0.0, 5400.0]), True) == ["1970-01-01 00:00", "1970-01-01 01:30"], "no seconds, if all are 0"
     assert labels(np.array([0.0, 5401.0]), True)[1] == "1970-01-01 01:30:01"
-    assert with_points(without_signs(["$1,234.50", "5%", "- 3 €", "1,5", "a 5%"]), False) == [
-        "1234.50", "5", "-3", "1,5", "a 5%",
-    ]  # fmt: skip
+    signed = without_signs(["$1,234.50", "5%", "- 3 €", "1,5", "a 5%"])
+    assert with_points(signed, thousands=has_thousands(signed)) == ["1234.50", "5", "-3", "1,5", "a 5%"]
     with pytest.raises(ValueError, match=r"'Tuesday' is neither an ISO date nor a number; say data\.time_format"):
         as_number("Tuesday", None)
 

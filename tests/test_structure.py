@@ -113,7 +113,7 @@ def test_an_input_knows_no_other_input():
 
 
 #: Files that know columns of tables, which are called so.
-COLUMNS = ("auto/listed.py", "config.py", "data/json_rows.py", "datasets/layout.py")
+COLUMNS = ("auto/listed.py", "auto/told.py", "config.py", "data/json_rows.py", "datasets/layout.py")
 
 
 def test_nothing_outside_the_folders_names_a_job():

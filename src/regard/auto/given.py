@@ -27,8 +27,8 @@ def as_path(data: Any, folder: Path) -> str:
         return _labeled(data[0], data[1], folder)
     if isinstance(data, Mapping):
         return _table({str(name): _cells(column) for name, column in data.items()}, folder)
-    if hasattr(data, "to_frame") and not hasattr(data, "columns"):  # a Series of pandas
-        data = data.to_frame(str(data.name or "value"))
+    if not isinstance(data, Sequence) and hasattr(data, "to_frame") and not hasattr(data, "columns"):
+        data = data.to_frame(str(data.name or "value"))  # a Series of pandas
     if not isinstance(data, Sequence) and hasattr(data, "columns") and hasattr(data, "iloc"):
         return _table(_frame(data), folder)
     if not isinstance(data, Sequence) and getattr(data, "ndim", 0) in (1, 2):
@@ -85,7 +85,7 @@ def _labeled(inputs: Any, labels: Any, folder: Path) -> str:
     names = [f"pictures/{number:06d}.png" for number in range(len(pictures))]
     for name, picture in zip(names, pictures, strict=True):
         picture.save(folder / name)
-    return _table({"image": names, "label" if len({*said}) <= len(said) / 2 else "caption": said}, folder)
+    return _table({"image": names, "label" if len({*said}) <= len(said) / 2 else "text": said}, folder)
 
 
 def _picture(one: Any) -> Any:

@@ -81,7 +81,10 @@ def _columns(
     for key, column in zip(keys, (source, target), strict=True):
         data[key] = column.key
     beliefs = [_described(table), f"{keys[0]} is {_called(source)}, {keys[1]} is {_called(target)}"]
-    if kinds[1] == "label":
+    if kinds[1] == "label" and target.key in table.lists:
+        data["separator"] = "|"
+        beliefs.append(f"{_called(target)} holds lists: a text may have several labels")
+    elif kinds[1] == "label":
         beliefs.append(class_counts(targets))
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
 

@@ -15,7 +15,7 @@ from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import raw_lines, read_lines
-from regard.inputs.series.notation import has_decimal_commas, with_points, without_signs
+from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
 _PACKED = (".gz", ".zst")
@@ -32,6 +32,7 @@ class Table:
     header: bool
     delimiter: str | None
     problems: Sequence[str] = ()  # of lines that cannot be read
+    lists: frozenset[str] = frozenset()  # columns that hold several things
 
     def cells(self, column: Column) -> list[str]:
         at = self.columns.index(column)
@@ -60,8 +61,9 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
     plain = [without_signs(row) for row in rows]
-    commas = has_decimal_commas(cell for row in plain for cell in row)
-    plain = [[str(cell) for cell in with_points(row, commas)] for row in plain]
+    cells = [cell for row in plain for cell in row]
+    ways = {"commas": has_decimal_commas(cells), "thousands": has_thousands(cells)}
+    plain = [[str(cell) for cell in with_points(row, **ways)] for row in plain]
     header = names_columns(plain)
     named = [name.strip() or f"column {at}" for at, name in enumerate(rows[0], 1)]
     names: list[str | int] = [*named] if header else [*range(width)]
@@ -90,7 +92,8 @@ def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
     rows = [[_cell(record.get(name)) for name in names] for record in flat]
     columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
     lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
-    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None)
+    lists = frozenset(name for record in flat for name, value in record.items() if isinstance(value, list))
+    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None, lists=lists)
 
 
 def _cell(value: Any) -> str:

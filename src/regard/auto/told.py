@@ -29,7 +29,7 @@ class Told:
         """The same table, whose columns hold what was said of them. Of each kind that was named, others are unused."""
         roles = [role for role in _ROLES if any(self.is_column(role, column) for column in table.columns)]
         whole = [role for role in roles if role not in _SIDES or set(roles) >= _SIDES]
-        taken = {_ROLES[role] for role in whole}
+        taken: set[Kind] = {_ROLES[role] for role in whole}
         if "label" in taken and any(column.kind in ("text", "picture", "recording") for column in table.columns):
             taken.add("number")  # which might be classes, too
         return replace(table, columns=self._for_job([self._column(column, roles, taken) for column in table.columns]))

@@ -5,7 +5,8 @@
     2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
     2024-01    01/2024    Jan 2024    2024-Q1         months and quarters
 
-`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one.
+`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and
+only one that must be (1,234.5 or 1,234,567) makes it stand between thousands.
 `01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
 """
 
@@ -25,6 +26,7 @@ FORMATS = (*(day + hour for day in _DAYS for hour in _HOURS), *_MONTHS, *_QUARTE
 _COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+([eE][-+]?\d+)?")
 _SURE = re.compile(r"[-+]?(0,\d+|\d[\d.]*,(\d\d?|\d{4,})([eE].*)?)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+_THOUSAND = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
 _SIGNS = re.compile(r"([-+]?)\s*[$€£¥]?\s*([-+]?\d[\d.,]*)\s*[$€£¥%]?")
 _POINT = re.compile(r"[-+]?\d*\.(\d\d?|\d{4,})")
 
@@ -35,6 +37,11 @@ def has_decimal_commas(cells: Iterable[object]) -> bool:
     return any(_SURE.fullmatch(text) for text in texts) and not any(_POINT.fullmatch(text) for text in texts)
 
 
+def has_thousands(cells: Iterable[object]) -> bool:
+    """Whether some number has a comma that can only stand between thousands."""
+    return any(isinstance(cell, str) and _THOUSAND.fullmatch(cell.strip()) for cell in cells)
+
+
 def without_signs(cells: Sequence[object]) -> list[object]:
     """The same cells, without signs of money and shares at numbers."""
     return [
@@ -43,10 +50,13 @@ def without_signs(cells: Sequence[object]) -> list[object]:
     ]
 
 
-def with_points(cells: Sequence[object], commas: bool) -> list[object]:
-    """The same cells with numbers as Python writes them: 1234.5 for 1.234,5 (`commas` are decimal) or 1,234.5."""
+def with_points(cells: Sequence[object], *, commas: bool = False, thousands: bool = False) -> list[object]:
+    """The same cells with numbers as Python writes them: 1234.5 for 1.234,5 (`commas` are decimal), or for 1,234.5
+    (they stand between `thousands`)."""
     if commas:
         return [_swapped(cell) if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()) else cell for cell in cells]
+    if not thousands:
+        return [*cells]
     return [
         cell.replace(",", "") if isinstance(cell, str) and _THOUSANDS.fullmatch(cell.strip()) else cell
         for cell in cells

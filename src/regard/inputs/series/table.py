@@ -25,7 +25,14 @@ from regard.data.formats import csv_rows, find_delimiter, tsv_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
-from regard.inputs.series.notation import date_format, has_decimal_commas, is_other_date, with_points, without_signs
+from regard.inputs.series.notation import (
+    date_format,
+    has_decimal_commas,
+    has_thousands,
+    is_other_date,
+    with_points,
+    without_signs,
+)
 from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
@@ -134,7 +141,9 @@ def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | 
     plain = ((line, without_signs(cells), problem) for line, cells, problem in rows)
     ahead = list(islice(plain, LOOKED_AT))
     commas = has_decimal_commas(cell for _, cells, _ in ahead for cell in cells) or bool(roles and roles.commas)
-    read = ((line, with_points(cells, commas), problem) for line, cells, problem in chain(ahead, plain))
+    thousands = has_thousands(cell for _, cells, _ in ahead for cell in cells) or roles is not None
+    ways = {"commas": commas, "thousands": thousands}
+    read = ((line, with_points(cells, **ways), problem) for line, cells, problem in chain(ahead, plain))
     for line, fields, problem in read:
         if problem:
             raise RegardError(f"the first line, which names the columns: {problem}")
