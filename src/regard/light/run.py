@@ -28,7 +28,7 @@ OUTPUTS = {
     "text": "writing:LightWriter", "transcript": "transcripts:LightTranscripts",
     "continuation": "continuation:LightContinuation", "labels": "labels:LightLabels", "tags": "tags:LightTags",
     "vector": "vectors:LightVectors", "span": "answers:LightSpans", "values": "values:LightValues",
-    "match": "matches:LightMatches", "drawing": "drawings:LightDrawings",
+    "towers": "matches:LightMatches", "drawing": "drawings:LightDrawings",
 }  # fmt: skip
 
 
