@@ -26,7 +26,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "vector": ({},),
     "span": ({"n_best": 3},),
     "values": ({},),
-    "match": ({"n_best": 2}, {"labels": ["a red circle", "a blue square"], "n_best": 2}),
+    "towers": ({"n_best": 2}, {"labels": ["a red circle", "a blue square"], "n_best": 2}),
     "drawing": ({"temperature": 0.0}, {"candidates": 3, "n_best": 2, "top_k": 5, "seed": 4}),
 }
 TOLD = ("gives", "writes_text", "gives_vectors", "draws", "takes_prefix", "takes_gold", "takes_prompt")

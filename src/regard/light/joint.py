@@ -1,7 +1,6 @@
 """Two inputs at once, for graphs: what each of them reads, by the name of its side."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from regard.inputs.joint_reader import JointItem, JointReader
@@ -13,9 +12,9 @@ WHOLE = "source"  # what a graph calls an input that is one array
 
 
 class LightJoint(JointReader, LightInput):
-    def __init__(self, about: Description, make: Callable[[Description], LightInput]) -> None:
+    def __init__(self, about: Description, first: LightInput, second: LightInput) -> None:
         super().__init__(about)
-        self.first, self.second = (make(replace(about, reads=about.reads[side])) for side in JointItem._fields)
+        self.first, self.second = first, second
 
     def with_recipe(self, recipe: Any) -> Any:
         changed = super().with_recipe(recipe)

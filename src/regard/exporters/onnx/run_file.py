@@ -47,7 +47,7 @@ from regard.outputs.vector.match import Match
 EXAMPLES = 6
 KINDS: dict[type[Output], str] = {  # what is first is a kind of what comes later
     Transcription: "transcript", TextOutput: "text", Continuation: "continuation", LabelsOutput: "labels",
-    TagsOutput: "tags", VectorOutput: "vector", SpanOutput: "span", ValuesOutput: "values", Match: "match",
+    TagsOutput: "tags", VectorOutput: "vector", SpanOutput: "span", ValuesOutput: "values", Match: "towers",
     PictureOutput: "drawing",
 }  # fmt: skip
 
