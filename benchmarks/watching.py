@@ -1,19 +1,22 @@
 """What watching costs: the forward pass of a Transformer, watched and not.
 
     python benchmarks/watching.py                       # 12 layers of width 768, as BERT-base, on 256 tokens
+    python benchmarks/watching.py --tokens 512          # three minutes of a quiet core
     python benchmarks/watching.py --layers 6 --width 256 --json
 
 `nn.TransformerEncoder` takes its fast path; `sdpa` is the same layer written with scaled_dot_product_attention; with
-transformers installed, `bert` and `gpt2` are theirs. The ways take turns, round after round, and the median of the
-rounds counts, so that a disturbed machine disturbs all alike; it is the time of the processor, on all threads. `again`
-is not watched either: it says how far apart two measurements of the same thing are.
+transformers installed, `bert` and `gpt2` are theirs. The ways take turns, round after round, each against the mean of
+the two passes of its round that are not watched (`not` and `again`), and the median of the rounds counts, so that a
+disturbed machine disturbs all alike; it is the time of the processor, on all threads. `again`, against `not` alone,
+says how far apart two measurements of one thing are. A model's lines are printed as soon as it is measured, and
+after --seconds of the clock no new round of it begins: where others work beside it, it ends, too, with fewer rounds.
 """
 
 import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -64,8 +67,7 @@ def models(layers: int, width: int, tokens: int) -> dict[str, tuple[nn.Module, T
     return found
 
 
-def benchmark(layers: int, width: int, tokens: int, rounds: int) -> list[dict]:
-    rows = []
+def benchmark(layers: int, width: int, tokens: int, rounds: int, limit: float) -> Iterator[dict]:
     for name, (model, given, middle) in models(layers, width, tokens).items():
         model.eval()
         ways: dict[str, Callable[[], Any]] = {
@@ -75,7 +77,10 @@ def benchmark(layers: int, width: int, tokens: int, rounds: int) -> list[dict]:
             "again": nullcontext,
         }
         seconds: dict[str, list[float]] = {way: [] for way in ways}
+        began = time.monotonic()
         for number in range(rounds + 1):
+            if number > 1 and time.monotonic() - began > limit:
+                break
             for way, context in ways.items():
                 with torch.inference_mode(), context():
                     start = time.process_time()
@@ -83,17 +88,17 @@ def benchmark(layers: int, width: int, tokens: int, rounds: int) -> list[dict]:
                     took = time.process_time() - start
                 if number:  # the first round warms up
                     seconds[way].append(took)
-        base = statistics.median(seconds["not"])
+        plain = [(one + two) / 2 for one, two in zip(seconds["not"], seconds["again"], strict=True)]
         for way, took in seconds.items():
+            beside = seconds["not"] if way == "again" else plain
+            cost = 0.0 if way == "not" else statistics.median(a / b for a, b in zip(took, beside, strict=True)) - 1
             median = statistics.median(took)
-            rows.append({"model": name, "watched": way, "seconds": median, "cost": median / base - 1})
-    return rows
+            yield {"model": name, "watched": way, "seconds": median, "cost": cost, "rounds": len(took)}
 
 
-def show(rows: list[dict]) -> None:
-    print(f"{'model':<22} {'watched':<11} {'ms':>8} {'cost':>8}")
-    for row in rows:
-        print(f"{row['model']:<22} {row['watched']:<11} {1000 * row['seconds']:>8.1f} {100 * row['cost']:>+7.1f}%")
+def shown(row: dict) -> str:
+    cost = f"{100 * row['cost']:>+7.1f}%"
+    return f"{row['model']:<22} {row['watched']:<11} {1000 * row['seconds']:>8.1f} {cost} {row['rounds']:>7}"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -101,16 +106,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768, help=f"divided among {HEADS} heads")
     parser.add_argument("--tokens", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=15, help="the median of so many measurements counts")
+    parser.add_argument("--rounds", type=int, default=7, help="the median of so many measurements counts")
+    parser.add_argument("--seconds", type=float, default=120.0, help="for one model; then no other round begins")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     options = parser.parse_args(arguments)
     if options.width % HEADS:
         parser.error(f"--width {options.width} is no multiple of {HEADS} heads")
-    rows = benchmark(options.layers, options.width, options.tokens, options.rounds)
+    rows = benchmark(options.layers, options.width, options.tokens, options.rounds, options.seconds)
     if options.json:
-        print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": rows}, indent=2))
-    else:
-        show(rows)
+        print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": [*rows]}, indent=2))
+        return
+    print(f"{'model':<22} {'watched':<11} {'ms':>8} {'cost':>8} {'rounds':>7}")
+    for row in rows:
+        print(shown(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -122,8 +122,14 @@ def test_explain_sends_the_table_of_the_run(client, run):
         expected = run.explain(body["text"], how, output=body["output"], **choice).as_dict()
         np.testing.assert_allclose(told.json()["values"], expected["values"], atol=1e-5)
         assert told.json()["rows"] == expected["rows"]
-    drawn = client.post("/api/explain", json=body | {"how": "lens", "format": "svg"})
-    assert (drawn.headers["content-type"], drawn.content[:5]) == ("image/svg+xml", b"<?xml")
+    profile = client.post("/api/profile", json={"model": "pairs", "inputs": 2}).json()
+    expected = run.head_profile(2).as_dict()
+    assert (profile["rows"], profile["words"]) == (expected["rows"], expected["words"])
+    trained = client.post("/api/profile", json={"model": "pairs", "training": True})
+    assert trained.json()["values"] == run.role_history().as_dict()["values"]
+    for path, more in (("explain", body | {"how": "lens"}), ("profile", {"model": "pairs", "inputs": 1})):
+        drawn = client.post(f"/api/{path}", json=more | {"format": "svg"})
+        assert (drawn.headers["content-type"], drawn.content[:5]) == ("image/svg+xml", b"<?xml")
     refused = client.post("/api/explain", json=body | {"how": "patching"})
     assert refused.status_code == 422
     assert "needs a second input" in refused.json()["error"]

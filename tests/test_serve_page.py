@@ -241,6 +241,10 @@ def test_a_cell_that_is_clicked_is_explained_as_it_is_counted_there(visit, run):
     assert (bodies[0]["column"], bodies[0]["words"], bodies[0]["specials"]) == (last, True, False)
     words = run.look("one red cat").words().without_specials().matrix("cross", 1, 0)
     assert dialog.locator("h2").inner_text().startswith(words.rows.labels[0])
+    dialog.get_by_role("button", name="each part of the input").click()
+    expect(dialog.locator("h3", has_text="By parts of the input")).to_be_visible(timeout=60_000)
+    assert "an input of zeros" in dialog.locator("table.terms").last.inner_text()
+    assert bodies[-1] == bodies[0] | {"tokens": True}
     page.keyboard.press("Escape")
     expect(canvas).to_be_focused()
 
@@ -398,7 +402,16 @@ def test_why_it_was_said(visit, run):  # noqa: F811
     page.fill("[name=other]", "two red cat")
     page.keyboard.press("Tab")
     shown("patching", by="heads", row=1, against_input="two red cat")
+    page.select_option("[name=whose]", "encoder")
+    shown("patching", by="heads", row=1, against_input="two red cat", kind="encoder")
     bodies = asked(page, "/api/explain")
     with page.expect_download():
         page.click("#keep")
     assert (bodies[0]["how"], bodies[0]["format"]) == ("patching", "png")  # what is saved is what is shown
+    page.select_option("[name=why]", "scores queries")
+    page.select_option("[name=which]", "1.0")
+    shown("scores", by="queries", row=1, layer=1, head=0)
+    page.select_option("[name=why]", "profile")
+    profile = run.head_profile()
+    expect(page.locator("h2.answer")).to_have_text(profile.title, timeout=60_000)
+    assert page.locator("table.why tbody td").all_inner_texts() == [cell for row in profile.words for cell in row]

@@ -47,8 +47,10 @@ def subject(kind: Kind, method: str) -> str:
 
 @dataclass(frozen=True)
 class Attention:
-    """The weights of one attention: heads × rows × columns. `rows` and `columns` name axes of the record. `figures`: what
-    the method that made them says of how far to believe it; the record keeps them as evidence."""
+    """The weights of one attention: heads × rows × columns. `rows` and `columns` name axes of the record.
+
+    figures   what the method that made them says of how far to believe it; the record keeps them as evidence
+    """
 
     name: str
     kind: Kind

@@ -124,10 +124,11 @@ class Weight:
             largest = sorted(parts, key=lambda part: -abs(part.value))
             rows += [(part.told, part.value) for part in largest]
             rows += [(total, sum(part.value for part in parts))] if parts else []
-        about = [f"{name}: {text}." for name, text in self.steps()]
+        about = " ".join(f"{name}: {text}." for name, text in self.steps())
         return ValueTable(
             np.array([[value] for _, value in rows]).reshape(-1, 1), [name for name, _ in rows], ["adds"],
-            f"Where the score of this weight comes from: {self.title}", " ".join([*about, "The rows add up to the score below them."]),
+            f"Where the score of this weight comes from: {self.title}",
+            about=f"{about} The rows add up to the score below them.",
         )  # fmt: skip
 
     def save(self, path: str | Path) -> Path:
