@@ -128,7 +128,7 @@ def test_words_are_asked_edited_forced_and_gone_on_with(visit, run):  # noqa: F8
     expect(page.locator("#seen .headline")).to_contain_text(HOSTILE)
     page.locator("#asked summary").click()
     assert page.locator("#asked li").count() == 5
-    page.locator("#asked a", has_text="one red cat").last.click()
+    page.locator("#asked a[href='/?model=pairs&text=one+red+cat']").click()
     expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {own.output}")
 
 

@@ -61,10 +61,14 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     pen.textBaseline = "bottom";
     const names = [...real.map((j, i) => [edges[i], momentOf(columns, j)]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
     const every = Math.max(1, Math.ceil(names.length / Math.max(2, Math.floor(width / 130))));
+    pen.textAlign = "left";
+    let end = -Infinity; // of the name before
     names.forEach(([time, name], i) => {
-      if (i % every) return;
-      pen.textAlign = x(time) > width - 70 ? "right" : "left";
-      pen.fillText(name, Math.min(width, x(time)), TALL + FOOT);
+      const wide = pen.measureText(name).width;
+      const at = Math.min(width - wide, x(time));
+      if (i % every || at < end + 10) return;
+      pen.fillText(name, at, TALL + FOOT);
+      end = at + wide;
     });
   }
 

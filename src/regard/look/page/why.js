@@ -87,7 +87,7 @@ function drawTable(place, { title, about, rows, columns, values, words }, grids)
   if (over) {
     drawSigned(place, over.pictures, over.axis, over.top);
     place.append(signedScale(over.top, signedHeat()));
-    if (largest(over.rest.values.flat()) > 1e-3 * over.top) place.append(writtenTable({ ...over.rest, top: over.top }, title)); // and no rounding
+    if (over.rest.columns.length && largest(over.rest.values.flat()) > 1e-3 * over.top) place.append(writtenTable({ ...over.rest, top: over.top }, title)); // and no rounding
     place.append(numbersTable(whole, title));
   } else if (rows.length * columns.length > MOST_WRITTEN || (!words && columns.length > MOST_COLUMNS)) {
     drawMatrix(place, whole, { signed: true, label: title });
