@@ -106,6 +106,7 @@ BEGIN: dict[str, str] = {
     "texts and their translations": "translate-transformer",
     "plain text": "language-model",
     "texts and labels": "languages",
+    "two texts and a label": "texts-classify",
     "photos and labels": "photos-classify",
     "small pictures and labels": "digits-vit",
     "recordings and labels": "tones-classify",
