@@ -165,8 +165,9 @@ def cell(run: Run, corpus: str, method: str, examples: Iterable[Example]) -> dic
                 hits.append(float(real[weights[row, real].argmax()] in columns))
                 chance.append(len(columns) / len(real))
         for figure in record.evidence:
-            assert figure.uniform is not None
-            figures[figure.name].append((figure.value, figure.uniform))
+            if figure.name in figures:  # some methods bring figures of their own
+                assert figure.uniform is not None
+                figures[figure.name].append((figure.value, figure.uniform))
     lost = {name: np.mean(pairs, axis=0).tolist() for name, pairs in figures.items() if pairs}
     return {"pointing": float(np.mean(hits)), "chance": float(np.mean(chance)), "steps": len(hits), **lost}
 

@@ -341,7 +341,8 @@ def test_a_recurrent_decoder_has_no_layers_to_read():
 
 def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
     hostile = "<script>alert(1)</script>"
-    table = ValueTable(np.array([[0.5, -1.0], [0.0, 2.0]]), [hostile, "b"], ["x", "[red]$^"], "title", "about")
+    names, columns = [hostile, "b\x1b[2J"], ["x", "[red]$^"]
+    table = ValueTable(np.array([[0.5, -1.0], [0.0, 2.0]]), names, columns, "title \u202e", "about")
     for suffix in ("png", "svg", "pdf", "html"):
         assert table.save(tmp_path / f"x.{suffix}").stat().st_size > 1000
     page = (tmp_path / "x.html").read_text(encoding="utf-8")
@@ -351,7 +352,10 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
     assert hostile not in table._repr_html_()
     assert table._repr_html_().count("<td class=") == 4
     table.show()
-    assert "[red]$^" in capsys.readouterr().out
+    drawn = capsys.readouterr().out
+    assert "[red]$^" in drawn
+    assert "b␛[2J" in drawn  # a terminal shows it, and does not obey
+    assert not {"\x1b[2J", "\u202e"} & {drawn[at : at + size] for at in range(len(drawn)) for size in (1, 4)}
     assert json.loads(json.dumps(table.as_dict()))["values"] == [[0.5, -1.0], [0.0, 2.0]]
     with pytest.raises(CallError, match="no record of attention"):
         table.save(tmp_path / "x.npz")
@@ -367,6 +371,7 @@ TABLES = {
     **{f"inputs by {by}": ("inputs", {"by": by}) for by in BY["inputs"]},
     **{f"patching by {by}": ("patching", {"by": by, "against": OTHER}) for by in BY["patching"]},
     "profile": ("profile", {}),
+    "weight": ("weight", {}),
 }
 
 
@@ -375,7 +380,11 @@ def test_every_explanation_is_drawn_in_every_place(name, tmp_path, capsys):
     """In the terminal, as a picture, as a page, in a notebook, and as numbers for whoever asks over HTTP."""
     how, choice = TABLES[name]
     job = recurrent() if choice.get("by") == "states" else made(encoder_layers=2)
-    table = head_profile([case_of(job)]) if how == "profile" else explained(job, how, **choice)
+    made_of = {
+        "profile": lambda: head_profile([case_of(job)]),
+        "weight": lambda: job.weight(TEXT, LookOptions(output=SAID), 1, 2, tokens=True).table(),
+    }
+    table = made_of.get(how, lambda: explained(job, how, **choice))()
     assert np.abs(table.values).max() > 0
     table.show()
     drawn, page = capsys.readouterr().out, table.save(tmp_path / "x.html").read_text(encoding="utf-8")
@@ -562,6 +571,11 @@ def test_relevance_is_conserved(how, norm_first):
     assert all(abs(share) > 1e-3 for share in shares.values())
     table = explained(job, "inputs", by="attnlrp")
     np.testing.assert_allclose(table.values.sum(1), logits[:, 0], atol=1e-4)
+    record = job.look(TEXT, LookOptions(output=SAID, method="attnlrp"))
+    figures = {one.name: one.value for one in look.card(record.matrix(), record)}
+    whole, *arrived, lost = [value for name, value in figures.items() if name.startswith(("logits", "of them"))]
+    assert [whole, sum(arrived) + lost] == pytest.approx([float(logits.sum())] * 2, abs=1e-3)
+    assert abs(lost) < 1e-4 * sum(map(abs, arrived))
     assert all(weight.requires_grad for weight in job.model.parameters())
 
 

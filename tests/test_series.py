@@ -12,12 +12,14 @@ from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import build_encoder
 from regard.inputs.series.item import Fitted, Scaler
+from regard.inputs.series.notation import date_format, with_points, without_signs
 from regard.inputs.series.panel import load_panel
 from regard.inputs.series.prepare import prepare_windows
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles, find_roles, read_table
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
-from regard.inputs.series.windows import Layout, WindowBatches, cut_times
+from regard.inputs.series.window_batches import SeriesBatch, WindowBatches
+from regard.inputs.series.windows import Layout, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
 from regard.outputs.values.baselines import Baselines, naive_errors
@@ -58,7 +60,7 @@ def table(tmp_path, count=40, seed=1):
     ("times", "step", "following"),
     [
         (["2024-01-01", "2024-01-02", "2024-01-03"], Step("seconds", 86400.0), "2024-01-04"),
-        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30:00"),
+        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30"),
         (["2024-01-01", "2024-02-01", "2024-03-01"], Step("months", 1.0), "2024-04-01"),
         (["2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"], Step("months", 1.0), "2024-04-30"),
         (["2000-01-15", "2000-04-15", "2000-07-15"], Step("months", 3.0), "2000-10-15"),
@@ -88,6 +90,13 @@ def test_times_are_read_as_people_write_them():
     assert as_number("19700102", None) == (86400.0, True)
     assert as_number("86400", None) == (86400.0, False)
     assert as_number("02.01.1970", "%d.%m.%Y") == (86400.0, True)
+    assert as_number("1700000000", None) == as_number("1700000000000", None) == (1_700_000_000.0, True)
+    assert as_number("1970-Q2", date_format(["1970-Q1", "1970-Q2"], "when")) == (90 * 86400.0, True)
+    assert labels(np.array([0.0, 5400.0]), True) == ["1970-01-01 00:00", "1970-01-01 01:30"], "no seconds, if all are 0"
+    assert labels(np.array([0.0, 5401.0]), True)[1] == "1970-01-01 01:30:01"
+    assert with_points(without_signs(["$1,234.50", "5%", "- 3 €", "1,5", "a 5%"]), False) == [
+        "1234.50", "5", "-3", "1,5", "a 5%",
+    ]  # fmt: skip
     with pytest.raises(ValueError, match=r"'Tuesday' is neither an ISO date nor a number; say data\.time_format"):
         as_number("Tuesday", None)
 
@@ -328,7 +337,7 @@ def test_numbers_and_dates_are_read_as_they_are_written_elsewhere(how, header, t
         settings(write(tmp_path / f"own.{ending}", [*([delimiter.join(header)] if header else []), *lines]))
     )
     expected = prepare_windows(settings(write(tmp_path / "plain.csv", [",".join(header), *plain] if header else plain)))
-    assert torch.equal(found.windows["train"].rows, expected.windows["train"].rows)
+    assert np.array_equal(found.windows["train"].rows, expected.windows["train"].rows)
     assert (
         found.windows["train"].panel.series[0].times.tolist()
         == expected.windows["train"].panel.series[0].times.tolist()
@@ -431,7 +440,7 @@ def test_quantiles_are_trained_by_pinball(tmp_path):
     model = forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
     assert isinstance(model, Forecaster)
     file, _ = table(tmp_path)
-    batch = prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"].batch(np.arange(7))
+    batch = SeriesBatch.of(prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"], np.arange(7))
     model.eval()
     loss = model(batch)
     error = batch.target.unsqueeze(-1) - model.predict(batch.past, batch.known)
@@ -444,7 +453,7 @@ def test_baselines_say_what_they_should(tmp_path):
     prepared = prepare_windows(settings(file, look_back=7, horizon=4, season=3))
     windows = prepared.windows["test"]
     beside = Baselines.fit(prepared.windows["train"], prepared.windows["valid"], prepared.fitted.scaler, 3)
-    batch = windows.batch(np.array([0, 3]))
+    batch = SeriesBatch.of(windows, np.array([0, 3]))
     said = dict(beside.said(batch, windows.layout))
     torch.testing.assert_close(said["last"][:, :, 0], batch.past[:, -1:, 0].expand(-1, 4))
     torch.testing.assert_close(said["seasonal"][:, :, 0], batch.past[:, [4, 5, 6, 4], 0])
@@ -477,7 +486,7 @@ def test_mase_is_one_for_the_naive_forecast_of_a_regular_series(tmp_path):
     prepared = prepare_windows(settings(file, horizon=1, season=1))
     windows = prepared.windows["train"]
     naive = naive_errors(windows, prepared.fitted.scaler, 1)[""]
-    batch = windows.batch(np.arange(len(windows)))
+    batch = SeriesBatch.of(windows, np.arange(len(windows)))
     error = (batch.target[:, 0] - batch.past[:, -1]).abs().mean()
     assert float(error) / naive[0] == pytest.approx(1.0, abs=0.02)
 

@@ -296,6 +296,7 @@ class Job:
             found, case.axes, method=method, model=options.name, input=self.input.name(one), output=told.text,
             score=told.score, scores=step_scores(alone), gold=options.gold,
             next_tokens=self.output.next_tokens(self.model, one, told), said=told.said,
+            evidence=tuple(figure for one in found for figure in one.figures),
             forced=options.output is not None,
         )  # fmt: skip
         return self.output.looked(record, told)

@@ -139,15 +139,13 @@ def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None,
 
 
 def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
-    """How one weight came about, step by step, as text."""
+    """How one weight came about, step by step; as a file, what its score is made of."""
     from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
 
     _refuse_others(wish, ASKED | {"weight", "by"}, "--weight")
     if wish.by not in (None, "tokens"):
         raise CallError(f"--by {wish.by}: --weight takes --by tokens, or none")
-    if output is not None:
-        raise CallError("--weight is printed: leave -o out (--json has all numbers)")
     overrides, texts = _texts(inputs)
     places = [part.strip() for part in cast(str, wish.weight).split(",")]
     if len(places) not in (2, 4) or not all(part.removeprefix("-").isdecimal() for part in places):
@@ -160,7 +158,13 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
         kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], tokens=wish.by == "tokens",
     )  # fmt: skip
-    print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2, allow_nan=False) if as_json else found)
+    if output is not None:
+        found.save(output)
+        print(f"written: {output}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(found.as_dict(), ensure_ascii=False, indent=2, allow_nan=False))
+    elif output is None:
+        print(found)
 
 
 def _refuse_others(wish: Wish, known: set[str], asked: str) -> None:

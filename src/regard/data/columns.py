@@ -162,6 +162,8 @@ def _is_header(rows: Sequence[Sequence[str]], columns: Columns) -> bool:
 
 def names_columns(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row looks like names, and like no row below it."""
+    if len(rows[0]) > 1 and not rows[0][0].strip():  # an index that pandas wrote has no name
+        rows = [row[1:] for row in rows]
     first = [cell.strip() for cell in rows[0]]
     body = [row for row in rows[1:] if len(row) == len(first)]
     names = [name.lower() for name in first]

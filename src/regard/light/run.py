@@ -12,15 +12,19 @@ from regard.errors import CallError
 from regard.light.answers import LightQuestion, LightSpans
 from regard.light.continuation import LightContinuation
 from regard.light.description import Description
+from regard.light.drawings import LightDrawings
 from regard.light.inputs import LightInput
+from regard.light.joint import LightJoint
 from regard.light.labels import LightLabels
+from regard.light.matches import LightMatches
 from regard.light.outputs import LightOutput
 from regard.light.pictures import LightPicture
-from regard.light.series import LightSeries
+from regard.light.series import LightSeries, LightWindows
 from regard.light.sounds import LightSound
 from regard.light.tags import LightTags, LightWords
 from regard.light.texts import LightPrompt, LightText
 from regard.light.transcripts import LightTranscripts
+from regard.light.values import LightValues
 from regard.light.vectors import LightVectors
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord
@@ -29,13 +33,15 @@ from regard.outputs.refusals import refuse, require_pairs
 from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
-INPUTS: dict[str, type[LightInput]] = {
+INPUTS: dict[str, Callable[[Description], LightInput]] = {
     "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
-    "question": LightQuestion, "series": LightSeries,
+    "question": LightQuestion, "series": LightSeries, "windows": LightWindows,
+    "two": lambda about: LightJoint(about, _input),
 }  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
     "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
-    "tags": LightTags, "vector": LightVectors, "span": LightSpans,
+    "tags": LightTags, "vector": LightVectors, "span": LightSpans, "values": LightValues, "match": LightMatches,
+    "drawing": LightDrawings,
 }  # fmt: skip
 
 
@@ -50,8 +56,12 @@ def load(folder: str | Path) -> "LightRun":
     for kinds, found in ((INPUTS, about.reads["kind"]), (OUTPUTS, about.says["kind"])):
         if found not in kinds:
             raise CallError(f"{folder} was written by another version of regard: it has {found!r}, which is not known")
-    input = INPUTS[about.reads["kind"]](about)
+    input = _input(about)
     return LightRun(about, about.recipe, LightJob(input, OUTPUTS[about.says["kind"]](about, input)))
+
+
+def _input(about: Description) -> LightInput:
+    return INPUTS[about.reads["kind"]](about)
 
 
 @dataclass(frozen=True)
@@ -146,8 +156,11 @@ class LightRun(Looks):
         changed = self._with(overrides, decoding)
         _refuse_heads(without)
         refuse(self.recipe.job, changed, prefix=options.prefix, gold=options.gold)
-        told = {"model": options.name, "input": self.job.input.name(text), "forced": options.output is not None}
-        best, *others = (replace(one, **told) for one in changed.look(text, options.output, options.prefix))
+        told = {"model": options.name, "forced": options.output is not None}
+        best, *others = (
+            replace(one, input=one.input or self.job.input.name(text), **told)
+            for one in changed.look(text, options.output, options.prefix)
+        )
         record = replace(best, gold=options.gold, beams=tuple(others))
         record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return record
@@ -157,6 +170,11 @@ class LightRun(Looks):
 
     def weight(self, *_: Any, **__: Any) -> NoReturn:
         raise CallError(f"an export does not say how a weight came about: {_ASK}")
+
+    def head_profile(self, *_: Any, **__: Any) -> NoReturn:
+        raise CallError(f"the heads of an export have no profile: {_ASK}")
+
+    role_history = head_profile
 
     def examples(self, most: int = 6) -> list[Example]:
         """Some inputs of the validation part, where they are texts."""

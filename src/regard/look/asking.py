@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import CallError
+from regard.look.card import Figure
 from regard.look.case import WHOLE, Case, Parts
 from regard.look.hooks import After, hooked
 from regard.look.passes import rows_at_once
@@ -26,11 +27,13 @@ class Added(NamedTuple):
     parts   T P
     rest    T: what is of no part that could be left out, special tokens above all, and what a method loses on its way
     about   how far to believe it, in a sentence
+    figures the same as numbers, for the card of a picture: where all that was shared out has arrived
     """
 
     parts: Float[np.ndarray, "T P"]
     rest: Float[np.ndarray, " T"]
     about: str
+    figures: tuple[Figure, ...] = ()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import torch
 
 from regard.attention.role import Role
 from regard.errors import CallError, nearest
+from regard.look import placing
 from regard.look.asking import asked_at, evaluating, step_scores
 from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT, METHODS, SPEAKING_FOR
@@ -28,7 +29,7 @@ from regard.look.methods.erasure import faithfulness
 from regard.look.placing import Table, by_role
 from regard.look.records import ORDER, Attention, AttentionRecord, Head
 from regard.look.tables import NOTHING, NOTHING_FOR, gradient_tables, norm_tables, raw_tables, rolled_out_tables
-from regard.look.whole_model import by_integrated_gradients, by_relevance, input_gradient, whole_table, without_each
+from regard.look.whole_model import by_integrated_gradients, by_relevance, input_gradient, without_each
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
@@ -54,10 +55,10 @@ def _by_method(case: Case, method: str) -> list[Attention]:
         "rollout": lambda: placed(case, rolled_out_tables(raw_tables(case))),
         "norm": lambda: placed(case, norm_tables(case)),
         "gradient": lambda: placed(case, gradient_tables(case)),
-        "input-gradient": lambda: [whole_table(case, method, input_gradient(case))],
-        "integrated-gradients": lambda: [whole_table(case, method, by_integrated_gradients(case))],
-        "attnlrp": lambda: [whole_table(case, method, by_relevance(case))],
-        "leave-one-out": lambda: [whole_table(case, method, without_each(case))],
+        "input-gradient": lambda: [input_gradient(case)],
+        "integrated-gradients": lambda: [by_integrated_gradients(case)],
+        "attnlrp": lambda: [by_relevance(case)],
+        "leave-one-out": lambda: [without_each(case)],
     }
     with evaluating(case.model):
         found = [turned(case, one) for one in ways[method]()]
@@ -85,7 +86,7 @@ def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
 
 
 def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: Head) -> AttentionRecord:
-    """The record, with comprehensiveness and sufficiency of its attention over the input.
+    """The record, also with comprehensiveness and sufficiency of its attention over the input.
 
     Where that is not a table between the steps that are asked about and the parts of the input, there is none.
     """
@@ -102,7 +103,7 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
         )
     if len(weights) == 1:  # one row has no other to be shuffled with
         figures = [replace(figure, shuffled=None) for figure in figures]
-    return replace(record, evidence=tuple(figures))
+    return replace(record, evidence=(*record.evidence, *figures))
 
 
 def placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
@@ -114,6 +115,4 @@ def placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
 
 def turned(case: Case, one: Attention) -> Attention:
     """The other way round, where the case wants it; twice is as it was."""
-    if not case.turned or {one.rows, one.columns} != {case.rows, case.columns}:
-        return one
-    return replace(one, weights=one.weights.swapaxes(1, 2), rows=one.columns, columns=one.rows)
+    return placing.turned(case, one) if case.turned else one

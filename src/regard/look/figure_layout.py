@@ -35,8 +35,8 @@ def inches(cells: int) -> float:
     return min(WIDEST, max(1.2, cells * (CELL if cells <= 40 else CELL / 2 if cells <= 90 else 0.02)))
 
 
-def short(labels: Sequence[str]) -> list[str]:
-    return [label if len(label) <= LONGEST else label[: LONGEST - 1] + "…" for label in labels]
+def short(labels: Sequence[str], longest: int = LONGEST) -> list[str]:
+    return [label if len(label) <= longest else label[: longest - 1] + "…" for label in labels]
 
 
 def length(token: str) -> float:

@@ -47,7 +47,8 @@ def subject(kind: Kind, method: str) -> str:
 
 @dataclass(frozen=True)
 class Attention:
-    """The weights of one attention: heads × rows × columns. `rows` and `columns` name axes of the record."""
+    """The weights of one attention: heads × rows × columns. `rows` and `columns` name axes of the record. `figures`: what
+    the method that made them says of how far to believe it; the record keeps them as evidence."""
 
     name: str
     kind: Kind
@@ -55,6 +56,7 @@ class Attention:
     weights: np.ndarray
     rows: str
     columns: str
+    figures: "tuple[Figure, ...]" = ()
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def supported_explanations(model: nn.Module, reader: nn.Module, *, writes_text: 
     }
     return [
         *(("lens", "logits") if layered else ()),
+        *(f"scores {by}" for by in BY["scores"] if layered),
         *(f"inputs {name}" for name in INPUTS if name in methods),
         *(f"patching {by}" for by in BY["patching"] if carried[by]),
     ]

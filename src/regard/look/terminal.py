@@ -22,6 +22,7 @@ from regard.look.card import Figure, column, columns
 from regard.look.head_figures import head_figures
 from regard.look.records import Matrix
 from regard.look.views import Shown, blocks, joint_labels, range_line, strength, top_weight
+from regard.look.visible import Visible
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
@@ -32,6 +33,10 @@ DARK, BRIGHT, COLD = (38, 38, 50), (255, 200, 60), (90, 160, 255)
 
 def picture(shown: Shown, console: Console) -> RenderableType:
     """One view of a record, with its caption and its card."""
+    return Visible(_picture(shown, console))
+
+
+def _picture(shown: Shown, console: Console) -> RenderableType:
     head = Group(Text(shown.title, style="bold"), Text(shown.caption, style="dim"), "")
     if shown.view == "grid":
         return Group(head, grid(shown, console))

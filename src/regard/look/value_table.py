@@ -16,6 +16,7 @@ import numpy as np
 
 from regard.errors import CallError
 from regard.files import atomic
+from regard.look.visible import Visible
 
 if TYPE_CHECKING:  # what draws is loaded with its first use
     from matplotlib.figure import Figure as Canvas
@@ -89,15 +90,16 @@ class ValueTable:
 
     def drawn(self, width: int) -> "RenderableType":
         """Columns that do not fit stand below, in tables of their own."""
+        from rich.cells import cell_len
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
         cells, shades = self._cells(), self._shades()
-        first = max((len(row) for row in self.rows), default=0) + 1
+        first = max((cell_len(row) for row in self.rows), default=0) + 1
         sizes = [
-            1 + max(len(self.columns[c]), *(len(cells[r][c]) for r in range(len(self.rows))))
-            for c in range(len(self.columns))
+            1 + max(cell_len(text) for text in (column, *(row[c] for row in cells)))
+            for c, column in enumerate(self.columns)
         ]
         tables: list[RenderableType] = []
         begin = 0
@@ -114,7 +116,7 @@ class ValueTable:
                 table.add_row(Text(row), *painted)
             tables += [table, ""]
             begin = end
-        return Group(Text(self.title, style="bold"), Text(self.about, style="dim"), "", *tables[:-1])
+        return Visible(Group(Text(self.title, style="bold"), Text(self.about, style="dim"), "", *tables[:-1]))
 
     def _cells(self) -> list[list[str]]:
         if self.words is not None:
@@ -149,19 +151,19 @@ class ValueTable:
     def _figure(self) -> "Canvas":
         from matplotlib.figure import Figure as Canvas
 
-        from regard.look.figure_layout import APART, INK, inches, length, short
+        from regard.look.figure_layout import APART, INK, LONGEST, inches, length, short
 
         cells, written = self._cells(), self.values.size <= MOST_WRITTEN
         widest = max((length(cell) for row in cells for cell in row), default=0.3) if written else 0.1
-        width = min(40.0, max(inches(len(self.columns)), len(self.columns) * widest)) + 3.0
+        width = max(6.5, min(40.0, max(inches(len(self.columns)), len(self.columns) * widest)) + 3.0)
         canvas = Canvas(figsize=(width, inches(len(self.rows)) + 2.0), layout="constrained")
-        lines = [self.title, *textwrap.wrap(self.about, int(13 * width))]
+        lines = [line for text in (self.title, self.about) for line in textwrap.wrap(text, int(13 * width))]
         canvas.suptitle("\n".join(lines), fontsize=9, color=INK, x=0.01, ha="left")
         axes = canvas.subplots()
         top = float(np.abs(self.values).max(initial=0.0)) or 1.0
         image = axes.imshow(self.values, cmap=APART, vmin=-top, vmax=top, aspect="auto", interpolation="nearest")
         axes.set_xticks(range(len(self.columns)), short(self.columns), rotation=60, ha="right")
-        axes.set_yticks(range(len(self.rows)), short(self.rows))
+        axes.set_yticks(range(len(self.rows)), short(self.rows, 2 * LONGEST))
         if written:
             for (row, column), value in np.ndenumerate(self.values):
                 color = "white" if abs(value) > 0.6 * top else INK

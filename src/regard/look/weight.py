@@ -10,6 +10,7 @@ shares sum to one.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from regard.look.case import Case
 from regard.look.methods.origins import Origin, score_origins
 from regard.look.methods.score_tokens import score_tokens
 from regard.look.records import KINDS, Kind
+from regard.look.value_table import ValueTable
+from regard.look.visible import visible
 from regard.look.weight_place import PlacedWeight, find_weight
 
 MOST_TERMS = 8
@@ -114,6 +117,26 @@ class Weight:
             arrays[name] = [part._asdict() | {"name": part.told} for part in getattr(self, name)]
         return vars(self) | arrays | {"title": self.title, "steps": self.steps()}
 
+    def table(self) -> ValueTable:
+        """Where the score comes from, to be drawn: what each part adds, the largest first, and their sum."""
+        rows: list[tuple[str, float]] = []
+        for parts, total in ((self.parts, "score"), (self.tokens, "score, by parts of the input")):
+            largest = sorted(parts, key=lambda part: -abs(part.value))
+            rows += [(part.told, part.value) for part in largest]
+            rows += [(total, sum(part.value for part in parts))] if parts else []
+        about = [f"{name}: {text}." for name, text in self.steps()]
+        return ValueTable(
+            np.array([[value] for _, value in rows]).reshape(-1, 1), [name for name, _ in rows], ["adds"],
+            f"Where the score of this weight comes from: {self.title}", " ".join([*about, "The rows add up to the score below them."]),
+        )  # fmt: skip
+
+    def save(self, path: str | Path) -> Path:
+        """As .png, .svg, .pdf or .html."""
+        return self.table().save(path)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
     def __str__(self) -> str:
         """For a terminal: the steps, and the row before and after the softmax."""
         shown = self.largest()
@@ -130,7 +153,7 @@ class Weight:
         more = [f"{'':>12}and {left} keys with less weight"] if left else []
         head = f"{'':>12}{'key':<{width}} {'score':>9}   weight"
         parts = _told("where the score comes from", self.parts) + _told("by parts of the input", self.tokens)
-        return "\n".join([self.title, "", *steps, "", head, *row, *more, *parts])
+        return visible("\n".join([self.title, "", *steps, "", head, *row, *more, *parts]))
 
 
 def _told(title: str, parts: Sequence[Origin]) -> list[str]:

@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import CallError
 from regard.look.asking import Added, numbers
-from regard.look.card import normalized
+from regard.look.card import Figure, normalized
 from regard.look.case import Case
 from regard.look.methods.attnlrp import attnlrp
 from regard.look.methods.erasure import leave_one_out
@@ -14,34 +14,36 @@ from regard.look.methods.integrated import integrated_gradients
 from regard.look.records import Attention
 
 
-def input_gradient(case: Case) -> np.ndarray:
+def input_gradient(case: Case) -> Attention:
     """Its size: whether a part speaks for or against is lost."""
-    return normalized(np.abs(input_times_gradient(case).parts))
+    return _whole_table(case, "input-gradient", normalized(np.abs(input_times_gradient(case).parts)))
 
 
-def by_integrated_gradients(case: Case) -> np.ndarray:
-    return _speaking_for(case, integrated_gradients(case))
+def by_integrated_gradients(case: Case) -> Attention:
+    return _speaking_for(case, "integrated-gradients", integrated_gradients(case))
 
 
-def by_relevance(case: Case) -> np.ndarray:
-    return _speaking_for(case, attnlrp(case))
+def by_relevance(case: Case) -> Attention:
+    return _speaking_for(case, "attnlrp", attnlrp(case))
 
 
-def _speaking_for(case: Case, found: Added) -> np.ndarray:
+def _speaking_for(case: Case, method: str, found: Added) -> Attention:
     """The positive part; of a number, what makes it less counts like what makes it more."""
-    return normalized(np.abs(found.parts) if case.number else np.maximum(found.parts, 0.0))
+    weights = normalized(np.abs(found.parts) if case.number else np.maximum(found.parts, 0.0))
+    return _whole_table(case, method, weights, found.figures)
 
 
-def without_each(case: Case) -> np.ndarray:
+def without_each(case: Case) -> Attention:
     if not case.parts:
         raise CallError("method='leave-one-out' needs parts of the input that can be left out, and here there are none")
     with torch.no_grad():
-        return leave_one_out(len(case.parts), lambda without: numbers(case.ask(without)), both_ways=case.number)
+        weights = leave_one_out(len(case.parts), lambda without: numbers(case.ask(without)), both_ways=case.number)
+    return _whole_table(case, "leave-one-out", weights)
 
 
-def whole_table(case: Case, method: str, weights: np.ndarray) -> Attention:
+def _whole_table(case: Case, method: str, weights: np.ndarray, figures: tuple[Figure, ...] = ()) -> Attention:
     """A method that asks about the whole model has one table, and nothing for tokens that are always there."""
     table = np.zeros((len(weights), len(case.axes[case.columns])))
     table[:, list(case.parts)] = weights
     kind = "decoder" if case.columns == "read" else case.kind
-    return Attention(method, kind, 0, table[None], case.rows, case.columns)
+    return Attention(method, kind, 0, table[None], case.rows, case.columns, figures)

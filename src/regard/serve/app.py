@@ -21,6 +21,7 @@ from regard.errors import CallError
 from regard.light.description import is_export
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
+from regard.look.value_table import ValueTable
 from regard.outputs.result import Prediction
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError, add_handlers
@@ -112,16 +113,25 @@ def create_app(
         content = await asyncio.to_thread(lambda: as_json(as_dict(chosen(record, body.kind, body.layer, body.head))))
         return Response(content, media_type="application/json")
 
+    async def send(table: ValueTable, form: str) -> Response:
+        if form != "json":
+            content = await ask(Question(DRAWING, [""], once(lambda: table.as_bytes(form))))
+            return Response(content[0], media_type=PICTURES[form])
+        return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
+
     @app.post(
         "/api/explain", response_model=schemas.TableOut, responses=ERRORS, response_class=JSONResponse,
         summary="Why a model says what it says: a table of layers, heads or parts of the input",
     )  # fmt: skip
     async def explain(body: schemas.Explain) -> Response:
-        table = (await ask(questions.explain(body)))[0]
-        if body.format != "json":
-            content = await ask(Question(DRAWING, [""], once(lambda: table.as_bytes(body.format))))
-            return Response(content[0], media_type=PICTURES[body.format])
-        return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
+        return await send((await ask(questions.explain(body)))[0], body.format)
+
+    @app.post(
+        "/api/profile", response_model=schemas.TableOut, responses=ERRORS, response_class=JSONResponse,
+        summary="What each head looks for, over validation inputs, and what is lost without it",
+    )  # fmt: skip
+    async def profile(body: schemas.Profile) -> Response:
+        return await send((await ask(questions.profile(body)))[0], body.format)
 
     @app.post(
         "/api/weight", response_model=schemas.WeightOut, responses=ERRORS, summary="How one of these weights came about"

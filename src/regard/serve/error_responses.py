@@ -15,6 +15,7 @@ FIELDS = {
     "/api/predict": list(schemas.Predict.model_fields),
     "/api/look": list(schemas.Look.model_fields),
     "/api/explain": list(schemas.Explain.model_fields),
+    "/api/profile": list(schemas.Profile.model_fields),
     "/api/picture": list(schemas.Picture.model_fields),
     "/api/stream": list(schemas.Stream.model_fields),
     "/api/page": list(schemas.Part.model_fields),

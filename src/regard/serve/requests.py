@@ -165,6 +165,15 @@ class Questions:
 
         return Question(name, [body.text], once(ask))
 
+    def profile(self, body: schemas.Profile) -> Question:
+        """Its answer is a table."""
+        name, run = self.find(body.model)
+
+        def ask() -> ValueTable:
+            return run.role_history() if body.training else run.head_profile(body.inputs)
+
+        return Question(name, [""], once(ask))
+
     def weight(self, body: schemas.Weight) -> Question:
         """Its answer is a dictionary."""
         look = schemas.Part(**body.model_dump(include={"text", "model", "output", "prefix", "without"}))

@@ -127,6 +127,15 @@ class Explain(Body):
         return self.model_dump(exclude={"text", "how", "model", "against_input", "format"})
 
 
+class Profile(Body):
+    """What each head looks for, over validation inputs of the run's data: as by regard look RUN --profile."""
+
+    model: str | None = MODEL
+    inputs: int = Field(16, ge=1, le=256, description="so many validation inputs")
+    training: bool = Field(False, description="when each head took its role, over what training kept, instead")
+    format: Literal["json", "png", "svg", "pdf", "html"] = Field("json", description="the table, or a picture of it")
+
+
 class TableOut(BaseModel):
     """A table of numbers with a sign; `words` is what to write into its cells, where that is no number."""
 

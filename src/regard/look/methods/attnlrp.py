@@ -32,6 +32,7 @@ from torch.overrides import TorchFunctionMode
 from regard.attention import Trace
 from regard.errors import CallError
 from regard.look.asking import Added, at_steps, leaves, numbers, require_vectors, some_steps
+from regard.look.card import Figure
 from regard.look.case import WHOLE, Case
 
 KEPT = 1e-3  # a larger share that is lost without a rule is an error
@@ -58,7 +59,10 @@ def attnlrp(case: Case) -> Added:
     parts, logits, shares = relevance(case)
     told = ", ".join(f"{share:+.2f} at {NAMES[name]}" for name, share in shares.items())
     about = f"Of {logits.sum():+.2f}, all logits together, there arrive {told}."
-    return Added(parts, logits - parts.sum(axis=1), about)
+    lost = float(logits.sum()) - sum(shares.values())
+    figures = [Figure("logits, all together", float(logits.sum()))]
+    figures += [Figure(f"of them at {NAMES[name]}", share) for name, share in shares.items() if share]
+    return Added(parts, logits - parts.sum(axis=1), about, (*figures, Figure("of them lost", lost, better="low")))
 
 
 def relevance(case: Case) -> Relevance:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from regard.look.asking import Added, at_steps, by_row, leaves, numbers, require_vectors, some_steps, step_scores
+from regard.look.card import Figure
 from regard.look.case import WHOLE, Case
 
 STEPS = 32
@@ -36,4 +37,9 @@ def integrated_gradients(case: Case, pieces: int = STEPS) -> Added:
     added, total = np.concatenate(parts), np.concatenate(whole)
     apart = np.array(step_scores(case)) - nothing
     error = float(np.abs(apart - total).sum() / max(np.abs(apart).sum(), 1e-12))
-    return Added(added, total - added.sum(axis=1), f"{error:.1%} are lost on the way from an input of zeros.")
+    figures = (
+        Figure("more than for an input of zeros", float(apart.sum())), Figure("of it at the input", float(total.sum())),
+        Figure("share of it that is lost", error, better="low"),
+    )  # fmt: skip
+    about = f"{error:.1%} are lost on the way from an input of zeros."
+    return Added(added, total - added.sum(axis=1), about, figures)

@@ -27,12 +27,13 @@ export function drawCard(place, card, askMore) {
     button.disabled = true;
     try {
       const more = await askMore();
-      if (!more.figures.length) {
+      if (!more.figures.some(({ name }) => card.figures.every((figure) => figure.name !== name))) {
         button.replaceWith(element("p", { role: "status", textContent: "The model cannot be asked: these rows are not what it says." }));
         return;
       }
       place.replaceChildren();
-      drawCard(place, { ...card, figures: [...card.figures, ...more.figures], sentence: more.sentence || card.sentence });
+      const known = card.figures.filter(({ name }) => !more.figures.some((figure) => figure.name === name));
+      drawCard(place, { ...card, figures: [...known, ...more.figures], sentence: more.sentence || card.sentence });
     } catch (error) {
       button.replaceWith(element("p", { className: "wrong", role: "alert", textContent: error.message }));
     }

@@ -57,6 +57,11 @@ export function layersOf(record, kind) {
   return record.attentions.filter((one) => one.kind === kind).sort((a, b) => a.layer - b.layer);
 }
 
+/** Names of all heads of a kind, as "layer.head". */
+export function headsOf(record, kind) {
+  return layersOf(record, kind).flatMap(({ layer, shape }) => Array.from({ length: shape[0] }, (_, head) => `${layer}.${head}`));
+}
+
 /** Does a record have the table of this choice? */
 export function has(record, { kind, layer, head }) {
   const layers = layersOf(record, kind).filter((one) => layer === "all" || one.layer === Number(layer));

@@ -8,6 +8,8 @@ import { numbersTable } from "./views.js";
 const WAYS = {
   lens: ["what each layer would say next", "logit lens"],
   logits: ["what each layer and head adds to a word", "direct logits"],
+  "scores keys": ["what the keys of one query bring to its scores", "where scores come from"],
+  "scores queries": ["what one query brings to its scores", "where scores come from"],
   "inputs integrated-gradients": ["what each input adds", "integrated gradients"],
   "inputs attnlrp": ["what each input adds", "AttnLRP"],
   "inputs input-gradient": ["what each input adds", "input × gradient"],
@@ -15,17 +17,20 @@ const WAYS = {
   "patching positions": ["what each position carries of another input", "patching"],
   "patching states": ["what each recurrent state carries of another input", "patching"],
   "patching paths": ["what each head tells a later one", "path patching"],
+  profile: ["what each head looks for, over validation inputs", "head profile"],
+  "profile training": ["when each head took its role", "head profile as it trained"],
 };
+const WHOSE = { cross: "over the source", encoder: "the encoder", decoder: "the decoder" };
 const [MOST_WRITTEN, MOST_COLUMNS] = [4000, 14]; // cells and columns that are written as text: larger tables are painted
 
 /**
- * `ways`: those that the model has an answer to; `tokens`: of the output, one of which may be asked about; `grids`: the axes of pictures; `contrasts`: whether
- * another word can be asked about; `state`: {why, at,
- * instead, other}; `other(current, put)`: fields for a second input, which `put` is told; `explain({how, by, row, instead, against_input})` →
+ * `ways`: those that the model has an answer to; `tokens`: of the output, one of which may be asked about; `heads`: names of those that look at
+ * what was written, as "0.3"; `kinds`: of attention; `grids`: the axes of pictures; `contrasts`: whether another word can be asked about;
+ * `state`: {why, at, instead, other, whose, which}; `other(current, put)`: fields for a second input, which `put` is told; `explain({how, by, row, instead, against_input})` →
  * {title, about, rows, columns, values, words}; `change(changes, name)`: of the state, and the field that did it.
  * Gives back what was asked; null, if something is missing.
  */
-export function drawWhy(place, { ways, tokens, grids, state, known, contrasts, other }, explain, change) {
+export function drawWhy(place, { ways, tokens, heads, kinds, grids, state, known, contrasts, other }, explain, change) {
   const way = ways.includes(state.why) ? state.why : ways[0];
   const [how, by] = way.split(" ");
   const field = (label, name, made) => {
@@ -40,9 +45,16 @@ export function drawWhy(place, { ways, tokens, grids, state, known, contrasts, o
   };
   const typed = (current, placeholder) => element("input", { type: "text", value: current, placeholder, autocomplete: "off", dir: "auto" });
   const parts = [field("why: ", "why", select(ways.map((one) => [one, `${WAYS[one][0]} (${WAYS[one][1]})`]), way))];
-  const row = tokens.length > 1 && tokens[Number(state.at)] ? state.at : "all";
-  if (tokens.length > 1 && how !== "lens") parts.push(field("of ", "at", select([["all", "all steps"], ...tokens.map(({ text }, i) => [String(i), `${i + 1}: ${short(text)}`])], row)));
-  if (how !== "lens" && contrasts) parts.push(field("instead of ", "instead", typed(state.instead, "any other")));
+  const [stepwise, contrasted] = [!["lens", "profile"].includes(how), ["logits", "inputs", "patching"].includes(how) && contrasts];
+  const every = how === "scores" ? [] : [["all", "all steps"]]; // scores are those of one query
+  const row = tokens.length > 1 && tokens[Number(state.at)] ? state.at : every.length ? "all" : String(Math.max(0, tokens.length - 1));
+  if (tokens.length > 1 && stepwise) parts.push(field("of ", "at", select([...every, ...tokens.map(({ text }, i) => [String(i), `${i + 1}: ${short(text)}`])], row)));
+  const which = heads.includes(state.which) ? state.which : heads[0] ?? "";
+  if (how === "scores") parts.push(field("head ", "which", select(heads.map((name) => [name, `layer ${name.replace(".", ", head ")}`]), which)));
+  const places = { heads: kinds, paths: kinds.filter((kind) => kind !== "cross") }[by] ?? ["encoder", "decoder"];
+  const whose = how === "patching" && places.includes(state.whose) ? state.whose : "";
+  if (how === "patching") parts.push(field("in ", "whose", select([["", "where there are any"], ...places.map((kind) => [kind, WHOSE[kind]])], whose)));
+  if (contrasted) parts.push(field("instead of ", "instead", typed(state.instead, "any other")));
   if (how === "patching") parts.push(...other(state.other, (text, name) => change({ other: text }, name)));
   const answer = element("div", { role: "status" });
   place.append(element("div", { className: "asks", role: "group", ariaLabel: "why" }, ...parts), answer);
@@ -50,8 +62,9 @@ export function drawWhy(place, { ways, tokens, grids, state, known, contrasts, o
     answer.append(element("p", { className: "caption", textContent: "Give another input, best one that differs in one thing only: states of this one are carried into it, and it is seen how much of the answer comes back." }));
     return null;
   }
-  const wish = { how, ...(by ? { by } : {}), ...(how !== "lens" && row !== "all" ? { row: Number(row) } : {}) };
-  if (how !== "lens" && contrasts && state.instead.trim()) wish.instead = state.instead.trim();
+  const wish = { how, ...(by ? { by } : {}), ...(stepwise && row !== "all" ? { row: Number(row) } : {}), ...(whose ? { kind: whose } : {}) };
+  if (how === "scores") [wish.layer, wish.head] = which.split(".").map(Number);
+  if (contrasted && state.instead.trim()) wish.instead = state.instead.trim();
   if (how === "patching") wish.against_input = state.other;
   const key = JSON.stringify([wish, state.hypothesis]);
   if (!known.has(key)) known.set(key, explain(wish));
@@ -74,7 +87,7 @@ function drawTable(place, { title, about, rows, columns, values, words }, grids)
   if (over) {
     drawSigned(place, over.pictures, over.axis, over.top);
     place.append(signedScale(over.top, signedHeat()));
-    if (over.rest.columns.length) place.append(writtenTable(over.rest, title));
+    if (largest(over.rest.values.flat()) > 1e-3 * over.top) place.append(writtenTable({ ...over.rest, top: over.top }, title)); // and no rounding
     place.append(numbersTable(whole, title));
   } else if (rows.length * columns.length > MOST_WRITTEN || (!words && columns.length > MOST_COLUMNS)) {
     drawMatrix(place, whole, { signed: true, label: title });
@@ -104,9 +117,8 @@ function signedScale(top, colors = ramp(true)) {
   return scaleBar(top, { colors, low: `−${Number(top.toPrecision(2))}` });
 }
 
-function writtenTable({ rows, columns, values, words }, title) {
+function writtenTable({ rows, columns, values, words, top = largest(values.flat()) }, title) {
   const colors = ramp(true);
-  const top = largest(values.flat());
   const head = (text, scope) => Object.assign(element("th", { dir: "auto", textContent: text }), { scope });
   const cell = (value, word) => {
     const color = colors[Math.round(127.5 + 127.5 * Math.max(-1, Math.min(1, value / top)))];

@@ -17,6 +17,21 @@ export async function call(path, body, key) {
   return told;
 }
 
+/** Events of the service, one by one: `tell({token, text})` for each token that is written. */
+export async function callStream(path, body, key, tell, signal) {
+  const headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
+  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  if (!answer.ok) return;
+  let rest = "";
+  for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) if (event.startsWith("event: token\n")) tell(JSON.parse(event.slice(event.indexOf("data: ") + 6)));
+  }
+}
+
 /** What `mount` asks for tables. `questions`: one for each record of the page; `outputs`: those of the hypotheses;
  *  `ask(path, body)` calls the service. */
 export function remoteSource(questions, ask, outputs = []) {
@@ -39,14 +54,15 @@ export function remoteSource(questions, ask, outputs = []) {
       return ask("/api/page", wish(number, choice, "evidence"));
     },
     /** How a weight came about: of the hypothesis that is shown, cells as they are counted there. */
-    async weight({ kind, layer, head, row, column, words, specials, hypothesis }) {
-      const wish = { ...sameOutput(hypothesis), kind, row, column, words, specials };
+    async weight({ kind, layer, head, row, column, words, specials, hypothesis, tokens = false }) {
+      const wish = { ...sameOutput(hypothesis), kind, row, column, words, specials, tokens };
       if (layer !== "all") wish.layer = Number(layer);
       if (!["mean", "max"].includes(head)) wish.head = Number(head);
       return ask("/api/weight", wish);
     },
-    /** A table; with `format`, a picture of it. */
+    /** A table; with `format`, a picture of it. A profile is of the model, whatever it was asked. */
     explain(hypothesis, wish) {
+      if (wish.how === "profile") return ask("/api/profile", { model: questions[0].model, training: wish.by === "training", ...(wish.format ? { format: wish.format } : {}) });
       return ask("/api/explain", { ...sameOutput(hypothesis), ...wish });
     },
     async heads(hypothesis, choice) {
