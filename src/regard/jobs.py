@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
-TWO_TEXTS = "regard.inputs.text.two_texts:TwoTextsInput"
+TWO_TEXTS = "regard.inputs.text.two_texts_input:TwoTextsInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
 SERIES = "regard.inputs.series.input:SeriesInput"
 WINDOWS = "regard.inputs.series.window_input:WindowInput"

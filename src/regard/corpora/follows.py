@@ -16,8 +16,8 @@ from regard.corpora.pair import Pair
 
 NAMES = (
     "Adam", "Anna", "Ben", "Carla", "Clara", "David", "Elena", "Emil", "Eva", "Felix", "Frida", "Greta", "Hugo", "Ida",
-    "Ines", "Jakob", "Jonas", "Karl", "Leo", "Lisa", "Maria", "Nora", "Oskar", "Paula", "Peter", "Rosa", "Simon", "Tara",
-    "Vera", "Victor",
+    "Ines", "Jakob", "Jonas", "Karl", "Leo", "Lisa", "Maria", "Nora", "Oskar", "Paula", "Peter", "Rosa", "Simon",
+    "Tara", "Vera", "Victor",
 )  # fmt: skip
 TURNED = {
     one: other
@@ -25,7 +25,7 @@ TURNED = {
     for one, other in (pair, pair[::-1])
 }
 ANSWERS = ("yes", "no", "maybe")
-SIZES = {"train": 6_000, "valid": 600, "test": 1_200}
+SIZES = {"train": 9_000, "valid": 600, "test": 1_200}
 
 
 def follows(split: str) -> list[Pair]:

@@ -22,7 +22,7 @@ from regard.light.pictures import LightPicture
 from regard.light.series import LightSeries, LightWindows
 from regard.light.sounds import LightSound
 from regard.light.tags import LightTags, LightWords
-from regard.light.texts import LightPrompt, LightText
+from regard.light.texts import LightPrompt, LightText, LightTwoTexts
 from regard.light.transcripts import LightTranscripts
 from regard.light.values import LightValues
 from regard.light.vectors import LightVectors
@@ -34,8 +34,8 @@ from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
 INPUTS: dict[str, Callable[[Description], LightInput]] = {
-    "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
-    "question": LightQuestion, "series": LightSeries, "windows": LightWindows,
+    "text": LightText, "texts": LightTwoTexts, "words": LightWords, "prompt": LightPrompt, "image": LightPicture,
+    "sound": LightSound, "question": LightQuestion, "series": LightSeries, "windows": LightWindows,
     "two": lambda about: LightJoint(about, _input),
 }  # fmt: skip
 OUTPUTS: dict[str, type[LightOutput]] = {
