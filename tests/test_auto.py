@@ -492,6 +492,12 @@ def _pairs_in(folder: Path, encoding: str, end: str = "\n") -> Path:
     return folder / "pairs.tsv"
 
 
+def _entailed(folder: Path) -> Path:
+    """Texts that repeat are no classes, where a column is called so."""
+    rows = [{"premise": f"a man eats {n % 30}", "hypothesis": f"he eats {n % 5}", "label": n % 3} for n in range(60)]
+    return _written(folder / "nli.jsonl", "\n".join(map(json.dumps, rows)))
+
+
 def _fasttext(folder: Path) -> Path:
     lines = [f"__label__{'good' if n % 2 else 'bad'} a film of {n} minutes that one likes or not" for n in range(60)]
     return _written(folder / "films.txt", "\n".join(lines) + "\n")
@@ -557,6 +563,7 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "UTF-16": (partial(_pairs_in, encoding="utf-16"), ("text", "text"), "translate-recurrent", 60),
     "UTF-16 without a mark": (partial(_pairs_in, encoding="utf-16-le"), ("text", "text"), "translate-recurrent", 60),
     "carriage returns": (partial(_pairs_in, encoding="utf-8", end="\r"), ("text", "text"), "translate-recurrent", 60),
+    "two texts and a label": (_entailed, ("texts", "label"), "texts-classify", 60),
     "fastText": (_fasttext, ("text", "label"), "languages", 60),
     "tabs before tags": (_tags_beside_tabs, ("text", "tags"), "tags", 60),
     "classes in names": (_classes_in_names, ("image", "label"), "digits-cnn", 20),

@@ -14,11 +14,14 @@ from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
 from regard.auto.tables import Table, ending
 from regard.auto.told import Told
+from regard.data.columns import SYNONYMS
 from regard.errors import CallError
 from regard.inputs.media_files import find_member
 from regard.inputs.series.settings import MOST_TEXTS
 
 CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
+TWO_TEXTS = [(side, *SYNONYMS[side]) for side in ("first", "second")]
+SAID_OF_BOTH = ("label", "gold_label", "class", "is_duplicate", "entailment", "relation", "y")
 FEWEST = 4  # rows: two classes, for training and for validation
 NEAR = 0.9  # mean step between neighbors, in deviations; rows in any order have 1.13
 LOOKED_AT = 64  # pictures and recordings that are opened
@@ -45,6 +48,8 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
         return _asked(table, found, data)
     if told.said == {"values"} and "number" in of:
         return _series(table, of, data)
+    if not told.said - {"label"} and (both := _both_texts(texts, named)):
+        return _two_texts(table, *both, data)
     for tags in (*texts[1:], *labels) if texts else ():
         if told.said == {"tags"} or are_tags(table.cells(texts[0]), table.cells(tags)):
             return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))
@@ -87,6 +92,26 @@ def _columns(
     elif kinds[1] == "label":
         beliefs.append(class_counts(targets))
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
+
+
+def _both_texts(texts: Sequence[Column], named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
+    """Two texts and what is said of both: by what the two are called, or where a column is called a label."""
+    label = next((named[name] for name in SAID_OF_BOTH if name in named), None)
+    if label is None or not 2 <= label.distinct <= max(20, label.filled / 20):
+        return None
+    first, second = (next((named[name] for name in names if name in named), None) for names in TWO_TEXTS)
+    if first is not None and second is not None:
+        return first, second, label
+    return (*texts, label) if len(texts) == 2 and label not in texts else None
+
+
+def _two_texts(table: Table, first: Column, second: Column, label: Column, data: dict[str, Any]) -> Detected:
+    inputs, targets = list(zip(table.cells(first), table.cells(second), strict=True)), table.cells(label)
+    data |= {"kind": "texts", "first": first.key, "second": second.key, "label": label.key}
+    said = f"a label is {_called(label)}, and is said of two texts: {_called(first)} and {_called(second)}"
+    shown = first_three([" | ".join(two) for two in inputs], targets)
+    beliefs = [_described(table), said, class_counts(targets)]
+    return Detected(("texts", "label"), data, table.count, inputs, targets, beliefs, shown)
 
 
 def _nothing_said(text: Column, columns: Sequence[Column]) -> str:

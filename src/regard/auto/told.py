@@ -9,7 +9,8 @@ from regard.auto.tables import Table
 
 #: Settings that name a column, and what it then holds.
 _ROLES: dict[str, Kind] = {
-    "source": "text", "target": "text", "text": "text", "words": "text", "caption": "text", "label": "label",
+    "source": "text", "target": "text", "text": "text", "words": "text", "caption": "text",
+    "first": "text", "second": "text", "label": "label",
     "image": "picture", "path": "recording", "time": "time", "id": "id",
 }  # fmt: skip
 _SIDES = {"source", "target"}  # of which the other one is still sought, if only one was named

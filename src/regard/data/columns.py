@@ -34,6 +34,8 @@ _NAMES = """
     start answer_start
     words tokens text sentence
     tags labels ner_tags pos_tags
+    first premise sentence1 text1 question1 sentence_a text_a question text
+    second hypothesis sentence2 text2 question2 sentence_b text_b answer claim
 """
 SYNONYMS = {ours: names for ours, *names in map(str.split, _NAMES.strip().splitlines())}
 _OTHERS = """

@@ -23,6 +23,7 @@ from regard.inputs.series.input import SeriesInput
 from regard.inputs.series.window_input import WindowInput
 from regard.inputs.sound.input import SoundInput
 from regard.inputs.text.input import TextInput
+from regard.inputs.text.two_texts_input import TwoTextsInput
 from regard.inputs.text.words import WordsInput
 from regard.layers.pooling import attends
 from regard.light.description import RUN_FILE
@@ -89,6 +90,9 @@ def _says(run: Run) -> dict[str, Any]:
     return {"kind": kind}
 
 
+TEXTS = {WordsInput: "words", TwoTextsInput: "texts"}
+
+
 def _reads(input: Input, model: Any, one: Any) -> dict[str, Any]:
     """`one`: an example of it."""
     if isinstance(input, JointInput):
@@ -97,7 +101,7 @@ def _reads(input: Input, model: Any, one: Any) -> dict[str, Any]:
     if isinstance(input, TextInput):
         frame = input.frame
         longest = input.data.max_length - 1 if input.cuts else None
-        kind = "words" if isinstance(input, WordsInput) else "text"
+        kind = next((name for kind, name in TEXTS.items() if isinstance(input, kind)), "text")
         return {"kind": kind, "first": frame.first, "end": frame.end, "pad": frame.pad, "longest": longest}
     if isinstance(input, QuestionInput):
         return {"kind": "question", "marked": input.marked, "pad": input.pad}
