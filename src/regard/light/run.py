@@ -20,9 +20,10 @@ from regard.settings.recipe import Recipe
 
 #: The class of each kind of input and of output. Only what an export has is loaded.
 INPUTS = {
-    "text": "texts:LightText", "texts": "texts:LightTwoTexts", "words": "tags:LightWords", "prompt": "texts:LightPrompt",
-    "image": "pictures:LightPicture", "sound": "sounds:LightSound", "question": "answers:LightQuestion",
-    "series": "series:LightSeries", "windows": "series:LightWindows", "two": "joint:LightJoint",
+    "text": "texts:LightText", "texts": "texts:LightTwoTexts", "words": "tags:LightWords",
+    "prompt": "texts:LightPrompt", "image": "pictures:LightPicture", "sound": "sounds:LightSound",
+    "question": "answers:LightQuestion", "series": "series:LightSeries", "windows": "series:LightWindows",
+    "two": "joint:LightJoint",
 }  # fmt: skip
 OUTPUTS = {
     "text": "writing:LightWriter", "transcript": "transcripts:LightTranscripts",
