@@ -117,10 +117,10 @@ def test_windows_are_the_rows_they_should_be(tmp_path):
     scaled = prepared.fitted.scaler.scaled(numbers)
     np.testing.assert_allclose(prepared.fitted.scaler.mean, numbers[:24].mean(0))
     np.testing.assert_allclose(prepared.fitted.scaler.deviation, numbers[:24].std(0))
-    batch = train.batch(np.array([2, 0]))
+    batch = train.cut(np.array([2, 0]))
     np.testing.assert_allclose(batch.past[0], scaled[2:7], rtol=1e-5)
     np.testing.assert_allclose(batch.target[0], scaled[7:10], rtol=1e-5)
-    first = prepared.windows["test"].batch(np.array([0]))  # reads back into the validation part, says only its own
+    first = prepared.windows["test"].cut(np.array([0]))  # reads back into the validation part, says only its own
     np.testing.assert_allclose(first.past[0], scaled[27:32], rtol=1e-5)
     np.testing.assert_allclose(first.target[0], scaled[32:35], rtol=1e-5)
 
@@ -144,9 +144,9 @@ def test_nothing_leaks_from_the_future(tmp_path, gaps):
     assert before.windows["train"].digest() == after.windows["train"].digest()
     assert before.windows["test"].digest() != after.windows["test"].digest()
     everything = np.arange(len(before.windows["train"]))
-    one, other = (prepared.windows["train"].batch(everything) for prepared in (before, after))
-    assert torch.equal(one.past, other.past)
-    assert torch.equal(one.target, other.target)
+    one, other = (prepared.windows["train"].cut(everything) for prepared in (before, after))
+    assert np.array_equal(one.past, other.past)
+    assert np.array_equal(one.target, other.target)
 
 
 def test_filling_takes_only_what_was_there_before(tmp_path):
@@ -203,7 +203,7 @@ def test_converted_windows_hold_no_target(tmp_path):
     file, numbers = table(tmp_path)
     prepared = prepare_windows(settings(file, mode="convert", targets="a", past="b"))
     scaled = prepared.fitted.scaler.scaled(numbers)
-    batch = prepared.windows["train"].batch(np.array([4]))
+    batch = prepared.windows["train"].cut(np.array([4]))
     np.testing.assert_allclose(batch.past[0, :, 0], scaled[4:9, 1], rtol=1e-5)
     np.testing.assert_allclose(batch.target[0, :, 0], scaled[6:9, 0], rtol=1e-5)
 
@@ -307,11 +307,11 @@ def test_tables_without_a_header_or_a_clock_are_understood(tmp_path):
     expected = prepare_windows(settings(file)).windows["train"].rows
     bare = prepare_windows(settings(write(tmp_path / "bare.csv", lines)))
     assert bare.fitted.roles == Roles("column 1", None, ("column 2", "column 3"), (), ())
-    assert torch.equal(bare.windows["train"].rows, expected)
+    assert np.array_equal(bare.windows["train"].rows, expected)
     untimed = write(tmp_path / "untimed.csv", ["a,b", *(line.partition(",")[2] for line in lines)])
     found = prepare_windows(settings(untimed))
     assert (found.fitted.roles.time, found.fitted.roles.targets) == (None, ("a", "b"))
-    assert torch.equal(found.windows["train"].rows, expected)
+    assert np.array_equal(found.windows["train"].rows, expected)
     rising = write(tmp_path / "rising.csv", ["t,a", *(f"{0.5 * n},{a}" for n, (a, _) in enumerate(numbers))])
     assert find_roles(rising, settings(rising)).time == "t"
 
@@ -364,7 +364,7 @@ def test_columns_of_texts_help_and_are_never_predicted(tmp_path):
         prepare_windows(settings(write(tmp_path / "none.csv", ["date,sky", "2024-01-01,sun"])))
     prepared = prepare_windows(settings(file, targets="a", past="sky", scale="none"))
     assert prepared.fitted.roles.past == ("sky=rain", "sky=snow", "sky=sun")
-    past = prepared.windows["train"].batch(np.array([1])).past[0]
+    past = prepared.windows["train"].cut(np.array([1])).past[0]
     assert past[:3, 1:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     many = write(tmp_path / "many.csv", ["date,a,b", *(f"{day},1,x{n}" for n, day in enumerate(days(60)))])
     with pytest.raises(CallError, match=r"data\.past='b' holds 60 texts, and 50 at most"):
