@@ -102,7 +102,7 @@ def _both_texts(texts: Sequence[Column], named: dict[str, Column]) -> tuple[Colu
     first, second = (next((named[name] for name in names if name in named), None) for names in TWO_TEXTS)
     if first is not None and second is not None:
         return first, second, label
-    return (*texts, label) if len(texts) == 2 and label not in texts else None
+    return (texts[0], texts[1], label) if len(texts) == 2 and label not in texts else None
 
 
 def _two_texts(table: Table, first: Column, second: Column, label: Column, data: dict[str, Any]) -> Detected:

@@ -201,7 +201,9 @@ def _pairs(rows: Iterator[Cells | Bad], columns: Columns) -> Iterator[Pair | Bad
             yield row
         else:
             *sources, target = row.values
-            source = sources[0] if len(sources) == 1 else both_texts(*sources, row.file, row.line, columns)
+            source = sources[0]
+            if len(sources) == 2:
+                source = both_texts(source, sources[1], row.file, row.line, columns)
             yield source if isinstance(source, Bad) else pair_of(source, target, row.file, row.line, columns)
 
 

@@ -58,7 +58,8 @@ class TwoTextsReader:
 
     def read(self, one: Any) -> TwoTextsItem:
         texts = self.two(one)
-        return TwoTextsItem(texts, *fitting(*(self.tokenizer.encode(text) for text in texts), self.most))
+        first, second = (self.tokenizer.encode(text) for text in texts)
+        return TwoTextsItem(texts, *fitting(first, second, self.most))
 
     def name(self, one: Any) -> str:
         return " | ".join(self.two(one))

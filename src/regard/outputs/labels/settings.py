@@ -4,6 +4,7 @@ One job for all. `data.kind` says what comes in: a new kind is a data section th
 sections that extend `HeadSettings`, both added to the unions below and to `MODELS`, and its input in `jobs.py`.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -83,6 +84,10 @@ class LabeledTextSettings(LabelSettings):
     )
     max_length: int = Field(256, ge=2, description="most tokens of what is read, the end tokens included")
     overlong: Literal["skip", "cut"] = Field("cut", description="what happens to longer texts in training")
+
+    @property
+    @abstractmethod
+    def columns(self) -> Columns: ...
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.problems_of_columns(**self.columns.wanted)
