@@ -28,13 +28,14 @@ def spaced(texts: Sequence[str]) -> bool:
 
 def vocabulary_size(texts: Sequence[str], count: int) -> tuple[int, str]:
     """About 9 √words, which is 8,000 for Multi30k's 0.8 million: pieces that occur often enough to be learned. Spaces
-    bound what is merged; where there are none, pieces grow over several words, which then are never seen apart, and have
-    to be fewer."""
-    units = [len(text.split()) if spaced(texts) else len(text) for text in texts]
-    every = sum(units) / max(1, len(units)) * count
+    bound what is merged. Where there are none, pieces grow over several words, which then are never seen apart: there
+    have to be fewer."""
     if spaced(texts):
-        return min(16_000, round_up(9 * math.sqrt(every), 500)), f"about 9 √(words of all {count:,} examples)"
-    size = max(every / 100, 2 * len({letter for text in texts for letter in text}))
+        words = sum(len(text.split()) for text in texts) / max(1, len(texts)) * count
+        return min(16_000, round_up(9 * math.sqrt(words), 500)), f"about 9 √(words of all {count:,} examples)"
+    dense = [text for text in texts if not spaced([text])]
+    letters = sum(map(len, dense)) / len(dense) * count
+    size = max(letters / 100, 2 * len({letter for text in dense for letter in text}))
     return min(16_000, round_up(size, 100)), f"a hundredth of the letters of all {count:,} examples"
 
 
