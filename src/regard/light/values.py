@@ -39,11 +39,12 @@ class LightValues(LightOutput):
 
     def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
         asked = self._asked
-        (item, target), text, found = asked.line(one, output)
+        looked_at, text, found = asked.line(one, output)
+        item, target = looked_at
         seen = seen_in(self._model(self.input.collate([item]), watch=True))
         row = target if self.says["patches"] else 0  # patches of each target are a row of the batch of their own
         return [record_of(
             {name: weights[row] for name, weights in seen.items()}, self.roles,
-            Between(asked.axes((item, target))), output=text, scores=tuple(found.values[:, target].tolist()),
+            Between(asked.axes(looked_at)), output=text, scores=tuple(found.values[:, target].tolist()),
             said=found.said(target), input=named(item, self.input),
         )]  # fmt: skip
