@@ -39,7 +39,8 @@ class LightDrawings(LightOutput):
 
     def __init__(self, about: Description, input: Any) -> None:
         super().__init__(about, input)
-        self.words, self.text_length, self.grid = self.says["words"], self.says["text_length"], tuple(self.says["grid"])
+        self.words, self.text_length = self.says["words"], self.says["text_length"]
+        self.grid = (self.says["grid"][0], self.says["grid"][1])
         self._pictures, self._exported = LightPicture(about), about.recipe
         self._model = Reader(Session(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
         self._painter, self._coder = (

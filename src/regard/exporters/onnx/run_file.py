@@ -33,7 +33,6 @@ from regard.models.embedder import Embedder
 from regard.models.forecaster import Forecaster
 from regard.models.patch_forecaster import PatchForecaster
 from regard.models.two_towers import TwoTowers
-from regard.outputs.base import Output
 from regard.outputs.labels.output import LabelsOutput
 from regard.outputs.picture.output import PictureOutput
 from regard.outputs.span.output import SpanOutput
@@ -46,7 +45,7 @@ from regard.outputs.vector.encode import VectorOutput
 from regard.outputs.vector.match import Match
 
 EXAMPLES = 6
-KINDS: dict[type[Output], str] = {  # what is first is a kind of what comes later
+KINDS: dict[type, str] = {  # what is first is a kind of what comes later
     Transcription: "transcript", TextOutput: "text", Continuation: "continuation", LabelsOutput: "labels",
     TagsOutput: "tags", VectorOutput: "vector", SpanOutput: "span", ValuesOutput: "values", Match: "towers",
     PictureOutput: "drawing",
