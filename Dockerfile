@@ -18,7 +18,7 @@ RUN cd $LIGHT/lib/python*/site-packages && rm -r onnxruntime/transformers onnxru
 RUN find $LIGHT/lib -type d -name tests -prune -exec rm -r {} +
 RUN find $LIGHT/lib -name "*.pyi" -delete -o -name "*.[ah]" -delete
 # What is used is compiled once, here.
-RUN $LIGHT/bin/python -c "import onnxruntime, regard.light.run, regard.commands.look, regard.commands.predict, regard.serve.app"
+RUN $LIGHT/bin/python -c "import onnxruntime, regard.light.run, regard.commands.look, regard.commands.predict, regard.serve.app; regard.light.run.every_kind()"
 
 FROM python:3.11-slim
 COPY --from=made /light /light

@@ -7,14 +7,23 @@ BASE   := $(VENV)/.base
 STAMP  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench pictures format clean
+# Modules are compiled once, when they are first used: without this each of the many processes of the tests would compile
+# PyTorch anew where this variable is set.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test types suite check bench pictures format clean
 
 demo: $(BASE)    ## train a translator on the embedded corpus and show where it looks
 	@$(BIN)/regard demo
 
 test: $(STAMP)   ## everything that CI checks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs 2 types suite
+
+types: $(STAMP)
 	$(BIN)/pyright
+
+suite: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)  ## the quick loop: lint, format, types, fast tests
@@ -35,7 +44,7 @@ format: $(STAMP)
 $(BASE): constraints.txt pyproject.toml
 	@echo "setting up $(VENV): PyTorch and what regard needs; this downloads some 300 MB the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --no-compile -e '.[train]'  # modules are compiled when they are first used
+	@$(PIP) --no-compile -e '.[train]'
 	@touch $(BASE)
 
 $(STAMP): $(BASE) tests/weights.txt

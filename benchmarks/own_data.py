@@ -5,8 +5,9 @@
     python benchmarks/own_data.py --table                 # what is there, for docs/results.md
 
 Of each data set both are trained side by side, as two processes of one thread each, so that whatever else the machine
-does slows both. Both have the same training data and the same time, and are scored on test data that neither has seen.
-What a user has to say anyway (how far ahead to forecast, which steps are for testing) is said to both.
+does slows both; with --in-turn one after the other, for a machine of which one core is free. Both have the same
+training data and the same time, and are scored on test data that neither has seen. What a user has to say anyway (how
+far ahead to forecast, which steps are for testing) is said to both.
 
 Each that is finished is a line of --results; a data set of which both are there is not trained again. Data that is not
 ours to ship is looked for in the folder REGARD_DATA; what is not there is left out, and said. The other sets are made
@@ -179,8 +180,8 @@ def arm(name: str, which: str, folder: Path, train: Path, test: Path | None, sec
     return {**found, "valid": run.best_scores(), "seconds": round(spent, 1), "steps": steps, "processor": processor()}
 
 
-def pair(name: str, minutes: float, results: Path, keep: Path | None) -> None:
-    """Both side by side; a line is written as soon as one is finished."""
+def pair(name: str, minutes: float, results: Path, keep: Path | None, at_once: int) -> None:
+    """Both, so many at once; a line is written as soon as one is finished."""
     with tempfile.TemporaryDirectory(prefix="regard-own-") as place:
         folder = keep / name if keep else Path(place)
         data = folder / "data"
@@ -193,7 +194,7 @@ def pair(name: str, minutes: float, results: Path, keep: Path | None) -> None:
             print(f"{name}: {missing.filename} is not there: left out", flush=True)
             return
         context = multiprocessing.get_context("spawn")  # torch's threads are counted when it is loaded
-        with ProcessPoolExecutor(len(ARMS), context) as pool:
+        with ProcessPoolExecutor(at_once, context, max_tasks_per_child=1) as pool:
             both = [pool.submit(arm, name, which, folder, train, test, 60 * minutes) for which in ARMS]
             for one in as_completed(both):
                 with results.open("a", encoding="utf-8") as file:
@@ -232,6 +233,7 @@ def main() -> None:
         "--results", type=Path, default=Path("runs/own-data.jsonl"), help="a line for each that is done"
     )
     parser.add_argument("--keep", type=Path, help="a folder for the runs; by default they are deleted")
+    parser.add_argument("--in-turn", action="store_true", help="one after the other, not side by side")
     parser.add_argument("--table", action="store_true", help="print what is there, and train nothing")
     args = parser.parse_args()
     if unknown := [name for name in args.names if name not in CASES]:
@@ -240,7 +242,7 @@ def main() -> None:
     args.results.parent.mkdir(parents=True, exist_ok=True)
     for name in () if args.table else args.names or CASES:
         if len(finished(args.results).get((name, args.minutes), {})) < len(ARMS):
-            pair(name, args.minutes, args.results, args.keep)
+            pair(name, args.minutes, args.results, args.keep, 1 if args.in_turn else len(ARMS))
     print(table(finished(args.results)))
 
 

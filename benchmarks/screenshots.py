@@ -1,9 +1,10 @@
 """The pictures of the page in README.md and docs/, taken of the page itself, so that they stay true.
 
-    python benchmarks/screenshots.py [RUNS]                   # or: make pictures
+    python benchmarks/screenshots.py [RUNS]                   # or: make pictures; --only tag,answer: these alone
     python benchmarks/screenshots.py RUNS --every FOLDER      # to look at: each view of each run
 
 RUNS is a folder of runs by the names of their recipes; what is not there is trained first, for two minutes at the most.
+squad is trained from data in the folder REGARD_DATA, for ten; without that folder, its picture stays as it was.
 Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, light and dark,
 with their reports and a weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
 """
@@ -22,12 +23,14 @@ from PIL import Image
 
 import regard
 from regard import api
+from regard.errors import RegardError
 from regard.serve.app import create_app
 from regard.serve.command import listen
 from regard.serve.limits import Limits
 from regard.serve.server import Server
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+DATA = {"squad": "squad/train-part-v1.1.json"}  # what is no recipe is trained from data
 LARGEST = 200_000  # bytes
 SENTENCE = "text=The+black+hats+were+newer+than+the+red+windows."
 
@@ -59,6 +62,12 @@ def point_at_a_word(page: Any) -> None:
         chips.nth(min(2, chips.count() - 1)).click()
 
 
+def another_question(page: Any) -> None:
+    page.locator("#examples button").nth(2).click()
+    page.locator(READY).wait_for()
+    page.wait_for_timeout(1500)
+
+
 SHOTS = [
     Shot("film", "translate-recurrent", SENTENCE, act=film),
     Shot("heads", "translate-transformer", f"{SENTENCE}#view=grid", scheme="dark", act=point_at_a_word),
@@ -66,13 +75,19 @@ SHOTS = [
     Shot("caption", "shapes-caption", scheme="dark", act=point_at_a_word),
     Shot("forecast", "stocks-forecast"),
     Shot("phone", "tones", width=390, scheme="dark"),
+    Shot("tag", "tags", act=point_at_a_word),
+    Shot("classify", "digits-cnn", scheme="dark"),
+    Shot("answer", "squad", act=another_question),
+    Shot("generate", "shakespeare", act=point_at_a_word),
+    Shot("ask", "shapes-ask", scheme="dark", act=point_at_a_word),
 ]
 
 
 def trained(folder: Path, recipe: str) -> regard.Run:
     place = folder / recipe
     if not (place / "summary.json").is_file():
-        regard.train(recipe, output=place, time_limit="2m")
+        data = Path(os.environ.get("REGARD_DATA", "data")) / DATA.get(recipe, "")
+        regard.train(data if recipe in DATA else recipe, output=place, time_limit="10m" if recipe in DATA else "2m")
     return api.load(place)
 
 
@@ -106,11 +121,17 @@ def opened(runs: dict[str, regard.Run], folder: Path) -> Iterator[tuple[Any, str
             thread.join()
 
 
-def pictures(folder: Path) -> None:
-    runs = {shot.recipe: trained(folder, shot.recipe) for shot in SHOTS}
+def pictures(folder: Path, only: str) -> None:
+    shots = [shot for shot in SHOTS if not only or shot.name in only.split(",")]
+    runs: dict[str, regard.Run] = {}
+    for recipe in dict.fromkeys(shot.recipe for shot in shots):
+        try:
+            runs[recipe] = trained(folder, recipe)
+        except RegardError as problem:  # of data that is not here, the picture stays as it was
+            print(f"{recipe}: left out: {problem}")
     PICTURES.mkdir(exist_ok=True)
     with opened(runs, folder) as (browser, address):
-        for name, recipe, search, width, scheme, act in SHOTS:
+        for name, recipe, search, width, scheme, act in (shot for shot in shots if shot.recipe in runs):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             query, _, view = search.partition("#")
             page.goto(f"{address}/?model={recipe}&{query}#{view}")
@@ -163,5 +184,6 @@ if __name__ == "__main__":
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("runs", type=Path, nargs="?", default=Path("runs/pictures"))
     given.add_argument("--every", type=Path, metavar="FOLDER")
+    given.add_argument("--only", default="", metavar="NAMES", help="of pictures, with commas")
     asked = given.parse_args()
-    every(asked.runs, asked.every) if asked.every else pictures(asked.runs)
+    every(asked.runs, asked.every) if asked.every else pictures(asked.runs, asked.only)

@@ -30,6 +30,8 @@ def texts() -> None:
     table("pairs.tsv", [(pair.source, pair.target) for pair in train])
     table("test.tsv", [(pair.source, pair.target) for pair in test])
     table("labels.tsv", [row for pair in train[:150] for row in ((pair.source, "English"), (pair.target, "Spanish"))])
+    two = [(*pair.source.split("\t"), pair.target) for pair in load("follows", "train")[:300]]
+    table("two_texts.tsv", [("first", "second", "label"), *two])
     (HERE / "sentences.txt").write_text("".join(f"{pair.source}\n" for pair in test), encoding="utf-8")
     (HERE / "book.txt").write_text("".join(f"{pair.source}\n" for pair in train), encoding="utf-8")
     tagged = [

@@ -1,5 +1,6 @@
 """What all tests share: caches of their own, so that those of whoever runs them stay as they are; and a browser."""
 
+import gc
 import os
 import shutil
 from collections import Counter
@@ -7,19 +8,31 @@ from collections import Counter
 import jaxtyping
 import pytest
 
+import shape_checks
+
 FORK = ("test_training_power_loss.py",)
+
+shape_checks.install()
+gc.disable()  # while modules are imported, which stay
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):
-    """Files with most slow tests come first, so that all processes end at about the same time. Before them, those that
-    fork at every step: it takes a tenth of the time while a process is small."""
+    """Files with most slow tests come first and the smallest last, so that all processes end at about the same time.
+    Before them, those that fork at every step: it takes a tenth of the time while a process is small."""
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: (item.path.name not in FORK, -slow[item.path]))
+    size = {path: path.stat().st_size for path in {item.path for item in items}}
+    items.sort(key=lambda item: (item.path.name not in FORK, -slow[item.path], -size[item.path]))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Shapes are checked in quick tests, which reach every part; in slow ones that would take a quarter of the time."""
+    """Shapes are checked in quick tests, which reach every part; in slow ones that would take much time."""
+    shape_checks.begin_test()
     jaxtyping.config.update("jaxtyping_disable", item.get_closest_marker("slow") is not None)
     try:
         return (yield)

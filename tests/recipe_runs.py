@@ -35,6 +35,7 @@ class Trained(NamedTuple):
     estimates: dict[str, str]
 
 
+@cache
 def recipes() -> list[str]:
     """The names of those that need no file."""
     return [name for name in config.packaged() if str(_train_of(name)).startswith("corpus:")]
@@ -52,7 +53,7 @@ def trained(name: str) -> Trained:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (done := folder.with_suffix(".done")).exists():
             try:
-                regard.train(name, output=folder, training={"max_steps": STEPS}, **_short(name))
+                regard.train(name, output=folder, training={"max_steps": STEPS}, **short(name))
             except CallError as missing:
                 if "pip install" not in str(missing):
                     raise
@@ -77,9 +78,9 @@ def rebuilt(name: str, model: dict[str, Any]) -> Trained:
     return made._replace(run=Run(made.run.folder, recipe, job.bound(job.build().eval())))
 
 
-def _short(name: str) -> dict[str, Any]:
+def short(name: str) -> dict[str, Any]:
     """What an untrained model writes has no end of its own."""
-    how = getattr(config.read(name), "decoding", None)
+    how = getattr(config.read(name), "decoding", None) if name in config.packaged() else None
     return {"decoding": {"max_length": SHORT}} if hasattr(how, "max_length") else {}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -19,11 +20,15 @@ from regard import api, config
 from regard.auto.begin import RECIPE, begin, is_data
 from regard.auto.columns import are_tags, column_of
 from regard.auto.detect import detect
+from regard.auto.facts import SeriesFacts
 from regard.auto.given import as_path
 from regard.auto.plan import plan
+from regard.auto.rewritten import rewritten
+from regard.auto.told import Told
 from regard.auto.write import as_yaml
 from regard.errors import CallError
 from regard.inputs.image.defaults import encoders, form
+from regard.inputs.series.defaults import windows
 from regard.jobs import FROM_DATA, JOBS
 
 
@@ -296,8 +301,25 @@ def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None
     found = detect(str(shops(tmp_path)))
     planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])
     assert planned.tree["data"]["horizon"] == 3
+    far = windows(SeriesFacts(17_000, 24, 1, 7), {"data.horizon": "96"})  # as a command line has it
+    assert far[1:] == (512, 608), "what follows from it is decided by it"
+    assert planned.reasons["data.horizon"] == "as you said"
     assert planned.tree["model"]["width"] == 8
     assert config.build(yaml.safe_load(as_yaml(planned, "shops.csv"))), "it can be read again"
+
+
+def test_what_the_user_says_steers_what_is_found(tmp_path: Path) -> None:
+    films = "".join(f"u{n % 9},film {n} was much too long,{n % 5}\n" for n in range(60))
+    file = str(_written(tmp_path / "films.csv", "user,text,stars\n" + films))
+    assert detect(file).doubt, "both columns may be labels"
+    found = detect(file, Told({"label": "user"}))
+    assert (found.data["label"], len({*found.targets}), found.doubt) == ("user", 9, "")
+    assert detect(file, Told(said=frozenset(["text"]))).data["target"] == "text"
+    both = "".join(f"one {n} two three\teins {n} zwei drei\n" for n in range(60))
+    pairs = str(_written(tmp_path / "pairs.tsv", both))
+    assert detect(pairs, Told({"source": 1, "target": 0})).inputs[0].startswith("eins")
+    flowers = "".join(f"{n * n % 7},{n % 3},{'ab'[n % 2]}\n" for n in range(60))
+    assert "no times" in detect(str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n" + flowers))).doubt
 
 
 def test_a_longer_time_gives_a_larger_model(tmp_path: Path) -> None:
@@ -463,6 +485,61 @@ def _months(folder: Path) -> Path:
     return _written(folder / "air.csv", "\n".join(["Month,#Passengers", *rows]))
 
 
+def _pairs_in(folder: Path, encoding: str, end: str = "\n") -> Path:
+    """As spreadsheets and old programs save them."""
+    text = "".join(f"the dog sees apple {n}\tder Hund sieht Äpfel {n}{end}" for n in range(60))
+    (folder / "pairs.tsv").write_bytes(text.encode(encoding))
+    return folder / "pairs.tsv"
+
+
+def _entailed(folder: Path) -> Path:
+    """Texts that repeat are no classes, where a column is called so."""
+    rows = [{"premise": f"a man eats {n % 30}", "hypothesis": f"he eats {n % 5}", "label": n % 3} for n in range(60)]
+    return _written(folder / "nli.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def _fasttext(folder: Path) -> Path:
+    lines = [f"__label__{'good' if n % 2 else 'bad'} a film of {n} minutes that one likes or not" for n in range(60)]
+    return _written(folder / "films.txt", "\n".join(lines) + "\n")
+
+
+def _tags_beside_tabs(folder: Path) -> Path:
+    sentences = [f"Anna\tNOUN\nsees\tVERB\nRome{n}\tNOUN\n.\tX\n\n" for n in range(60)]
+    return _written(folder / "tags.txt", "".join(sentences))
+
+
+def _classes_in_names(folder: Path) -> Path:
+    for number in range(20):
+        _picture(folder / "pets" / f"{'cat' if number % 2 else 'dog'}.{number}.jpg", (200, 9, 9))
+    return folder / "pets"
+
+
+def _captions_beside(folder: Path) -> Path:
+    for number in range(20):
+        _picture(folder / "boxes" / f"{number}.png", (200, 9, 9))
+        _written(folder / "boxes" / f"{number}.txt", f"a red box with number {number}")
+    return folder / "boxes"
+
+
+def _nested_labels(folder: Path) -> Path:
+    """A field that is the same in all lines is no label."""
+    rows = [{"meta": {"lang": "en", "stars": n % 5}, "text": f"film {n} was long and slow"} for n in range(60)]
+    return _written(folder / "films.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def _several_labels(folder: Path) -> Path:
+    rows = [{"text": f"film {n} was long and slow", "labels": ["film", "slow"][: 1 + n % 2]} for n in range(60)]
+    return _written(folder / "films.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def _clock(folder: Path, form: str) -> Path:
+    """Steps as others write them, and numbers with signs; the name of the first column may be missing."""
+    quarters = form == "quarters"
+    times = [f"{1960 + n // 4}Q{n % 4 + 1}" if quarters else str(1_700_000_000 + 3600 * n) for n in range(144)]
+    rows = [f'{time},"${1000 + n % 7:,}.50",{n % 5}%' for n, time in enumerate(times)]
+    return _written(folder / "sold.csv", "\n".join(["quarter,sold,share" if quarters else ",sold,share", *rows]))
+
+
 FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "objects in objects": (partial(_nested_pairs, form="lines"), ("text", "text"), "translate-recurrent", 60),
     "a list of objects": (partial(_nested_pairs, form="list"), ("text", "text"), "translate-recurrent", 60),
@@ -482,6 +559,19 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "AG News": (_classes_by_number, ("text", "label"), "languages", 80),
     "a translation memory": (_memory, ("text", "text"), "translate-recurrent", 60),
     "a table with holes": (_holes, ("series", "values"), "", 24),
+    "Latin-1": (partial(_pairs_in, encoding="latin-1", end="\r\n"), ("text", "text"), "translate-recurrent", 60),
+    "UTF-16": (partial(_pairs_in, encoding="utf-16"), ("text", "text"), "translate-recurrent", 60),
+    "UTF-16 without a mark": (partial(_pairs_in, encoding="utf-16-le"), ("text", "text"), "translate-recurrent", 60),
+    "carriage returns": (partial(_pairs_in, encoding="utf-8", end="\r"), ("text", "text"), "translate-recurrent", 60),
+    "two texts and a label": (_entailed, ("texts", "label"), "texts-classify", 60),
+    "fastText": (_fasttext, ("text", "label"), "languages", 60),
+    "tabs before tags": (_tags_beside_tabs, ("text", "tags"), "tags", 60),
+    "classes in names": (_classes_in_names, ("image", "label"), "digits-cnn", 20),
+    "captions beside": (_captions_beside, ("image", "text"), "shapes-caption", 20),
+    "labels in objects": (_nested_labels, ("text", "label"), "languages", 60),
+    "lists of labels": (_several_labels, ("text", "label"), "languages", 60),
+    "a table of quarters": (partial(_clock, form="quarters"), ("series", "values"), "", 4),
+    "seconds since 1970": (partial(_clock, form="seconds"), ("series", "values"), "", 24),
     "a table of months": (_months, ("series", "values"), "", 12),
 }  # fmt: skip
 
@@ -490,7 +580,7 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
 def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Path) -> None:
     make, kinds, recipe, count = FORMS[form]
     data = make(tmp_path)
-    found = detect(str(data))
+    found = detect(rewritten(str(data), tmp_path / "utf8", lambda message: None))
     assert found.kinds == kinds
     if not recipe:
         assert found.inputs[0].season == count
@@ -499,6 +589,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         return
     report = api.check(recipe, {f"data.{key}": value for key, value in found.data.items()} | {"data.valid_share": 0.1})
     assert not report.errors
+    assert not any("\ufffd" in str(target) for target in found.targets)
     assert sum(figures.pairs for figures in report.splits.values()) == count
     if "split" in found.data:
         assert report.splits["train"].pairs == 10, "restval is for training, too"
@@ -512,6 +603,9 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         (lambda folder: folder, "nothing that is known as data"),
         (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "nothing that"),
         (lambda folder: _written(folder / "empty.txt", "\n\n"), "no text in it"),
+        (lambda folder: _written(folder / "head.csv", "text,label\n"), "1 row can be read"),
+        (lambda folder: _written(folder / "a.csv", "text,label\n" + "some more words here,spam\n" * 9), "second class"),
+        (lambda folder: _written(folder / "a.csv", _scored()), "'score' holds many different numbers"),
         (lambda folder: _written(folder / "a.json", '{"data": [{"title": "x", "paragraphs": 3}]}'), "cannot be read"),
         (lambda folder: _written(folder / "book.xlsx", "PK\x03\x04..."), "office program.*save what is in it as text"),
         (lambda folder: _written(folder / "paper.pdf", "%PDF-1.7"), "is a PDF"),
@@ -526,6 +620,10 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
 def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], says: str, tmp_path: Path) -> None:
     with pytest.raises(CallError, match=says):
         detect(str(make(tmp_path)))
+
+
+def _scored() -> str:
+    return "text,score\n" + "".join(f"a text of some words and {n},{n / 7:.3f}\n" for n in range(60))
 
 
 def _bomb() -> str:
@@ -624,6 +722,12 @@ def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
     assert (found.kinds, found.inputs[0][:2]) == (("image", "label"), (10, 14))
     table = {"date": [f"2024-01-{day:02d}" for day in range(1, 29)], "sold": list(range(28))}
     assert detect(as_path(table, tmp_path / "d")).kinds == ("series", "values")
+    assert detect(as_path(torch.arange(60).sin(), tmp_path / "i")).kinds == ("series", "values")
+    assert detect(as_path(["ab", "cd", "so it goes on"] * 9, tmp_path / "j")).kinds == ("nothing", "text")
+    deep = [Image.fromarray(np.full((9, 9), 300 * n, np.uint16)) for n in range(12)]  # 16 bits
+    found = detect(as_path((deep, [f"a gray of {n} shades" for n in range(12)]), tmp_path / "k"))
+    assert found.kinds == ("image", "text")
+    assert Image.open(tmp_path / "k" / "pictures" / "000009.png").getpixel((0, 0)) == 2700
     with pytest.raises(CallError, match="must be of one length"):
         as_path({"a": [1], "b": [1, 2]}, tmp_path / "e")
     with pytest.raises(CallError, match="give a path, a table"):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import nn
 from regard import config, jobs
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
+from regard.corpora import follows
 from regard.corpora import languages as corpus
 from regard.data.files import PairSource
 from regard.data.label_writing import Writing
@@ -371,3 +373,60 @@ def test_languages_says_what_to_install(monkeypatch):
     with pytest.raises(CallError, match=r"pip install 'regard\[languages\]'"):
         corpus.languages("test")
     corpus._names.cache_clear()
+
+
+def test_neither_sentence_of_follows_tells_the_answer_alone():
+    splits = {split: follows.follows(split) for split in follows.SIZES}
+    assert {split: len({pair.source for pair in pairs}) for split, pairs in splits.items()} == follows.SIZES
+    people = {split: {frozenset(pair.source.split()[:5:4]) for pair in pairs} for split, pairs in splits.items()}
+    assert not people["train"] & people["test"], "two people of testing are new together"
+    for side in (0, 1):
+        said = Counter((pair.source.split("\t")[side].split()[2], pair.target) for pair in splits["train"])
+        assert all(0.25 < said[how, answer] / 1500 < 0.42 for how in follows.TURNED for answer in follows.ANSWERS)
+
+
+# --------------------------------------------------------------------------------------------------------- two texts
+def _two_texts(tmp_path, **data):
+    rows = [f"the dog {n} sees a cat\ta cat {n} runs\t{('yes', 'no')[n % 2]}" for n in range(40)]
+    file = tmp_path / "two.tsv"
+    file.write_text("\n".join(["premise\thypothesis\tlabel", *rows, "only one\t\tyes"]), encoding="utf-8")
+    tree = {
+        "job": "classify",
+        "data": {"kind": "texts", "train": str(file), "valid": str(file), "max_bad": 0.1, **data},
+        "model": {"kind": "transformer", "width": 8, "heads": 2, "feed_forward": 8, "layers": 1},
+    }
+    job = jobs.make(config.build(tree))
+    job.prepare(tmp_path / "cache")
+    return job
+
+
+@pytest.mark.parametrize(("max_length", "kept"), [(256, (6, 4)), (9, (4, 3)), (5, (2, 1))])
+def test_two_texts_are_read_as_one_and_the_longer_is_cut(tmp_path, max_length, kept):
+    job = _two_texts(tmp_path, max_length=max_length)
+    input, train = job.input, job.splits["train"]
+    assert (len(train), train.counts.bad) == (40, 1), "a row without a second text is told"
+    one = input.read(("the dog 3 sees a cat", "a cat 3 runs"))
+    assert (len(one.first), len(one.second)) == kept
+    stored = [train.source(np.array([row]), 0)[0].tolist() for row in range(len(train))]
+    read = input.collate([one])[0].tolist()
+    start, end = input.marks
+    assert read == [start, *one.first, end, *one.second, end]
+    assert read in stored, "training reads the same tokens"
+    axis = input.axis(one)
+    assert [token.text for token in axis.tokens if not token.special] == [
+        *["the", "dog", "3", "sees", "a", "cat"][: kept[0]], *["a", "cat", "3", "runs"][: kept[1]]
+    ]  # fmt: skip
+    assert axis.text[slice(*axis.tokens[kept[0] + 2].span)] == "a", "places are those in both texts"
+    assert input.parts(one) == [place for place, token in enumerate(axis.tokens) if not token.special]
+    less = input.without(one, {0, kept[0]})
+    assert (less.first, less.second) == (one.first[1:], one.second[1:])
+
+
+@pytest.mark.parametrize("given", ["a\tb", "a\nb", ("a", "b"), {"first": "a", "second": "b"}])
+def test_two_texts_are_given_in_any_form(tmp_path, given):
+    input = _two_texts(tmp_path).input
+    assert input.two(given) == ("a", "b")
+    assert input.length(input.read(("the dog", "a cat"))) == 5
+    assert input.length(input.read(("the dog", ""))) == 0
+    with pytest.raises(CallError, match="is not two texts: give first<TAB>second"):
+        input.read("only one")

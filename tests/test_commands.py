@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import regard
+from command_line import regard as cli
 from doc_commands import ROOT
 from recipe_runs import small_corpora
 from regard import config, jobs
@@ -24,9 +25,10 @@ from regard.commands.compare import Comparison, Row, grid, shared_by
 from regard.commands.prediction_files import JsonArray
 from regard.commands.run_folder import run_folder
 from regard.errors import CallError, RegardError
+from regard.exporters import check_inputs
 from regard.files.resumable import ResumableFile
 from regard.workers import Workers
-from test_translate import cli, recipe, write_pairs
+from test_translate import process, recipe, write_pairs
 
 HEAVY = [
     *("matplotlib", "pandas", "rapidfuzz", "rich", "sacrebleu", "scipy", "sklearn", "sympy", "transformers"),
@@ -65,8 +67,10 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
     assert all("regard " + line.split("regard ", 1)[1] in card for line in said[said.index("next:") + 1 :])
 
 
+@pytest.mark.slow
 def test_the_demo_tells_what_it_does_and_ends_with_commands_that_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(check_inputs, "MOST", 3)  # inputs that prove an export
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with small_corpora():
         command_line.main(["demo"], standalone_mode=False)
@@ -270,7 +274,7 @@ def test_compare_trains_every_variant_and_writes_one_page(tmp_path):
     with (tmp_path / "pairs.tsv").open("a") as pairs:
         pairs.write("no target\n")
     vary = "model.context=initial,attention"
-    done = cli("compare", file, "--vary", vary, "-o", tmp_path / "out", "--json", "--max-steps", 20)
+    done = process("compare", file, "--vary", vary, "-o", tmp_path / "out", "--json", "--max-steps", 20)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("split  pairs") == 1, "the same data is looked over once"
     assert "regard predict" not in done.stderr
@@ -324,12 +328,12 @@ def test_that_there_is_nothing_to_score_is_said_before_training(command, tmp_pat
 def test_verify_holds_a_recipe_to_its_promise(tmp_path):
     file = recipe(tmp_path, "recurrent", max_steps=10, validate_every=10)
     promise = ("expected.metric=exact_match", "expected.spread=0")
-    kept = cli("verify", file, *promise, "expected.score=0", "-o", tmp_path / "run", "--json")
+    kept = process("verify", file, *promise, "expected.score=0", "-o", tmp_path / "run", "--json")
     assert kept.returncode == 0, kept.stderr
     assert json.loads(kept.stdout)["met"] is True
-    broken = cli("verify", file, *promise, "expected.score=101", "-o", tmp_path / "run")
+    broken = process("verify", file, *promise, "expected.score=101", "-o", tmp_path / "run")
     assert broken.returncode == 1, broken.stderr
     assert "DOES NOT HOLD" in broken.stdout
-    without = cli("verify", file, "-o", tmp_path / "run")
+    without = process("verify", file, "-o", tmp_path / "run")
     assert without.returncode == 2
     assert "carries no expected score" in without.stderr

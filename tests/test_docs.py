@@ -9,7 +9,7 @@ import pytest
 
 from doc_commands import BLOCKS, COMMANDS, ROOT, Command
 from export_runs import without_shape_checks
-from recipe_runs import small_corpora
+from recipe_runs import SHORT, short, small_corpora
 from regard import config
 from regard.auto.detect import HUB
 from regard.cli import cli
@@ -56,10 +56,12 @@ def test_the_quick_commands_and_the_python_of_a_page_run_as_they_are_printed(pag
         names: dict[str, object] = {}
         for command in (command for command in COMMANDS if command.page == page and command.runs):
             verb, *words = command.words
-            short = BUDGET if verb in ("train", "compare") else []
+            budget = []
+            if verb in ("train", "compare"):
+                budget = BUDGET + [f"decoding.max_length={SHORT}"] * bool(short(words[0]))
             try:
                 with without_shape_checks() if verb == "export" else nullcontext():
-                    cli.main([verb, *words, *short], standalone_mode=False)
+                    cli.main([verb, *words, *budget], standalone_mode=False)
             except Exception as error:
                 raise AssertionError(f"regard {' '.join(command.words)}") from error
             capsys.readouterr()

@@ -282,7 +282,7 @@ def test_every_method_says_which_words_a_region_was_drawn_from(run, method):
 @torch.no_grad()
 def test_words_that_are_left_out_are_not_there(run):
     codes = torch.tensor([int(code) for code in run.predict("red before blue").text.split()])
-    case = run.job.output.case(run.model, "red before blue", Told(codes, ""))
+    case = run.job.output.case(run.model, "red before blue", Told(codes.numpy(), ""))
     asked = case.ask([frozenset(), frozenset([0]), frozenset([1, 2])])
     for scores, text in zip(asked, ("red before blue", "before blue", "red"), strict=True):
         ids = torch.tensor([[*run.job.input.tokenizer.encode(text), 3]])

@@ -14,6 +14,7 @@ from regard.commands.import_ import import_model
 from regard.errors import CallError, RegardError
 from regard.exporters.base import Compared, Wish
 from regard.exporters.formats import FORMATS, expressed_by, format_of
+from regard.exporters.html.format import browser
 from regard.exporters.proof import prove
 
 pytest.importorskip("transformers", reason="the check needs transformers: pip install 'regard[export]'")
@@ -44,6 +45,12 @@ def test_a_folder_for_transformers_says_the_same_and_comes_back_as_the_run(name,
     back = regard.load(tmp_path / "back")
     assert back.recipe.job == run.recipe.job
     assert not same_weights(run, back)
+    if name == "bert classifier" and browser() is not None:  # what came in leaves as one file, too
+        lines = tmp_path / "lines.txt"
+        lines.write_text("The red house\nWe eat bread\n")
+        page = regard.export(back, to="html", out=tmp_path / "page", dtype="float32", inputs=lines)
+        assert page.proof is not None
+        assert (page.proof.inputs, page.proof.equal_outputs) == (2, 1.0)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert classifier", "pegasus"])

@@ -87,7 +87,9 @@ def test_inputs_of_ones_own_and_the_report(to, run, tmp_path, capsys):
     lines = tmp_path / "lines.txt"
     lines.write_text("The red house\n\nWe eat bread\n")
     export(run.folder, to, tmp_path / "out", "--check-inputs", lines, "--dtype", "float32", "--json")
-    report = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    assert ("index.html will have about" in told.err) == (to == "html")  # before it is written
+    report = json.loads(told.out)
     assert (report["to"], report["dtype"], report["proof"]["inputs"]) == (to, "float32", 2)
     assert report["proof"]["largest_difference"] < 1e-4
     assert report["proof"]["equal_outputs"] == 1.0

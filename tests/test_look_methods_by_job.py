@@ -5,6 +5,7 @@ Which of the two is what docs/look.md promises. A word there that is not `yes` i
 """
 
 from collections.abc import Callable, Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def looked_at(made: Trained, method: str, **options: Any) -> None:
         assert record.output == before.text
 
 
+@cache
 def models() -> list[str]:
     """A recipe for every job and every kind of model that it has."""
 

@@ -130,6 +130,15 @@ def test_what_a_package_index_shows_leads_nowhere_that_is_not_there(built):
     assert [link for link in links if not link.startswith("https://")] == []
 
 
+def test_a_wheel_has_every_file_of_the_package(built):
+    """So what runs here, such as each command of the docs, runs where only the wheel is."""
+    with ZipFile(next(built.glob("*.whl"))) as wheel:
+        held = {name for name in wheel.namelist() if name.startswith("regard/")}
+    source = ROOT / "src"
+    own = (file.relative_to(source).as_posix() for file in (source / "regard").rglob("*") if file.is_file())
+    assert held == {name for name in own if "__pycache__" not in name}
+
+
 def test_an_sdist_has_what_readers_and_testers_need(built):
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}

@@ -12,12 +12,14 @@ from regard.corpora.lag import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import build_encoder
 from regard.inputs.series.item import Fitted, Scaler
+from regard.inputs.series.notation import date_format, has_thousands, with_points, without_signs
 from regard.inputs.series.panel import load_panel
 from regard.inputs.series.prepare import prepare_windows
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles, find_roles, read_table
 from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
-from regard.inputs.series.windows import Layout, WindowBatches, cut_times
+from regard.inputs.series.window_batches import SeriesBatch, WindowBatches
+from regard.inputs.series.windows import Layout, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
 from regard.outputs.values.baselines import Baselines, naive_errors
@@ -58,7 +60,7 @@ def table(tmp_path, count=40, seed=1):
     ("times", "step", "following"),
     [
         (["2024-01-01", "2024-01-02", "2024-01-03"], Step("seconds", 86400.0), "2024-01-04"),
-        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30:00"),
+        (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30"),
         (["2024-01-01", "2024-02-01", "2024-03-01"], Step("months", 1.0), "2024-04-01"),
         (["2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"], Step("months", 1.0), "2024-04-30"),
         (["2000-01-15", "2000-04-15", "2000-07-15"], Step("months", 3.0), "2000-10-15"),
@@ -88,6 +90,12 @@ def test_times_are_read_as_people_write_them():
     assert as_number("19700102", None) == (86400.0, True)
     assert as_number("86400", None) == (86400.0, False)
     assert as_number("02.01.1970", "%d.%m.%Y") == (86400.0, True)
+    assert as_number("1700000000", None) == as_number("1700000000000", None) == (1_700_000_000.0, True)
+    assert as_number("1970-Q2", date_format(["1970-Q1", "1970-Q2"], "when")) == (90 * 86400.0, True)
+    assert labels(np.array([0.0, 5400.0]), True) == ["1970-01-01 00:00", "1970-01-01 01:30"], "no seconds, if all are 0"
+    assert labels(np.array([0.0, 5401.0]), True)[1] == "1970-01-01 01:30:01"
+    signed = without_signs(["$1,234.50", "5%", "- 3 €", "1,5", "a 5%"])
+    assert with_points(signed, thousands=has_thousands(signed)) == ["1234.50", "5", "-3", "1,5", "a 5%"]
     with pytest.raises(ValueError, match=r"'Tuesday' is neither an ISO date nor a number; say data\.time_format"):
         as_number("Tuesday", None)
 
@@ -109,10 +117,10 @@ def test_windows_are_the_rows_they_should_be(tmp_path):
     scaled = prepared.fitted.scaler.scaled(numbers)
     np.testing.assert_allclose(prepared.fitted.scaler.mean, numbers[:24].mean(0))
     np.testing.assert_allclose(prepared.fitted.scaler.deviation, numbers[:24].std(0))
-    batch = train.batch(np.array([2, 0]))
+    batch = train.cut(np.array([2, 0]))
     np.testing.assert_allclose(batch.past[0], scaled[2:7], rtol=1e-5)
     np.testing.assert_allclose(batch.target[0], scaled[7:10], rtol=1e-5)
-    first = prepared.windows["test"].batch(np.array([0]))  # reads back into the validation part, says only its own
+    first = prepared.windows["test"].cut(np.array([0]))  # reads back into the validation part, says only its own
     np.testing.assert_allclose(first.past[0], scaled[27:32], rtol=1e-5)
     np.testing.assert_allclose(first.target[0], scaled[32:35], rtol=1e-5)
 
@@ -136,9 +144,9 @@ def test_nothing_leaks_from_the_future(tmp_path, gaps):
     assert before.windows["train"].digest() == after.windows["train"].digest()
     assert before.windows["test"].digest() != after.windows["test"].digest()
     everything = np.arange(len(before.windows["train"]))
-    one, other = (prepared.windows["train"].batch(everything) for prepared in (before, after))
-    assert torch.equal(one.past, other.past)
-    assert torch.equal(one.target, other.target)
+    one, other = (prepared.windows["train"].cut(everything) for prepared in (before, after))
+    assert np.array_equal(one.past, other.past)
+    assert np.array_equal(one.target, other.target)
 
 
 def test_filling_takes_only_what_was_there_before(tmp_path):
@@ -195,7 +203,7 @@ def test_converted_windows_hold_no_target(tmp_path):
     file, numbers = table(tmp_path)
     prepared = prepare_windows(settings(file, mode="convert", targets="a", past="b"))
     scaled = prepared.fitted.scaler.scaled(numbers)
-    batch = prepared.windows["train"].batch(np.array([4]))
+    batch = prepared.windows["train"].cut(np.array([4]))
     np.testing.assert_allclose(batch.past[0, :, 0], scaled[4:9, 1], rtol=1e-5)
     np.testing.assert_allclose(batch.target[0, :, 0], scaled[6:9, 0], rtol=1e-5)
 
@@ -299,11 +307,11 @@ def test_tables_without_a_header_or_a_clock_are_understood(tmp_path):
     expected = prepare_windows(settings(file)).windows["train"].rows
     bare = prepare_windows(settings(write(tmp_path / "bare.csv", lines)))
     assert bare.fitted.roles == Roles("column 1", None, ("column 2", "column 3"), (), ())
-    assert torch.equal(bare.windows["train"].rows, expected)
+    assert np.array_equal(bare.windows["train"].rows, expected)
     untimed = write(tmp_path / "untimed.csv", ["a,b", *(line.partition(",")[2] for line in lines)])
     found = prepare_windows(settings(untimed))
     assert (found.fitted.roles.time, found.fitted.roles.targets) == (None, ("a", "b"))
-    assert torch.equal(found.windows["train"].rows, expected)
+    assert np.array_equal(found.windows["train"].rows, expected)
     rising = write(tmp_path / "rising.csv", ["t,a", *(f"{0.5 * n},{a}" for n, (a, _) in enumerate(numbers))])
     assert find_roles(rising, settings(rising)).time == "t"
 
@@ -328,7 +336,7 @@ def test_numbers_and_dates_are_read_as_they_are_written_elsewhere(how, header, t
         settings(write(tmp_path / f"own.{ending}", [*([delimiter.join(header)] if header else []), *lines]))
     )
     expected = prepare_windows(settings(write(tmp_path / "plain.csv", [",".join(header), *plain] if header else plain)))
-    assert torch.equal(found.windows["train"].rows, expected.windows["train"].rows)
+    assert np.array_equal(found.windows["train"].rows, expected.windows["train"].rows)
     assert (
         found.windows["train"].panel.series[0].times.tolist()
         == expected.windows["train"].panel.series[0].times.tolist()
@@ -356,7 +364,7 @@ def test_columns_of_texts_help_and_are_never_predicted(tmp_path):
         prepare_windows(settings(write(tmp_path / "none.csv", ["date,sky", "2024-01-01,sun"])))
     prepared = prepare_windows(settings(file, targets="a", past="sky", scale="none"))
     assert prepared.fitted.roles.past == ("sky=rain", "sky=snow", "sky=sun")
-    past = prepared.windows["train"].batch(np.array([1])).past[0]
+    past = prepared.windows["train"].cut(np.array([1])).past[0]
     assert past[:3, 1:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     many = write(tmp_path / "many.csv", ["date,a,b", *(f"{day},1,x{n}" for n, day in enumerate(days(60)))])
     with pytest.raises(CallError, match=r"data\.past='b' holds 60 texts, and 50 at most"):
@@ -431,7 +439,7 @@ def test_quantiles_are_trained_by_pinball(tmp_path):
     model = forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
     assert isinstance(model, Forecaster)
     file, _ = table(tmp_path)
-    batch = prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"].batch(np.arange(7))
+    batch = SeriesBatch.of(prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"], np.arange(7))
     model.eval()
     loss = model(batch)
     error = batch.target.unsqueeze(-1) - model.predict(batch.past, batch.known)
@@ -444,7 +452,7 @@ def test_baselines_say_what_they_should(tmp_path):
     prepared = prepare_windows(settings(file, look_back=7, horizon=4, season=3))
     windows = prepared.windows["test"]
     beside = Baselines.fit(prepared.windows["train"], prepared.windows["valid"], prepared.fitted.scaler, 3)
-    batch = windows.batch(np.array([0, 3]))
+    batch = SeriesBatch.of(windows, np.array([0, 3]))
     said = dict(beside.said(batch, windows.layout))
     torch.testing.assert_close(said["last"][:, :, 0], batch.past[:, -1:, 0].expand(-1, 4))
     torch.testing.assert_close(said["seasonal"][:, :, 0], batch.past[:, [4, 5, 6, 4], 0])
@@ -477,7 +485,7 @@ def test_mase_is_one_for_the_naive_forecast_of_a_regular_series(tmp_path):
     prepared = prepare_windows(settings(file, horizon=1, season=1))
     windows = prepared.windows["train"]
     naive = naive_errors(windows, prepared.fitted.scaler, 1)[""]
-    batch = windows.batch(np.arange(len(windows)))
+    batch = SeriesBatch.of(windows, np.arange(len(windows)))
     error = (batch.target[:, 0] - batch.past[:, -1]).abs().mean()
     assert float(error) / naive[0] == pytest.approx(1.0, abs=0.02)
 

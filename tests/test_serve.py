@@ -591,6 +591,9 @@ def test_the_key(run):
                 assert answer.status_code == 401
                 assert answer.headers["www-authenticate"] == "Bearer"
         assert client.get("/api/models?key=clé").status_code == 401
+        asked = {"q": "one", "target": "pairs"}  # LibreTranslate's clients have their key in the body
+        found = [client.post("/translate", data={**asked, "api_key": key}).status_code for key in ("", "no", "clé")]
+        assert found == [401, 401, 200]
         client.headers["authorization"] = "Bearer clé"  # as UTF-8
         assert ask(client, inputs=["one"]).status_code == 200
 

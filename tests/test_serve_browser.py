@@ -5,6 +5,7 @@ import os
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from regard.look.history import keep, load_history
@@ -40,8 +41,13 @@ def test_a_click_on_a_weight_says_how_it_came_about(open_page, client, run, sche
     found = run.weight(TEXT, 1, 0, kind="cross", layer=1, head=0)
     dialog.locator("dl").wait_for()
     assert dialog.locator("h2").inner_text() == found.title
-    assert dialog.locator("dt").all_inner_texts() == [name for name, _ in found.steps()]
-    assert found.equation in dialog.inner_text()
+    assert dialog.locator("dt").all_inner_texts() == ["query q", "key k", *(name for name, _ in found.steps())]
+    assert found.equation.replace("_", "") in dialog.locator("dl").text_content()
+    lengths = dialog.locator("dd .caption").all_inner_texts()
+    vectors = (found.query, found.key)
+    assert [float(text.split()[-1]) for text in lengths] == pytest.approx(
+        [np.linalg.norm(v) for v in vectors], rel=1e-3
+    )
     assert dialog.locator("[aria-current] th").inner_text() == found.column_label
     terms, parts = dialog.locator(".terms").all()
     assert terms.locator("tr").count() == 8

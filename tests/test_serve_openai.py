@@ -125,7 +125,10 @@ def test_translations_in_the_form_of_libretranslate(service, run):  # noqa: F811
         {"code": "en", "name": "en", "targets": ["es"]},
     ]
     body = {"q": "one red cat", "source": "en", "target": "es"}
-    assert service.post("/translate", json=body).json() == {"translatedText": run.predict("one red cat").text}
+    said = {"translatedText": run.predict("one red cat").text}
+    assert service.post("/translate", json=body).json() == service.post("/translate", data=body).json() == said
+    for sent in ({"content": b"{"}, {"data": {"q": "cat"}}, {"json": {**body, "w": 1}}, {"json": {**body, "q": 3}}):
+        assert service.post("/translate", **sent).status_code in (400, 422)
     several = service.post("/translate", json={**body, "q": ["two", "cat"], "source": "auto", "alternatives": 2}).json()
     assert several["translatedText"] == [one.text for one in run.predict(["two", "cat"], beam=3)]
     assert [len(others) for others in several["alternatives"]] == [2, 2]

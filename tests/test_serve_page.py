@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ playwright = pytest.importorskip("playwright.sync_api", reason="browser tests ne
 pytestmark = pytest.mark.slow
 HOSTILE = "two </script><img src=x onerror=alert(1)>"
 expect = playwright.expect
+COMING = """() => { window.coming = []; new MutationObserver((changes) => changes.forEach(({ addedNodes }) =>
+  window.coming.push(...[...addedNodes].filter((one) => one.matches?.(".coming")).map((one) => one.textContent))))
+  .observe(document.body, { subtree: true, childList: true }); }"""
 
 
 class Seeing(api.Run):
@@ -102,14 +106,29 @@ def test_words_are_asked_edited_forced_and_gone_on_with(visit, run):  # noqa: F8
     page.locator(".next button").first.click()  # goes on from there
     page.wait_for_url(f"**prefix={other.piece}**")
     expect(page.locator("#seen .headline")).to_contain_text(run.predict("one red cat", prefix=other.piece).text)
+    # A beam search knows its words at its end: the film goes on from the chosen one. A greedy one is seen as it writes.
+    expect(page.locator(".told")).to_have_text(re.compile(r"step \d of \d"))  # and not only how many there are
     page.go_back()
     expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {own.output}")
+    page.select_option(".decoding [name=beam]", "1")
+    page.wait_for_url("**beam=1**")
+    ready(page)
+    shown = page.locator(".rows .chip").count()
+    page.evaluate(COMING)
+    page.locator("input[name=film]").press("Home")
+    page.locator(".next button").first.click()
+    page.wait_for_url("**prefix=**")
+    ready(page)
+    tokens = []
+    begun = page.input_value("[name=prefix]")
+    run.stream("one red cat", lambda token, text: tokens.append(token.strip()), prefix=begun, beam=1)
+    assert page.evaluate("window.coming") == tokens[:shown]  # no more than were seen before
     page.fill("[name=text]", HOSTILE)
     page.keyboard.press("Enter")
     expect(page.locator("#seen .headline")).to_contain_text(HOSTILE)
     page.locator("#asked summary").click()
-    assert page.locator("#asked li").count() == 3
-    page.locator("#asked a", has_text="one red cat").first.click()
+    assert page.locator("#asked li").count() == 5
+    page.locator("#asked a[href='/?model=pairs&text=one+red+cat']").click()
     expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {own.output}")
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import regard
+from command_line import regard as cli
 from regard.attention import Trace
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
@@ -241,7 +242,7 @@ def test_loading_what_is_no_run_is_a_clear_error(tmp_path, run):
 
 
 # ------------------------------------------------------------------------------------------------- the command line
-def cli(*words, **options):
+def process(*words, **options):
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "regard", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, **options)
@@ -275,11 +276,11 @@ def test_evaluate_on_the_command_line(run):
 def test_train_stopped_and_gone_on_with_is_bit_identical(tmp_path):
     """The promise as users meet it: the command line, killed, and the same command again."""
     file = recipe(tmp_path, "transformer", max_steps=60, save_every=10, validate_every=30)
-    whole = cli("train", file, "-o", tmp_path / "whole")
+    whole = process("train", file, "-o", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
-    first = cli("train", file, "-o", tmp_path / "parts", "--max-steps", 23)
+    first = process("train", file, "-o", tmp_path / "parts", "--max-steps", 23)
     assert first.returncode == 0, first.stderr
-    second = cli("train", file, "-o", tmp_path / "parts", "--json")
+    second = process("train", file, "-o", tmp_path / "parts", "--json")
     assert second.returncode == 0, second.stderr
     assert json.loads(second.stdout)["step"] == 60
     assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "parts/model.safetensors").read_bytes()
@@ -315,7 +316,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(tmp_path):
 def test_two_processes_train_as_one(tmp_path):
     """`torchrun --nproc-per-node 2 -m regard train`: batches are shared out, losses are those of one."""
     file = recipe(tmp_path, "transformer", max_steps=30, validate_every=30, log_every=1)
-    alone = cli("train", file, "-o", tmp_path / "alone")
+    alone = process("train", file, "-o", tmp_path / "alone")
     assert alone.returncode == 0, alone.stderr
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
     command = [*launcher, "train", str(file), "-o", str(tmp_path / "both")]

@@ -131,8 +131,9 @@ def export(
     from regard.exporters.export import export as run_export
 
     report = run_export(
-        run, to=to, out=output, dtype=dtype, attention=attention, check=not no_check, inputs=check_inputs
-    )
+        run, to=to, out=output, dtype=dtype, attention=attention, check=not no_check, inputs=check_inputs,
+        tell=lambda line: click.echo(line, err=True),
+    )  # fmt: skip
     emit(report.as_dict()) if as_json else click.echo(report.sentence())
 
 

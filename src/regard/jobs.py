@@ -4,7 +4,7 @@
 |----------------|------------|----------|-----------------|--------|----------|---------------|---------|
 | nothing        | generate   |          |                 |        |          |               |         |
 | text           | translate  | classify | tag             |        |          | encode, match | draw    |
-| two texts      |            |          |                 | answer |          |               |         |
+| two texts      |            | classify |                 | answer |          |               |         |
 | image          | caption    | classify |                 |        |          | match         |         |
 | image + text   | ask        |          |                 |        |          |               |         |
 | sound          | transcribe | classify |                 |        |          |               |         |
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
+TWO_TEXTS = "regard.inputs.text.two_texts_input:TwoTextsInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
 SERIES = "regard.inputs.series.input:SeriesInput"
 WINDOWS = "regard.inputs.series.window_input:WindowInput"
@@ -50,7 +51,7 @@ JOBS: dict[str, Row] = {
     ),
     "classify": Row(
         "regard.outputs.labels.settings:ClassifyRecipe",
-        {"text": TEXT, "image": IMAGE, "sound": SOUND, "series": SERIES},
+        {"text": TEXT, "texts": TWO_TEXTS, "image": IMAGE, "sound": SOUND, "series": SERIES},
         "regard.outputs.labels.output:LabelsOutput",
     ),
     "draw": Row("regard.outputs.picture.settings:DrawRecipe", TEXT, "regard.outputs.picture.output:PictureOutput"),
@@ -92,7 +93,7 @@ FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
     ("image+text", "text"): ("ask", f"{_WRITE}:ask"),
     **{
         (kind, "label"): ("classify", "regard.outputs.labels.defaults:decide")
-        for kind in ("text", "image", "sound", "series")
+        for kind in ("text", "texts", "image", "sound", "series")
     },
     ("text", "tags"): ("tag", "regard.outputs.tags.defaults:decide"),
     ("question", "span"): ("answer", "regard.outputs.span.defaults:decide"),
@@ -105,6 +106,7 @@ BEGIN: dict[str, str] = {
     "texts and their translations": "translate-transformer",
     "plain text": "language-model",
     "texts and labels": "languages",
+    "two texts and a label": "texts-classify",
     "photos and labels": "photos-classify",
     "small pictures and labels": "digits-vit",
     "recordings and labels": "tones-classify",

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard import config
+from regard import config, jobs
 from regard.auto.archives import is_archive, unpacked
 from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path
+from regard.auto.rewritten import rewritten
+from regard.auto.told import Told
 from regard.auto.write import MADE_FOR, as_yaml
 from regard.errors import CallError
 from regard.files import atomic
@@ -51,7 +53,8 @@ def begin(
     place = as_path(data, folder / "data")
     if is_archive(Path(place).expanduser()):
         place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
-    found = detect(place)
+    place = rewritten(place, folder / "data-utf8", tell)
+    found = detect(place, _told(job, overrides))
     for line in described(found):
         tell(line)
     if found.doubt and not sure(found.doubt):
@@ -66,6 +69,12 @@ def begin(
     atomic.write_text(file, as_yaml(planned, str(where)))
     tell(f"the recipe, with the reasons of its values: {file}")
     return file
+
+
+def _told(job: str | None, overrides: Iterable[str] | Mapping[str, Any]) -> Told:
+    data = config.override({}, overrides).get("data")
+    said = {said for (_, said), (name, _) in jobs.FROM_DATA.items() if name == job}
+    return Told(data if isinstance(data, dict) else {}, frozenset(said))
 
 
 def made_for(folder: Path) -> str:

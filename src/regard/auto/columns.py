@@ -8,14 +8,15 @@ from typing import Literal, NamedTuple
 
 from regard.data.tables import SPLIT_NAMES
 from regard.inputs.series.notation import is_other_date
+from regard.inputs.series.times import UNIX
 
-Kind = Literal["picture", "recording", "time", "number", "id", "label", "tags", "text", "split", "empty"]
+Kind = Literal["picture", "recording", "time", "number", "id", "label", "tags", "text", "split", "empty", "unused"]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"))
 RECORDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au"))
 SPLITS = {name: role for role, names in SPLIT_NAMES.items() for name in names}
-_TIMES = ("time", "date", "timestamp", "datetime", "ds", "day", "month", "year", "hour")
+_TIMES = ("time", "date", "timestamp", "datetime", "ds", "day", "month", "year", "hour", "ts", "epoch", "unixtime")
 _IDS = ("id", "idx", "index", "key", "no", "nr", "number", "row", "uid", "guid", "uuid")
-_LABELS = ("label", "class", "category", "intent", "sentiment", "topic", "genre", "target", "language", "lang", "y")
+LABELS = ("label", "class", "category", "intent", "sentiment", "topic", "genre", "target", "language", "lang", "y")
 _MOST = 0.95  # of all cells have to agree on what they are
 _LABEL_WORDS = 6  # a label is short
 
@@ -50,11 +51,11 @@ def _kind(name: str, cells: list[str], first: bool) -> Kind:
     if _share(cells, lambda cell: cell.lower() in SPLITS):
         return "split"
     if _share(cells, is_number):
-        if name in _TIMES and distinct > 1:
+        if distinct > 1 and (name in _TIMES or _share(cells, UNIX.fullmatch)):
             return "time"
         if name in _IDS or (first and distinct == len(cells) > 3 and _counts(cells)):
             return "id"
-        return "label" if name in _LABELS and distinct <= len(cells) / 2 else "number"
+        return "label" if name in LABELS and distinct <= len(cells) / 2 else "number"
     if _share(cells, is_time):
         return "time"
     words = sorted(len(cell.split()) for cell in cells)

@@ -10,24 +10,25 @@ from regard.auto.detected import Detected
 from regard.auto.files import DATA_FILES
 from regard.auto.folders import of_folder
 from regard.auto.single_files import of_file, of_parallel
+from regard.auto.told import Told
 from regard.errors import CallError
 from regard.files.hub import snapshot
 
 HUB = "hub:"
 
 
-def detect(data: str) -> Detected:
+def detect(data: str, told: Told = Told()) -> Detected:  # noqa: B008 (it is frozen)
     """What `data` holds: FILE, FILE,FILE, a folder, or hub:OWNER/NAME."""
     if data.startswith(HUB):
-        return of_folder(snapshot(data.removeprefix(HUB), DATA_FILES, "dataset"))
+        return of_folder(snapshot(data.removeprefix(HUB), DATA_FILES, "dataset"), told)
     place = Path(data).expanduser()
     if not place.exists():
         if "," in data:
             return of_parallel({"train": _two(data)})
         raise CallError(f"{data}: there is no such recipe, file or folder")
     if place.is_dir():
-        return of_folder(place)
-    return of_file(place)
+        return of_folder(place, told)
+    return of_file(place, told)
 
 
 def _two(data: str) -> tuple[Path, Path]:

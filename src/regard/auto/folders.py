@@ -12,13 +12,14 @@ from regard.auto.files import Files, files_in, parallel_files, parts_of
 from regard.auto.listed import LOOKED_AT, of_table
 from regard.auto.single_files import first_lines, of_file, of_parallel, of_texts
 from regard.auto.tables import MOST, Table, read_table
+from regard.auto.told import Told
 from regard.errors import CallError
 from regard.inputs.media_files import Beside, members
 
 
-def of_folder(place: Path) -> Detected:
+def of_folder(place: Path, told: Told) -> Detected:
     if parts := parts_of(place):
-        found = _of_part(parts["train"])
+        found = _of_part(parts["train"], told)
         others = {role: str(path) for role, path in parts.items() if role != "train"}
         said = f"{place} has parts of its own: {', '.join(parts)}"
         return replace(found, data=found.data | others, beliefs=[said, *found.beliefs])
@@ -26,9 +27,9 @@ def of_folder(place: Path) -> Detected:
         return of_parallel(pairs, guessed=True)
     files = files_in(place)
     if files.pictures or files.recordings:
-        return of_media(files)
+        return of_media(files, told)
     if len(files.tables) == 1:
-        return of_file(place / files.tables[0])
+        return of_file(place / files.tables[0], told)
     if files.classes(files.texts):
         return _text_classes(files)
     if files.texts:
@@ -40,8 +41,8 @@ def of_folder(place: Path) -> Detected:
     raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
 
 
-def _of_part(path: Path) -> Detected:
-    return of_folder(path) if path.is_dir() else of_file(path)
+def _of_part(path: Path, told: Told) -> Detected:
+    return of_folder(path, told) if path.is_dir() else of_file(path, told)
 
 
 def _text_classes(files: Files) -> Detected:
@@ -71,7 +72,7 @@ def _series_classes(files: Files) -> Detected:
     return Detected(("series", "label"), data, len(targets), [facts], targets, beliefs, shown)
 
 
-def of_media(files: Files) -> Detected:
+def of_media(files: Files, told: Told) -> Detected:
     """Pictures or recordings: by sub-folder, with a list, or each with a text beside it."""
     pictures = len(files.pictures) >= len(files.recordings)
     names = files.pictures if pictures else files.recordings
@@ -82,47 +83,52 @@ def of_media(files: Files) -> Detected:
     for name in sorted(lists, key=lambda one: ("train" not in one.lower(), len(one))):
         table = _naming(read_table(files.place / name, listing=True), "picture" if pictures else "recording", names)
         if table is not None:
-            return of_table(table, files)
+            return of_table(table, told, files)
     some = names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT]
-    told: Sequence[Any]
+    facts: Sequence[Any]
     if pictures:
-        told = picture_facts(files.place, some)
-        said_of_them = picture_sizes(told)
+        facts = picture_facts(files.place, some)
+        said_of_them = picture_sizes(facts)
     else:
-        told = sound_facts(files.place, some)
-        said_of_them = sound_lengths(told)
+        facts = sound_facts(files.place, some)
+        said_of_them = sound_lengths(facts)
     if files.classes(names):
         targets = [name.partition("/")[0] for name in names]
         data = {"kind": kind, "train": str(files.place)}
         beliefs = ["a sub-folder for each class", class_counts(targets), said_of_them]
-        return Detected((kind, "label"), data, len(names), told, targets, beliefs, first_three(names, targets))
-    if not pictures:
-        beside = list(_beside(files, names))
-        if len(beside) >= 0.9 * len(names):
-            beliefs = ["recordings, each with its text in a file beside it", said_of_them]
-            said = [text for _, text in beside]
-            data = {"train": str(files.place)}
-            return Detected(("sound", "text"), data, len(names), told, said, beliefs, first_three(names, said))
-    if not pictures and (named := _named_classes(names)):
-        pattern, targets = named
+        return Detected((kind, "label"), data, len(names), facts, targets, beliefs, first_three(names, targets))
+    what = "pictures" if pictures else "recordings"
+    beside = list(_beside(files, names))
+    if len(beside) >= 0.9 * len(names):
+        beliefs = [f"{what}, each with its text in a file beside it", said_of_them]
+        said = [text for _, text in beside]
+        data = {"train": str(files.place)}
+        return Detected((kind, "text"), data, len(names), facts, said, beliefs, first_three(names, said))
+    if named := _named_classes(names):
+        pattern, mark, targets = named
         data = {"kind": kind, "train": str(files.place), "name_text": pattern}
         beliefs = ["names of files begin with their class", class_counts(targets), said_of_them]
-        doubt = f"what stands before the first _ in a name is taken for its class: {', '.join(sorted({*targets})[:5])}"
-        return Detected((kind, "label"), data, len(names), told, targets, beliefs, first_three(names, targets), doubt)
-    what = "pictures" if pictures else "recordings"
+        some = ", ".join(sorted({*targets})[:5])
+        doubt = f"what stands before the first {mark} in a name is taken for its class: {some}"
+        return Detected((kind, "label"), data, len(names), facts, targets, beliefs, first_three(names, targets), doubt)
+    held = {parts[0] for name in names if len(parts := PurePosixPath(name).parts) > 1}
+    alone = f"; all of them are in {next(iter(held))}, and a second class is missing" if len(held) == 1 else ""
     raise CallError(
         f"{files.place}: {len(names):,} {what}, but nothing is said of them: put those of a class into a sub-folder, "
-        f"or add a list (captions.csv) with a name and a text a line"
+        f"or add a list (captions.csv) with a name and a text a line{alone}"
     )
 
 
-def _named_classes(names: Sequence[str]) -> tuple[str, list[str]] | None:
-    """7_anna_0.wav: classes that are the first part of names, if there are few of them, and many files of each."""
-    firsts = [PurePosixPath(name).name.partition("_")[0] for name in names if "_" in PurePosixPath(name).name]
-    counts = Counter(firsts)
-    if len(firsts) < len(names) or not 2 <= len(counts) <= 100 or min(counts.values()) < 5:
-        return None
-    return r"(^|/)(?P<text>[^_/]+)_[^/]*$", firsts
+def _named_classes(names: Sequence[str]) -> tuple[str, str, list[str]] | None:
+    """7_anna_0.wav, cat.12.jpg: classes that are the first part of names, if there are few of them, and many files of
+    each; the pattern that finds them, and the mark behind them."""
+    stems = [PurePosixPath(name).stem for name in names]
+    for mark in "_.-":
+        firsts = [stem.partition(mark)[0] for stem in stems if mark in stem]
+        counts = Counter(firsts)
+        if len(firsts) == len(names) and 2 <= len(counts) <= 100 and min(counts.values()) >= 5:
+            return rf"(^|/)(?P<text>[^{mark}/]+)[{mark}][^/]*$", mark, firsts
+    return None
 
 
 def _naming(table: Table | None, noun: Literal["picture", "recording"], names: Sequence[str]) -> Table | None:

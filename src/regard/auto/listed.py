@@ -6,21 +6,33 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from regard.auto.columns import Column, are_tags
+import numpy as np
+
+from regard.auto.columns import LABELS, Column, are_tags, is_number
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
 from regard.auto.tables import Table, ending
+from regard.auto.told import Told
+from regard.data.columns import SYNONYMS
 from regard.errors import CallError
 from regard.inputs.media_files import find_member
 from regard.inputs.series.settings import MOST_TEXTS
 
 CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
+TWO_TEXTS = [(side, *SYNONYMS[side]) for side in ("first", "second")]
+SAID_OF_BOTH = ("label", "gold_label", "class", "is_duplicate", "entailment", "relation", "y")
+FEWEST = 4  # rows: two classes, for training and for validation
+NEAR = 0.9  # mean step between neighbors, in deviations; rows in any order have 1.13
 LOOKED_AT = 64  # pictures and recordings that are opened
 
 
-def of_table(table: Table, files: Files | None = None) -> Detected:
+def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
     """By what its columns hold. `files`: the folder that names of pictures or recordings are meant in."""
+    table = told.read(table)
+    if len(table.rows) < FEWEST:
+        rows = f"{len(table.rows)} row{'s' if len(table.rows) != 1 else ''}"
+        raise CallError(f"{table.path}: {rows} can be read; nothing can be learned from so few")
     of: dict[str, list[Column]] = {}
     for column in table.columns:
         of.setdefault(column.kind, []).append(column)
@@ -28,36 +40,39 @@ def of_table(table: Table, files: Files | None = None) -> Detected:
     data: dict[str, Any] = {"train": str(table.path)}
     if not table.header:
         data["header"] = False
-    texts, labels = of.get("text", []), of.get("label", [])
+    texts = sorted(of.get("text", []), key=lambda column: not told.is_column("source", column))
+    labels = of.get("label", [])
     if noun := next((noun for noun in LISTED if noun in of), None):
         return _listed(table, noun, of, data, files)
     if found := _question_columns(named):
         return _asked(table, found, data)
+    if told.said == {"values"} and "number" in of:
+        return _series(table, of, data)
+    if not told.said - {"label"} and (both := _both_texts(texts, named)):
+        return _two_texts(table, *both, data)
     for tags in (*texts[1:], *labels) if texts else ():
-        if are_tags(table.cells(texts[0]), table.cells(tags)):
+        if told.said == {"tags"} or are_tags(table.cells(texts[0]), table.cells(tags)):
             return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))
     if len(texts) > 1 and not table.header and _counts_classes(first := table.columns[0]):
         longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
         doubt = "a class and several texts: the longest text is taken"
         return _columns(table, ("text", "label"), longest, first, data, ("text", "label"), doubt)
-    if len(texts) > 1:
+    if len(texts) > 1 and told.said != {"label"}:
         doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
         return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
     if not texts and len(labels) > 1 and "number" not in of:  # short texts, such as words or names
         text, label = sorted(labels[:2], key=lambda column: -column.distinct)
+        if label.distinct < 2:
+            raise CallError(f"{table.path}: {_nothing_said(text, [label])}")
         return _columns(table, ("text", "label"), text, label, data, ("text", "label"))
-    short = [*labels, *(column for column in of.get("number", []) if column.distinct <= min(20, column.filled / 5))]
-    if texts and short:
-        fewest = min(short, key=lambda one: one.distinct)
-        label = next((one for one in short if one.name in ("label", "class", "category", "y", "target")), fewest)
-        others = [f"{one.key!r}" for one in short if one is not label]
-        doubt = f"the label could also be {' or '.join(others)}" if others else ""
+    few = (column for column in of.get("number", []) if column.distinct <= min(20, column.filled / 5))
+    if texts and (short := [column for column in (*labels, *few) if column.distinct > 1]):
+        by_name = sorted(short, key=lambda one: (one.name.rpartition(".")[2] not in LABELS, one.distinct))
+        label, *others = by_name
+        doubt = f"the label could also be {' or '.join(repr(one.key) for one in others)}" if others else ""
         return _columns(table, ("text", "label"), texts[0], label, data, ("text", "label"), doubt)
     if texts:
-        raise CallError(
-            f"{table.path}: one column of text ({texts[0].key!r}) and nothing to say of it: a second text to write, or "
-            "labels, are missing; plain text to be continued is a .txt file"
-        )
+        raise CallError(f"{table.path}: {_nothing_said(texts[0], table.columns)}")
     if "number" in of:
         return _series(table, of, data)
     raise CallError(f"{table.path}: {_described(table)}: nothing that a model could be trained on")
@@ -71,9 +86,46 @@ def _columns(
     for key, column in zip(keys, (source, target), strict=True):
         data[key] = column.key
     beliefs = [_described(table), f"{keys[0]} is {_called(source)}, {keys[1]} is {_called(target)}"]
-    if kinds[1] == "label":
+    if kinds[1] == "label" and target.key in table.lists:
+        data["separator"] = "|"
+        beliefs.append(f"{_called(target)} holds lists: a text may have several labels")
+    elif kinds[1] == "label":
         beliefs.append(class_counts(targets))
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
+
+
+def _both_texts(texts: Sequence[Column], named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
+    """Two texts and what is said of both: by what the two are called, or where a column is called a label."""
+    label = next((named[name] for name in SAID_OF_BOTH if name in named), None)
+    if label is None or not 2 <= label.distinct <= max(20, label.filled / 20):
+        return None
+    first, second = (next((named[name] for name in names if name in named), None) for names in TWO_TEXTS)
+    if first is not None and second is not None:
+        return first, second, label
+    return (texts[0], texts[1], label) if len(texts) == 2 and label not in texts else None
+
+
+def _two_texts(table: Table, first: Column, second: Column, label: Column, data: dict[str, Any]) -> Detected:
+    inputs, targets = list(zip(table.cells(first), table.cells(second), strict=True)), table.cells(label)
+    data |= {"kind": "texts", "first": first.key, "second": second.key, "label": label.key}
+    said = f"a label is {_called(label)}, and is said of two texts: {_called(first)} and {_called(second)}"
+    shown = first_three([" | ".join(two) for two in inputs], targets)
+    beliefs = [_described(table), said, class_counts(targets)]
+    return Detected(("texts", "label"), data, table.count, inputs, targets, beliefs, shown)
+
+
+def _nothing_said(text: Column, columns: Sequence[Column]) -> str:
+    """Why there is nothing that a model could say of a text."""
+    if (same := next((one for one in columns if one.kind == "label"), None)) is not None:
+        return f"{_called(same)} holds the same label in all rows: a second class is missing"
+    if (number := next((one for one in columns if one.kind == "number"), None)) is not None:
+        return (
+            f"{_called(number)} holds many different numbers: of texts, labels or other texts can be said, no numbers"
+        )
+    return (
+        f"one column of text ({text.key!r}) and nothing to say of it: a second text to write, or labels, are missing; "
+        "plain text to be continued is a .txt file"
+    )
 
 
 def _counts_classes(column: Column) -> bool:
@@ -90,7 +142,8 @@ def _described(table: Table) -> str:
     cut = f", separated by {by[table.delimiter]}" if table.delimiter else ""
     held = ", ".join(f"{column.key} ({column.kind})" for column in table.columns)
     header = "with a header" if table.header else "without a header"
-    return f"a table of {table.count:,} rows {header}{cut}: {held}"
+    lost = f"; {len(table.problems):,} lines cannot be read ({table.problems[0]})" if table.problems else ""
+    return f"a table of {table.count:,} rows {header}{cut}: {held}{lost}"
 
 
 def _question_columns(named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
@@ -229,4 +282,18 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
     if unused := [str(column.key) for column in texts if column not in helping]:
         beliefs.append(f"columns of many different texts are not read: {', '.join(unused)}")
     beliefs.append(f"to be forecast: {', '.join(numbers)}")
-    return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown)
+    doubt = "" if times or _follow(table, id) else "there are no times: rows are taken for steps that follow each other"
+    return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown, doubt)
+
+
+def _follow(table: Table, id: Column | None) -> bool:
+    """Whether a number is nearer to the one before it than to any other: rows in any order are no series."""
+    if id is not None:
+        return True
+    for column in table.columns:
+        cells = [cell for cell in table.cells(column) if is_number(cell)] if column.kind == "number" else []
+        values = np.array([float(cell) for cell in cells if cell.strip("+-.eE0123456789") == ""])
+        spread = values.std() if len(values) > 2 else 0.0
+        if spread > 0 and np.abs(np.diff(values)).mean() < NEAR * spread:
+            return True
+    return False

@@ -18,6 +18,7 @@ import torch
 from regard import config, jobs
 from regard.auto.detected import Detected
 from regard.catalog import load_object
+from regard.data.formats import flat_record
 from regard.errors import CallError, RegardError
 from regard.settings.decisions import Decision, Plan, Sample, Size, plain_time
 from regard.training.parallel import processes
@@ -27,12 +28,12 @@ WARM, TIMED = 2, 5  # steps of each size
 MOST_PASSES = 6.0  # times as many as a size needs: what is more only wears small data out
 VALIDATIONS = 16
 AVERAGED = 50  # the share of all steps whose weights are averaged is one in so many
-BATCH = 4096  # tokens
 FEWEST = 16  # examples of a batch
 STEPS = 40  # of a pass over little data
 QUICK = 1000  # steps in the time there is; with fewer, smaller batches learn more
 UPDATES = 2000  # below this, more passes never hurt
 SLOW = 1e-5  # a rate that hardly changes what is measured
+BAD = 0.05  # of small data, a broken file is soon one in a hundred
 SPENT = 0.85  # of the time there is goes into steps; the rest into preparing, validating, writing
 RATES = {"small": 3e-3, "middle": 2e-3, "large": 1e-3}
 
@@ -56,10 +57,12 @@ def plan(
 ) -> Planned:
     """`overrides` are the user's own settings: they stand above all that is decided here."""
     made = _job_of(found, job)
-    sample = Sample(found.count, found.inputs, found.targets, seconds)
+    told = flat_record(config.override({}, overrides))
+    sample = Sample(found.count, found.inputs, found.targets, seconds, told)
     planned: Plan = load_object(jobs.FROM_DATA[found.kinds][1])(found.kinds, sample)
     decisions = [*(Decision(f"data.{key}", value, "found in the data") for key, value in found.data.items())]
     decisions += planned.decisions
+    decisions.append(Decision("data.max_bad", BAD, "what cannot be read is told and left out, up to this share"))
     decisions.append(Decision("training.time_limit", seconds, f"{plain_time(seconds)}, as asked for"))
     keys = {decision.key for decision in decisions}
     if "training.schedule" not in keys:
@@ -75,7 +78,8 @@ def plan(
     tree = config.override(tree, overrides)
     recipe = config.build(tree, origin="the recipe for this data")  # says what is wrong with overrides
     tree = _typed(tree, config.as_tree(recipe))
-    return Planned(made, tree, {decision.key: decision.why for decision in decisions})
+    reasons = {decision.key: decision.why for decision in decisions} | dict.fromkeys(told, "as you said")
+    return Planned(made, tree, reasons)
 
 
 def _job_of(found: Detected, wanted: str | None) -> str:
@@ -101,18 +105,19 @@ def _tree(decisions: Iterable[Decision]) -> dict[str, Any]:
 def _batch(base: dict[str, Any], planned: Plan, count: int, seconds: float, overrides: Any) -> Decision:
     """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps, or time so short
     that even the smallest model would make few."""
-    tree = _with(config.override(base, {"training.max_tokens": BATCH}), planned.sizes[0], overrides)
+    usual = planned.usual
+    tree = _with(config.override(base, {"training.max_tokens": usual}), planned.sizes[0], overrides)
     with TemporaryDirectory(prefix="regard-") as cache:
         measured = _measure(tree, Path(cache))
-    tokens = measured.steps * BATCH
+    tokens = measured.steps * usual
     longest = 2 * base["data"].get("max_length", 1)  # of what comes in and of what comes out
     fewest = max(longest, planned.batch, FEWEST * tokens // max(1, count))
-    by_data, by_time = tokens // STEPS, round(BATCH * measured.passes(seconds) * measured.steps / QUICK)
-    chosen = min(BATCH, max(fewest, min(by_data, by_time)))
+    by_data, by_time = tokens // STEPS, round(usual * measured.passes(seconds) * measured.steps / QUICK)
+    chosen = min(usual, max(fewest, min(by_data, by_time)))
     why = f"small batches, so that a pass over {count:,} examples makes some steps"
-    if by_time < min(by_data, BATCH):
+    if by_time < min(by_data, usual):
         why = f"small batches, so that {plain_time(seconds)} are enough for some steps"
-    return Decision("training.max_tokens", chosen, why if chosen < BATCH else "usual")
+    return Decision("training.max_tokens", chosen, why if chosen < usual else "usual")
 
 
 def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Any
 from regard.auto.detected import Detected, first_three
 from regard.auto.listed import of_table
 from regard.auto.tables import MOST, ending, read_table
+from regard.auto.told import Told
 from regard.errors import CallError
-from regard.files.lines import open_bytes, read_lines
+from regard.files.lines import LONGEST_LINE, open_bytes, raw_lines, read_lines
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
 _TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
@@ -24,7 +25,7 @@ _BINARY = {
 _MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` tells of
 
 
-def of_file(path: Path) -> Detected:
+def of_file(path: Path, told: Told) -> Detected:
     suffix = ending(path)
     if suffix == ".npz":
         return _arrays(path)
@@ -34,10 +35,10 @@ def of_file(path: Path) -> Detected:
         return _conll(path)
     if suffix != ".parquet":
         _require_text(path)
+        if suffix not in (".csv", ".json", ".jsonl", ".ndjson", ".tmx") and _is_conll(path):
+            return _conll(path)
     table = read_table(path)
-    if table is not None:
-        return of_table(table)
-    return _conll(path) if _is_conll(path) else _plain_text(path)
+    return _plain_text(path) if table is None else of_table(table, told)
 
 
 def _require_text(path: Path) -> None:
@@ -51,7 +52,10 @@ def _require_text(path: Path) -> None:
 
 
 def first_lines(path: Path, most: int = MOST) -> list[str]:
-    return [line.text for line in islice(read_lines(path), most) if not line.problem]
+    found = [line.text for line in islice(read_lines(path), most) if not line.problem]
+    if not found and len(start := next(raw_lines(path), b"")) == LONGEST_LINE:  # a whole book may be one line
+        found = [start[: 1 << 16].decode(errors="ignore").partition("\ufffd")[0]]
+    return found
 
 
 def _line_count(path: Path) -> int:
@@ -64,8 +68,11 @@ def of_parallel(files: dict[str, tuple[Path, Path]], *, guessed: bool = False) -
     data = {role: f"{one},{other}" for role, (one, other) in files.items()}
     belief = f"two parallel files: line i of {source.name} belongs to line i of {target.name}"
     doubt = f"the other way round would be {target},{source}" if guessed else ""
+    counts = _line_count(source), _line_count(target)
+    if counts[0] != counts[1]:
+        doubt = f"{source.name} has {counts[0]:,} lines and {target.name} {counts[1]:,}: are they parallel?"
     shown = first_three(inputs, targets)
-    return Detected(("text", "text"), data, _line_count(source), inputs, targets, [belief], shown, doubt)
+    return Detected(("text", "text"), data, min(counts), inputs, targets, [belief], shown, doubt)
 
 
 def _is_squad(path: Path) -> bool:

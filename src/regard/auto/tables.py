@@ -14,8 +14,8 @@ from regard.data.formats import DELIMITERS, find_delimiter, flat_record, quoting
 from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
-from regard.files.lines import read_lines
-from regard.inputs.series.notation import has_decimal_commas, with_points
+from regard.files.lines import raw_lines, read_lines
+from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
 _PACKED = (".gz", ".zst")
@@ -31,6 +31,8 @@ class Table:
     count: int  # rows of the whole file, about
     header: bool
     delimiter: str | None
+    problems: Sequence[str] = ()  # of lines that cannot be read
+    lists: frozenset[str] = frozenset()  # columns that hold several things
 
     def cells(self, column: Column) -> list[str]:
         at = self.columns.index(column)
@@ -50,20 +52,28 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
         return _records(path, list(islice(parquet_records(path), MOST)))
     if ending(path) == ".tmx":
         return _records(path, list(islice(tmx_records(path), MOST)))
-    lines = [line.text + "\n" for line in islice(read_lines(path), MOST + 1) if not line.problem and line.text.strip()]
+    ahead = list(islice(read_lines(path), MOST + 1))
+    lines = [line.text + "\n" for line in ahead if not line.problem and line.text.strip()]
     delimiter = _delimiter(lines, ".csv" if listing and ending(path) == ".txt" else ending(path))
     if delimiter is None:
         return None
     rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
-    if has_decimal_commas(cell for row in rows for cell in row):
-        rows = [[str(cell) for cell in with_points(row)] for row in rows]
-    header = names_columns(rows)
-    names: list[str | int] = [name.strip() for name in rows[0]] if header else list(range(width))
-    body = rows[1:] if header else rows
+    plain = [without_signs(row) for row in rows]
+    cells = [cell for row in plain for cell in row]
+    ways = {"commas": has_decimal_commas(cells), "thousands": has_thousands(cells)}
+    plain = [[str(cell) for cell in with_points(row, **ways)] for row in plain]
+    header = names_columns(plain)
+    named = [name.strip() or f"column {at}" for at, name in enumerate(rows[0], 1)]
+    names: list[str | int] = [*named] if header else [*range(width)]
+    body = plain[header:]
     columns = [column_of(name, [row[at] for row in body], first=at == 0) for at, name in enumerate(names)]
-    return Table(path, columns, body, _count(path, lines, len(body)), header, delimiter)
+    count = len(body)
+    if len(ahead) > MOST:  # a row may take several lines
+        count = round(len(plain) / len(lines) * sum(not raw.isspace() for raw in raw_lines(path))) - header
+    problems = [f"line {line.number}: {line.problem}" for line in ahead if line.problem]
+    return Table(path, columns, body, count, header, delimiter, problems)
 
 
 def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
@@ -82,7 +92,8 @@ def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
     rows = [[_cell(record.get(name)) for name in names] for record in flat]
     columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
     lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
-    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None)
+    lists = frozenset(name for record in flat for name, value in record.items() if isinstance(value, list))
+    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None, lists=lists)
 
 
 def _cell(value: Any) -> str:

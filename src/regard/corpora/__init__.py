@@ -11,6 +11,7 @@ __all__ = ["NAMES", "PREFIX", "Pair", "load", "words"]
 _PAIRS: Corpora[list[Pair]] = Corpora(
     "corpus",
     {
+        "follows": "follows:follows",
         "languages": "languages:languages",
         "pocket": "pocket:pocket",
         "pocket-phrases": "pocket:phrases",

@@ -34,6 +34,8 @@ _NAMES = """
     start answer_start
     words tokens text sentence
     tags labels ner_tags pos_tags
+    first premise sentence1 text1 question1 sentence_a text_a question text
+    second hypothesis sentence2 text2 question2 sentence_b text_b answer claim
 """
 SYNONYMS = {ours: names for ours, *names in map(str.split, _NAMES.strip().splitlines())}
 _OTHERS = """
@@ -160,6 +162,8 @@ def _is_header(rows: Sequence[Sequence[str]], columns: Columns) -> bool:
 
 def names_columns(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row looks like names, and like no row below it."""
+    if len(rows[0]) > 1 and not rows[0][0].strip():  # an index that pandas wrote has no name
+        rows = [row[1:] for row in rows]
     first = [cell.strip() for cell in rows[0]]
     body = [row for row in rows[1:] if len(row) == len(first)]
     names = [name.lower() for name in first]

@@ -27,7 +27,7 @@ from regard.data.formats import (
     tsv_rows,
     unreadable,
 )
-from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
+from regard.data.pairs import PLAIN, Bad, Columns, Pair, both_texts, pair_of
 from regard.data.settings import FilesSettings
 from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_records, read_corpus
 from regard.data.tmx import tmx_records
@@ -200,8 +200,11 @@ def _pairs(rows: Iterator[Cells | Bad], columns: Columns) -> Iterator[Pair | Bad
         if isinstance(row, Bad):
             yield row
         else:
-            source, target = row.values
-            yield pair_of(source, target, row.file, row.line, columns)
+            *sources, target = row.values
+            source = sources[0]
+            if len(sources) == 2:
+                source = both_texts(source, sources[1], row.file, row.line, columns)
+            yield source if isinstance(source, Bad) else pair_of(source, target, row.file, row.line, columns)
 
 
 def read_parallel(source: Path, target: Path, columns: Columns) -> Iterator[Pair | Bad]:

@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 
 from regard.data.settings import Column
 
+BETWEEN = "\t"  # two texts that are the source of one target
+
 BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "unequal", "not found"]
 
 
@@ -19,7 +21,8 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> str:
-        return self.source
+        """The first of two texts: what is held out is asked about texts never seen."""
+        return self.source.partition(BETWEEN)[0]
 
 
 class Bad(NamedTuple):
@@ -40,7 +43,7 @@ class Bad(NamedTuple):
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a table are meant: each by what settings, messages and by default files call it, and then its
-    name in the table, its number from 0, or None, if nothing is said of it.
+    name in the table, its number from 0, or None, if nothing is said of it. Of pairs, the last is the target.
 
     optional      the one that may be missing, if any
     split         the column that says train, valid or test, where one table has all of them
@@ -64,6 +67,11 @@ class Columns:
         return tuple(self.wanted)
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """What a source and a target are called; two texts may be the source."""
+        return " and ".join(self.sides[:-1]), self.sides[-1]
+
+    @property
     def sought(self) -> dict[str, Column | None]:
         return {**self.wanted} if self.split is None else {**self.wanted, "split": self.split}
 
@@ -80,11 +88,18 @@ def _joined(words: object) -> object:
     return " ".join(map(str, words)) if isinstance(words, list) else words
 
 
+def both_texts(first: object, second: object, file: str, line: int, columns: Columns) -> str | Bad:
+    """Two texts as one source."""
+    two = pair_of(first, second, file, line, Columns(dict.fromkeys(columns.sides[:2])))
+    return two if isinstance(two, Bad) else BETWEEN.join(" ".join(one.split(BETWEEN)) for one in two[:2])
+
+
 def pair_of(source: object, target: object, file: str, line: int, columns: Columns = PLAIN) -> Pair | Bad:
     """A pair if both sides are text with something in it."""
     target = target if columns.target_text is None else columns.target_text(target)
     source, target = (_joined(one) if columns.one_to_one else one for one in (source, target))
-    for side, value in zip(columns.sides, (source, target), strict=True):
+    sides = columns.pair
+    for side, value in zip(sides, (source, target), strict=True):
         if value is None:
             continue
         if not isinstance(value, str):
@@ -99,9 +114,9 @@ def pair_of(source: object, target: object, file: str, line: int, columns: Colum
     if not source.strip() or not target.strip():
         if not source.strip() and not target.strip():
             return Bad(file, line, "blank", "blank line")
-        empty, other = (columns.sides[0], target) if not source.strip() else (columns.sides[1], source)
+        empty, other = (sides[0], target) if not source.strip() else (sides[1], source)
         return Bad(file, line, "empty", f"the {empty} is empty", excerpt(other))
     left, right = len(source.split()), len(target.split())
     if columns.one_to_one and left != right:
-        return Bad(file, line, "unequal", f"{left} {columns.sides[0]} but {right} {columns.sides[1]}", excerpt(source))
+        return Bad(file, line, "unequal", f"{left} {sides[0]} but {right} {sides[1]}", excerpt(source))
     return Pair(source, target, file, line)

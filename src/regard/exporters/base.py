@@ -48,6 +48,7 @@ class Plan(ABC):
     """How one run is expressed in one form. Made before anything is written; nothing in it is large."""
 
     notes: Sequence[str] = ()  # what the user should know, for the card
+    announced: str = ""  # what the user is told before anything is written
     how: str = ""  # code that loads the export, for the card
     tags: Sequence[str] = ()  # metadata of the card
     library: str = ""

@@ -8,7 +8,7 @@ before is as it was.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,14 @@ def export(
     attention: bool | None = None,
     check: bool = True,
     inputs: str | Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Write a run in a form that other programs read.
 
     dtype      of the weights; by default float32, or float16 where a form has it first (html)
     attention  also where the model looked; by default, if the form can give it
     inputs     a file of inputs to check it with, one a line; by default, some of the validation part
+    tell       is told how large it will be, before anything is written, where the form knows
     """
     run = run if isinstance(run, Run) else api.load(run)
     form, out = format_of(to), Path(out)
@@ -81,6 +83,8 @@ def export(
     given = check_inputs(run, None if inputs is None else Path(inputs)) if check or form.traces else []
     plan = form.plan(replace(wish, inputs=given))
     made: list[Checked] = []
+    if plan.announced:
+        tell(plan.announced)
 
     def fill(folder: Path) -> None:
         plan.write(folder)

@@ -14,19 +14,14 @@ from typing import Any
 from torch import nn
 
 from regard.encoders.joint import Joint, JointEncoder
-from regard.inputs.joint_data import JointData, JointItem
-from regard.look.axis import Axis, beside
+from regard.inputs.joint_data import JointData
+from regard.inputs.joint_reader import JointItem
 from regard.parts import final_norm, transformer_blocks
 from regard.settings.model import TransformerSettings
 
 
 class JointInput(JointData):
     # ------------------------------------------------------------------------------------------------------- one's own
-    def length(self, item: JointItem) -> int:
-        """0 if there is nothing in one of the two."""
-        first, second = self.first.length(item.first), self.second.length(item.second)
-        return first + second if first and second else 0
-
     def collate(self, items: Sequence[JointItem]) -> Joint:
         return Joint(
             self.first.collate([item.first for item in items]), self.second.collate([item.second for item in items])
@@ -43,9 +38,6 @@ class JointInput(JointData):
     # --------------------------------------------------------------------------------------------------------- looking
     def afresh(self, item: JointItem) -> JointItem:
         return JointItem(self.first.afresh(item.first), self.second.afresh(item.second))
-
-    def axis(self, item: JointItem) -> Axis:
-        return beside(self.first.axis(item.first), self.second.axis(item.second))
 
     def parts(self, item: JointItem) -> list[int]:
         after = len(self.first.axis(item.first))

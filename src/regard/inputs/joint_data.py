@@ -5,7 +5,7 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from regard.data.check import DataCheck, unknown_advice
 from regard.data.check_report import CheckReport
@@ -15,22 +15,16 @@ from regard.data.prepare import Steps
 from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
-from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.inputs.joint_examples import JointExamples, JointRow, JointSource
-from regard.inputs.two import two_of
+from regard.inputs.joint_reader import JointReader
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
 FEW = 50  # rows that are looked at, to decide on sizes
 
 
-class JointItem(NamedTuple):
-    first: Any
-    second: Any
-
-
-class JointData(Input):
+class JointData(JointReader, Input):
     ahead: ClassVar[bool] = True
 
     def __init__(self, recipe: Recipe, first: Input, second: Input) -> None:
@@ -41,10 +35,6 @@ class JointData(Input):
         changed = super().with_recipe(recipe)
         changed.first, changed.second = self.first.with_recipe(recipe), self.second.with_recipe(recipe)
         return changed
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return (*self.first.kinds, *self.second.kinds)
 
     def decided(self) -> list[Decision]:
         source = JointSource.by_role(self.data)["train"]
@@ -118,38 +108,3 @@ class JointData(Input):
     def restore(self, folder: Path) -> None:
         self.first.restore(folder)
         self.second.restore(folder)
-
-    def parse(self, words: Sequence[str]) -> list[tuple[Any, Any]]:
-        return [self._two(word) for word in words if word.strip()]
-
-    def subject(self, file: str) -> Any:
-        found = self.first.parse([file])
-        if len(found) != 1:
-            raise CallError(f"--about {file}: has {len(found)} {self.data.columns.sides[0]}s; give one")
-        return found[0]
-
-    def about(self, words: Sequence[str], subject: Any) -> list[tuple[Any, Any]]:
-        return [(subject, word) for word in self.second.parse(words)]
-
-    def _two(self, one: Any) -> tuple[Any, Any]:
-        a, b, _ = self.data.columns.sides
-        found = two_of(one, (a, b))
-        if found is not None and isinstance(one, str):
-            found = [*self.first.parse(found[:1]), *self.second.parse(found[1:])]
-        if found is None or len(found) != 2:
-            shown = repr(one) if isinstance(one, str) else f"an input of type {type(one).__name__}"
-            raise CallError(
-                f'{shown} is not an {a} and a {b}: on the command line, give "{b}" --about FILE, or {a}<TAB>{b}; '
-                f'in Python, {{"{a}": ..., "{b}": ...}}'
-            )
-        return found[0], found[1]
-
-    def read(self, one: Any) -> JointItem:
-        if isinstance(one, JointItem):
-            return one
-        first, second = self._two(one)
-        return JointItem(self.first.read(first), self.second.read(second))
-
-    def name(self, one: Any) -> str:
-        first, second = self._two(one)
-        return f"{self.first.name(first)}: {self.second.name(second)}"

@@ -18,9 +18,9 @@ from regard.data.prepare import Steps
 from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
-from regard.errors import CallError, RegardError
+from regard.errors import RegardError
 from regard.inputs.base import Input
-from regard.inputs.media_files import Bytes, files_named, find_file
+from regard.inputs.media_files import Bytes, files_named
 from regard.inputs.media_source import Entry, MediaSource, files_root
 from regard.inputs.media_store import MediaExamples, MediaStore
 
@@ -131,12 +131,4 @@ class MediaInput(Input):
 
     def find(self, word: str) -> Bytes | Any:
         """What a word stands for: where a file is, or what a corpus has."""
-        if not word.startswith(PREFIX):
-            return find_file(word, self.source.what)
-        name, _, row = word.partition("#")
-        if not row.isdecimal():
-            raise CallError(f"{word}: say which {self.source.what} of the test part, such as {name}#0")
-        corpus = self.source(name, "test").corpus()
-        for entry in islice(corpus, int(row), None):
-            return entry.place
-        raise CallError(f"{word}: the test part of {name} has no {self.source.what} {row}")
+        return self.source.find(word)

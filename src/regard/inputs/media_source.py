@@ -16,6 +16,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from regard.data.files import PairSource, Source
 from regard.data.pairs import Bad
 from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError
-from regard.inputs.media_files import TARS, Beside, Bytes, find_member, is_tar, members
+from regard.inputs.media_files import TARS, Beside, Bytes, find_file, find_member, is_tar, members
 from regard.inputs.media_settings import MediaSettings
 
 _NUMBER = re.compile(r"#\d+$")  # of the text: a.jpg#0, as Flickr's lists have it
@@ -78,6 +79,18 @@ class MediaSource(Source[Entry]):
     @abstractmethod
     def corpus(self) -> Iterator[Entry]:
         """Those of `corpus:NAME`."""
+
+    @classmethod
+    def find(cls, word: str) -> Bytes | Any:
+        """What a word of a command line stands for: where a file is, or what a corpus has (corpus:NAME#7)."""
+        if not word.startswith(PREFIX):
+            return find_file(word, cls.what)
+        name, _, row = word.partition("#")
+        if not row.isdecimal():
+            raise CallError(f"{word}: say which {cls.what} of the test part, such as {name}#0")
+        for entry in islice(cls(name, "test").corpus(), int(row), None):
+            return entry.place
+        raise CallError(f"{word}: the test part of {name} has no {cls.what} {row}")
 
     def read(self) -> Iterator[Entry | Bad]:
         """Everything once, with all its texts, and whatever is none."""

@@ -1,6 +1,7 @@
 """Texts as a picture of attention names them: tokens with their places in the text and their words. No model here."""
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from regard.data.tokenizer import Tokenizer
 from regard.look.axis import Axis, Token
@@ -22,6 +23,30 @@ def read_axis(tokenizer: Tokenizer, text: str, ids: Sequence[int], first: int | 
     around = [] if first is None else [first]
     *before, last = (Token(label, special=True) for label in tokenizer.labels([*around, end]))
     return Axis((*before, *text_tokens(tokenizer, text, ids), last), text)
+
+
+def two_axis(
+    tokenizer: Tokenizer,
+    texts: tuple[str, str],
+    ids: tuple[Sequence[int], Sequence[int]],
+    first: int | None,
+    end: int | None,
+    start: int = 0,
+) -> Axis:
+    """Two texts, the second from its token `start` on: before them `first`, behind each of them `end`, where these are
+    tokens that are read."""
+    one, other = text_tokens(tokenizer, texts[0], ids[0]), text_tokens(tokenizer, texts[1], ids[1], start)
+    shift, words = len(texts[0]) + 1, 1 + max((token.word or 0 for token in one), default=0)
+    after = [
+        replace(token, span=(token.span[0] + shift, token.span[1] + shift), word=(token.word or 0) + words)
+        for token in other
+        if token.span is not None
+    ]
+    before, last = (
+        [Token(label, special=True) for label in tokenizer.labels([] if mark is None else [mark])]
+        for mark in (first, end)
+    )
+    return Axis((*before, *one, *last, *after, *last), " ".join(texts))
 
 
 def written_axis(tokenizer: Tokenizer, ids: Sequence[int], specials: Container[int]) -> Axis:

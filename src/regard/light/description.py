@@ -38,9 +38,7 @@ class Description:
     def of(cls, folder: Path) -> "Description":
         if not (folder / RUN_FILE).is_file():
             raise CallError(
-                f"{folder} has no {RUN_FILE}: regard runs exports of translators, captioners, recognizers, language "
-                "models, taggers, encoders, readers, and classifiers of texts, pictures, sounds and series; other "
-                "graphs are for other programs"
+                f"{folder} has no {RUN_FILE}: it was written by an older version of regard; export the run again"
             )
         try:
             graphs = json.loads((folder / GRAPHS).read_text(encoding="utf-8"))["graphs"]

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,12 @@ class LightInput(ABC):
         self.recipe: Any = about.recipe
         self.reads = about.reads
 
+    def with_recipe(self, recipe: Any) -> Any:
+        """The same under a changed recipe."""
+        changed = copy(self)
+        changed.recipe = recipe
+        return changed
+
     @property
     def kinds(self) -> tuple[str, ...]:
         return (self.kind,)
@@ -38,6 +45,9 @@ class LightInput(ABC):
 
     def subject(self, file: str) -> Any:
         raise CallError("--about is for questions, and this model takes none")
+
+    def about(self, words: Sequence[str], subject: Any) -> list[Any]:
+        return [(subject, word) for word in words]
 
     def heard(self, one: Any) -> bytes | None:
         return None

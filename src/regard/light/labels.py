@@ -21,7 +21,7 @@ LABELS = "labels.json"
 
 
 class LightLabels(LightOutput):
-    gives: ClassVar[str] = "labels"
+    gives: ClassVar[str] = "a label"
 
     def __init__(self, about: Description, input: Any) -> None:
         super().__init__(about, input)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from regard.errors import CallError
 from regard.light.description import Description
-from regard.light.inputs import LightInput
 from regard.look.records import AttentionRecord
 from regard.outputs.result import Candidate, Prediction
 from regard.settings.recipe import Recipe
@@ -36,9 +35,7 @@ class LightOutput(ABC):
     def with_recipe(self, recipe: Recipe) -> Any:
         """The same under a changed recipe."""
         changed = copy(self)
-        changed.recipe, changed.input = recipe, copy(self.input)
-        input: LightInput = changed.input
-        input.recipe = recipe
+        changed.recipe, changed.input = recipe, self.input.with_recipe(recipe)
         return changed
 
     def given(self, words: Sequence[str]) -> list[str]:

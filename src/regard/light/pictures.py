@@ -1,14 +1,15 @@
 """Pictures, for graphs: decoded by Pillow, as for training."""
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from regard.errors import CallError
-from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python, pillow
-from regard.inputs.media_files import files_named, find_file
+from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode, from_python
+from regard.inputs.image.source import PictureSource
+from regard.inputs.media_files import Bytes, files_named
 from regard.light.inputs import LightInput
 from regard.light.session import Arrays
 from regard.look.axis import Axis, axis
@@ -27,8 +28,7 @@ class LightPicture(LightInput):
     takes_files: ClassVar[bool] = True
 
     def parse(self, words: Sequence[str]) -> list[str]:
-        endings = pillow().registered_extensions()
-        return files_named(words, lambda name: PurePosixPath(name).suffix.lower() in endings, "picture")
+        return files_named(words, PictureSource.is_one, PictureSource.what)
 
     def name(self, one: Any) -> str:
         if isinstance(one, PictureItem):
@@ -49,10 +49,10 @@ class LightPicture(LightInput):
     def _decoded(self, one: Any) -> Decoded:
         data = self.recipe.data
         form = Form(data.height, data.width, data.channels, data.fit, data.max_pixels)
-        if isinstance(one, str | Path):
-            place = find_file(str(one), "picture")
+        place = PictureSource.find(str(one)) if isinstance(one, str | Path) else one
+        if isinstance(place, Bytes):
             return decode(place.read(), form, place.name)
-        return decode(one, form) if isinstance(one, bytes) else from_python(one, form)
+        return decode(place, form) if isinstance(place, bytes) else from_python(place, form)
 
     def length(self, item: PictureItem) -> int:
         rows, columns = self.reads["grid"]

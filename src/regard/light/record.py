@@ -9,7 +9,7 @@ import numpy as np
 from regard.errors import CallError
 from regard.light.session import Arrays
 from regard.look.axis import Axis
-from regard.look.placing import Sides, Table, by_role, gated, with_heads
+from regard.look.placing import Sides, Table, by_role, gated, turned, with_heads
 from regard.look.records import ORDER, Attention, AttentionRecord, Kind
 
 Place = Callable[[Sides, Sequence[Table]], list[Attention]]
@@ -34,25 +34,44 @@ class Between:
     kind: Kind = "cross"
 
 
+class Side(NamedTuple):
+    """`seen`: the weights of each attention, of one input, (heads ×) queries × keys; `place`: which of them are shown,
+    and between which axes. `turned`: the other way round (`look.placing.turned`)."""
+
+    seen: Arrays
+    between: Between
+    place: Place = by_role
+    turned: bool = False
+
+
 def record_of(
-    seen: Arrays,
-    roles: Mapping[str, tuple[str, int]],
-    between: Between,
-    place: Place = by_role,
-    **told: Any,
+    seen: Arrays, roles: Mapping[str, tuple[str, int]], between: Between, place: Place = by_role, **told: Any
 ) -> AttentionRecord:
-    """`seen`: the weights of each attention, of one input, (heads ×) queries × keys."""
-    tables = [
-        Table(name, LightRole(*roles[name]), with_heads(weights))  # pyright: ignore[reportArgumentType]
-        for name, weights in seen.items()
+    return record_of_sides([Side(seen, between, place)], roles, **told)
+
+
+def record_of_sides(
+    sides: Sequence[Side], roles: Mapping[str, tuple[str, int]], **told: Any
+) -> AttentionRecord:  # fmt: skip
+    """The same answer seen from several sides (a picture, a text), as far as each of them has any attention."""
+    shown = [
+        turned(side.between, one) if side.turned else one
+        for side in sides
+        for one in side.place(side.between, gated(_tables(side.seen, roles)))
     ]
-    shown = place(between, gated(tables))
     if not shown:
         raise CallError(UNSEEN)
     ready = (replace(one, weights=np.ascontiguousarray(one.weights, np.float32)) for one in shown)
     found = tuple(sorted(ready, key=lambda one: ORDER.index(one.kind)))
     method = "raw, times the gate" if any(kind == "gate" for kind, _ in roles.values()) else "raw"
-    return AttentionRecord(found, between.axes, method=method, **told)
+    return AttentionRecord(found, sides[0].between.axes, method=method, **told)
+
+
+def _tables(seen: Arrays, roles: Mapping[str, tuple[str, int]]) -> list[Table]:
+    return [
+        Table(name, LightRole(*roles[name]), with_heads(weights))  # pyright: ignore[reportArgumentType]
+        for name, weights in seen.items()
+    ]
 
 
 def joined(steps: Sequence[Arrays]) -> Arrays:

@@ -7,36 +7,39 @@ from typing import Any, NamedTuple, NoReturn
 
 from regard import config
 from regard.arriving import Answers, Take, at_once
+from regard.catalog import load_object
 from regard.data.example import Example
 from regard.errors import CallError
-from regard.light.answers import LightQuestion, LightSpans
-from regard.light.continuation import LightContinuation
 from regard.light.description import Description
 from regard.light.inputs import LightInput
-from regard.light.labels import LightLabels
-from regard.light.outputs import LightOutput
-from regard.light.pictures import LightPicture
-from regard.light.series import LightSeries
-from regard.light.sounds import LightSound
-from regard.light.tags import LightTags, LightWords
-from regard.light.texts import LightPrompt, LightText
-from regard.light.transcripts import LightTranscripts
-from regard.light.vectors import LightVectors
-from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord
 from regard.outputs.looking import LookOptions, Looks, Overrides
 from regard.outputs.refusals import refuse, require_pairs
 from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
-INPUTS: dict[str, type[LightInput]] = {
-    "text": LightText, "words": LightWords, "prompt": LightPrompt, "image": LightPicture, "sound": LightSound,
-    "question": LightQuestion, "series": LightSeries,
+#: The class of each kind of input and of output. Only what an export has is loaded.
+INPUTS = {
+    "text": "texts:LightText", "texts": "texts:LightTwoTexts", "words": "tags:LightWords",
+    "prompt": "texts:LightPrompt", "image": "pictures:LightPicture", "sound": "sounds:LightSound",
+    "question": "answers:LightQuestion", "series": "series:LightSeries", "windows": "series:LightWindows",
+    "two": "joint:LightJoint",
 }  # fmt: skip
-OUTPUTS: dict[str, type[LightOutput]] = {
-    "text": LightWriter, "transcript": LightTranscripts, "continuation": LightContinuation, "labels": LightLabels,
-    "tags": LightTags, "vector": LightVectors, "span": LightSpans,
+OUTPUTS = {
+    "text": "writing:LightWriter", "transcript": "transcripts:LightTranscripts",
+    "continuation": "continuation:LightContinuation", "labels": "labels:LightLabels", "tags": "tags:LightTags",
+    "vector": "vectors:LightVectors", "span": "answers:LightSpans", "values": "values:LightValues",
+    "towers": "matches:LightMatches", "drawing": "drawings:LightDrawings",
 }  # fmt: skip
+
+
+def every_kind() -> list[type]:
+    """All of them, for who wants them compiled."""
+    return [_class(path) for path in (*INPUTS.values(), *OUTPUTS.values())]
+
+
+def _class(path: str) -> Any:
+    return load_object(f"regard.light.{path}")
 
 
 class LightJob(NamedTuple):
@@ -50,8 +53,14 @@ def load(folder: str | Path) -> "LightRun":
     for kinds, found in ((INPUTS, about.reads["kind"]), (OUTPUTS, about.says["kind"])):
         if found not in kinds:
             raise CallError(f"{folder} was written by another version of regard: it has {found!r}, which is not known")
-    input = INPUTS[about.reads["kind"]](about)
-    return LightRun(about, about.recipe, LightJob(input, OUTPUTS[about.says["kind"]](about, input)))
+    input = _input(about)
+    return LightRun(about, about.recipe, LightJob(input, _class(OUTPUTS[about.says["kind"]])(about, input)))
+
+
+def _input(about: Description) -> LightInput:
+    """Of one that is made of two, each of the two as well."""
+    both = [_input(replace(about, reads=part)) for part in about.reads.values() if isinstance(part, dict)]
+    return _class(INPUTS[about.reads["kind"]])(about, *both)
 
 
 @dataclass(frozen=True)
@@ -146,8 +155,11 @@ class LightRun(Looks):
         changed = self._with(overrides, decoding)
         _refuse_heads(without)
         refuse(self.recipe.job, changed, prefix=options.prefix, gold=options.gold)
-        told = {"model": options.name, "input": self.job.input.name(text), "forced": options.output is not None}
-        best, *others = (replace(one, **told) for one in changed.look(text, options.output, options.prefix))
+        told = {"model": options.name, "forced": options.output is not None}
+        best, *others = (
+            replace(one, input=one.input or self.job.input.name(text), **told)
+            for one in changed.look(text, options.output, options.prefix)
+        )
         record = replace(best, gold=options.gold, beams=tuple(others))
         record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return record

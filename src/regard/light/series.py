@@ -1,9 +1,12 @@
-"""Series, for graphs: read and scaled as for training (`inputs/series/item.py`)."""
+"""Series and windows of them, for graphs: read and scaled as for training (`inputs/series/item.py`)."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from regard.inputs.series.item import SeriesItem, SeriesReader
+from regard.inputs.series.window_reader import WindowReader
 from regard.light.description import Description
 from regard.light.inputs import LightInput, padded
 from regard.light.session import Arrays
@@ -19,3 +22,9 @@ class LightSeries(SeriesReader, LightInput):
 
     def collate(self, items: Sequence[SeriesItem]) -> Arrays:
         return padded([item.numbers for item in items])
+
+
+class LightWindows(WindowReader, LightSeries):
+    def collate(self, items: Sequence[SeriesItem]) -> Arrays:
+        sides = {"past": [item.numbers for item in items], "known": [item.known for item in items]}
+        return {name: np.stack(side).astype(np.float32) for name, side in sides.items()}

@@ -8,6 +8,7 @@ import numpy as np
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.prompt.ids import prompt_ids
+from regard.inputs.text.two_texts import TwoTextsItem, TwoTextsReader
 from regard.inputs.text_axis import read_axis, written_axis
 from regard.light.description import Description
 from regard.light.inputs import LightInput, padded_ids
@@ -45,6 +46,17 @@ class LightText(LightInput):
 
     def axis(self, item: TextItem) -> Axis:
         return read_axis(self.tokenizer, item.text, item.ids, self.reads["first"], self.reads["end"])
+
+
+class LightTwoTexts(TwoTextsReader, LightText):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __init__(self, about: Description) -> None:
+        super().__init__(about)
+        longest = self.reads["longest"]
+        self.most = float("inf") if longest is None else longest - 1
+        self.marks = self.reads["first"], self.reads["end"]
+
+    def collate(self, items: Sequence[TwoTextsItem]) -> Arrays:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return {"source": self.padded([self.joined(item) for item in items])}
 
 
 class LightPrompt(LightText):

@@ -11,12 +11,15 @@ from regard.light.outputs import LightOutput
 from regard.light.record import Between, record_of
 from regard.light.session import Session, seen_in
 from regard.light.texts import TextItem
+from regard.look.axis import whole
+from regard.look.pooled_attention import pooled
 from regard.look.records import AttentionRecord
 from regard.outputs.groups import grouped
 from regard.outputs.result import Candidate, Prediction, Vector
 
 
 class LightVectors(LightOutput):
+    gives: ClassVar[str] = "a vector"
     gives_vectors: ClassVar[bool] = True
 
     def __init__(self, about: Description, input: Any) -> None:
@@ -35,13 +38,18 @@ class LightVectors(LightOutput):
         ]
 
     def look(self, one: str, output: str | None, prefix: str) -> list[AttentionRecord]:
-        """Self-attention of the text."""
-        if output is not None:
-            raise CallError("an export looks at one text at a time: leave the other one out, or ask the run itself")
+        """Self-attention of the text; with another one, of the text and its pooled vector."""
+        if output is not None and self.says["joins"]:
+            raise CallError("this model reads two texts as one pair, and an export one at a time: ask the run itself")
         item = self._item(self.input.item_of(one).text)
         seen = seen_in(self._model(self.input.collate([item]), watch=True))
-        tables = {name: weights[0] for name, weights in seen.items()}
-        return [record_of(tables, self.roles, Between({"source": self.input.axis(item)}))]
+        tables, axes = {name: weights[0] for name, weights in seen.items()}, {"source": self.input.axis(item)}
+        if output is None:
+            return [record_of(tables, self.roles, Between(axes))]
+        score = self.given_candidates([one], [output])[0].score
+        between = Between({**axes, "target": whole(output)})
+        told = {"output": output, "score": score, "scores": (score,)}
+        return [record_of(tables, self.roles, between, pooled(self.says["first"]), **told)]
 
     def _vectors(self, texts: Sequence[str]) -> list[np.ndarray]:
         items = [self._item(text) for text in texts]

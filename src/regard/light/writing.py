@@ -51,7 +51,7 @@ class LightWriter(LightOutput):
 
     @property
     def takes_gold(self) -> bool:
-        return self.input.kind == "text"
+        return self.input.kinds == ("text",)
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:

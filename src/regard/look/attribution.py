@@ -21,6 +21,7 @@ import torch
 
 from regard.attention.role import Role
 from regard.errors import CallError, nearest
+from regard.look import placing
 from regard.look.asking import asked_at, evaluating, step_scores
 from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT, METHODS, SPEAKING_FOR
@@ -114,6 +115,4 @@ def placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
 
 def turned(case: Case, one: Attention) -> Attention:
     """The other way round, where the case wants it; twice is as it was."""
-    if not case.turned or {one.rows, one.columns} != {case.rows, case.columns}:
-        return one
-    return replace(one, weights=one.weights.swapaxes(1, 2), rows=one.columns, columns=one.rows)
+    return placing.turned(case, one) if case.turned else one

@@ -4,6 +4,7 @@ Nothing here needs torch: an export that runs without it makes its record by the
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -70,3 +71,10 @@ def gated(tables: Sequence[Table]) -> list[Table]:
 def with_heads(table: np.ndarray) -> np.ndarray:
     """Attention of one head has no dimension for it."""
     return table[None] if table.ndim == 2 else table
+
+
+def turned(case: Sides, one: Attention) -> Attention:
+    """A table between rows and columns the other way round; twice is as it was."""
+    if {one.rows, one.columns} != {case.rows, case.columns}:
+        return one
+    return replace(one, weights=one.weights.swapaxes(1, 2), rows=one.columns, columns=one.rows)

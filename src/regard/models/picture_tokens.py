@@ -79,19 +79,17 @@ class PictureTokenizer(nn.Module):
 
     def pictures(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"] | None = None) -> UInt8[Tensor, "B C H W"]:
         """`drawn`: only so many regions of each are there yet; in the place of the others is the mean of all codes."""
-        made = self.painted(codes) if drawn is None else self._shades(self._begun(codes, drawn))
-        return (made * 255).round().to(torch.uint8)
+        drawn = torch.full_like(codes[:, 0], codes.shape[1]) if drawn is None else drawn
+        return (self.painted(codes, drawn) * 255).round().to(torch.uint8)
 
-    def painted(self, codes: Int[Tensor, "B K"]) -> Float[Tensor, "B C H W"]:
+    def painted(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"]) -> Float[Tensor, "B C H W"]:
         """From 0 to 1."""
-        return self._shades(self.codebook.table[codes])
+        made = self._decoded(self._begun(codes, drawn))
+        return (made * self.encoder.deviation + self.encoder.mean).clamp(0, 1)
 
     def _begun(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"]) -> Float[Tensor, "B K D"]:
         ahead = torch.arange(codes.shape[1], device=codes.device) >= drawn[:, None]
         return torch.where(ahead[:, :, None], self.codebook.table.mean(0), self.codebook.table[codes])
-
-    def _shades(self, vectors: Float[Tensor, "B K D"]) -> Float[Tensor, "B C H W"]:
-        return (self._decoded(vectors) * self.encoder.deviation + self.encoder.mean).clamp(0, 1)
 
     def _decoded(self, vectors: Float[Tensor, "B K D"]) -> Float[Tensor, "B C H W"]:
         return self.decoder(vectors.mT.unflatten(2, self.grid))

@@ -2,17 +2,22 @@
 
 https://docs.libretranslate.com/api/operations/translate. A model that makes a text of a text is taken for a translator.
 Which languages it knows, the name of its folder says (`opus-en-es`: from en to es); of other names, the name itself is
-what is translated into, from whatever the model reads.
+what is translated into, from whatever the model reads. A request is JSON or, as libretranslatepy sends it, a form; it
+may have the key in it (`api_key`).
 """
 
+import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qsl
 
-from fastapi import FastAPI
-from pydantic import Field
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field, ValidationError
 
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError
+from regard.serve.middleware import bearer, require_key
 from regard.serve.service import Service
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 
 PAIR = re.compile(r"(?:^|[-_.])([a-z]{2,3})[-_]([a-z]{2,3})$")
 ANY = "auto"
+FORM = "application/x-www-form-urlencoded"
 
 
 class Translate(schemas.Body):
@@ -44,8 +50,17 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
             for code in sources
         ]
 
-    @app.post("/translate", summary="Texts in another language, in LibreTranslate's form")
-    async def translate(body: Translate) -> dict[str, Any]:
+    forms = {name: {"schema": Translate.model_json_schema()} for name in ("application/json", FORM)}
+
+    @app.post(
+        "/translate", summary="Texts in another language, in LibreTranslate's form",
+        openapi_extra={"requestBody": {"content": forms, "required": True}},
+    )  # fmt: skip
+    async def translate(request: Request) -> dict[str, Any]:
+        body = await _asked(request)
+        if service.limits.api_key is not None:
+            header = request.headers.get("authorization", "").encode("latin-1")
+            require_key(service.limits.api_key, bearer(header) or body.api_key.encode())
         found = [
             name for name, (source, target) in pairs.items()
             if target == body.target and (source == body.source or ANY in (source, body.source))
@@ -63,6 +78,21 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
         one_text = isinstance(body.q, str)
         tree: dict[str, Any] = {"translatedText": best[0] if one_text else best}
         return tree | ({"alternatives": others[0] if one_text else others} if body.alternatives else {})
+
+
+async def _asked(request: Request) -> Translate:
+    sent = await request.body()
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+        tree: Any = dict(parse_qsl(sent.decode("utf-8", "replace"), keep_blank_values=True))
+    else:
+        try:
+            tree = json.loads(sent)
+        except ValueError as error:  # also what is no UTF-8
+            raise RefusedError(400, f"the body is not JSON: {error}") from None
+    try:
+        return Translate.model_validate(tree)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
 
 
 def _translates(run: "AnyRun") -> bool:

@@ -22,7 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 log = logging.getLogger("regard.serve")
 DRAINED = 1 << 25  # bytes read and dropped of a body that is too large, so that its sender gets to read the answer
-KEYED = ("/metrics", "/translate")
+KEYED = ("/metrics",)  # /translate has its key in the body as well
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "media-src blob:; "
@@ -88,12 +88,7 @@ class RequestMiddleware:
         headers = dict(scope["headers"])
         key, path = self._limits.api_key, scope["path"]
         if key is not None and (path.startswith(("/api/", "/v1/")) or path in KEYED):
-            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), key.encode()):
-                raise RefusedError(
-                    401, "this service asks for its key: send the header 'Authorization: Bearer KEY'",
-                    **{"www-authenticate": "Bearer"},
-                )  # fmt: skip
+            require_key(key, bearer(headers.get(b"authorization", b"")))
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         limit = self._arriving.limit(scope["path"])
@@ -108,6 +103,20 @@ class RequestMiddleware:
         if body is None:
             raise too_large
         return body
+
+
+def bearer(header: bytes) -> bytes:
+    """The key in a header `Authorization: Bearer KEY`."""
+    kind, _, given = header.partition(b" ")
+    return given.strip() if kind.lower() == b"bearer" else b""
+
+
+def require_key(key: str, given: bytes) -> None:
+    if not hmac.compare_digest(given, key.encode()):
+        raise RefusedError(
+            401, "this service asks for its key: send the header 'Authorization: Bearer KEY'",
+            **{"www-authenticate": "Bearer"},
+        )  # fmt: skip
 
 
 class _ClientLeftError(Exception):

@@ -3,7 +3,7 @@
 Every input and every output decides for its own settings, from a sample of the data and the time there is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,22 +31,25 @@ class Sample:
     """What is known of data before there is a recipe: some examples of it, spread over all of them.
 
     `inputs`: texts, or facts of pictures, recordings and tables; `targets`: texts, empty where there are none.
+    `told`: settings that the user has decided already, by their dotted keys: what follows from them is decided here.
     """
 
     count: int
     inputs: Sequence[Any]
     targets: Sequence[str]
     seconds: float  # to train
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Plan:
     """What was decided. Of `sizes`, small to large, the largest is taken that can make its passes in time. Batches
-    of little data are small, but have at least `batch` tokens (regions, frames, steps)."""
+    of little data are small, but have at least `batch` tokens (regions, frames, steps); of much, `usual` ones."""
 
     decisions: list[Decision]
     sizes: list[Size] = field(default_factory=list)
     batch: int = 0
+    usual: int = 4096
 
 
 def watch(metric: str, why: str, mode: str = "max") -> list[Decision]:

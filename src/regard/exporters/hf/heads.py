@@ -20,6 +20,7 @@ from regard.decoding.spans import best_spans
 from regard.encoders.class_token import by_class_token
 from regard.exporters.agreement import tied
 from regard.exporters.base import RefusalError
+from regard.inputs.text.two_texts_input import TwoTextsInput
 from regard.layers.pooling import Pooling
 from regard.models.classifier import Classifier
 from regard.models.embedder import Embedder
@@ -75,6 +76,8 @@ def head_of(run: Run) -> Head:
     if isinstance(model, Classifier):
         if not by_class_token(model.encoder, model.pooling):
             raise RefusalError("its heads read the vector of the first token (model.pooling=cls or summary)")
+        if isinstance(run.job.input, TwoTextsInput):
+            raise RefusalError("transformers marks tokens of a second text as such, and this model does not know marks")
         return TextHead()
     if isinstance(model, Tagger):
         return TokenHead()

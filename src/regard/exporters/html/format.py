@@ -62,7 +62,8 @@ class HtmlPlan(Plan):
         self.input, self.output = described_input(run), described_output(run)  # these refuse
         _, numbers = module_tree(run.model)
         size = sum(one.numel() for one in numbers.tensors) * (2 if dtype == "float16" else 4) * 4 / 3
-        self.notes = [f"about {size / 1e6 + 0.2:.1f} MB, of which {size / 1e6:.1f} MB are the numbers of the model"]
+        numbers_only = f"{size / 1e6:.1f} MB are the numbers of the model"
+        self.announced = f"{FILE} will have about {size / 1e6 + 0.2:.1f} MB, of which {numbers_only}"
 
     def write(self, folder: Path) -> None:
         (folder / FILE).write_text(self._page(), encoding="utf-8")

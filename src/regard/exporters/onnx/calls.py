@@ -5,7 +5,8 @@ Embedder             model             tokens → a vector
 Forecaster           model             the past, what is known ahead → values of each step, target and quantile
 Reader               model             question, document → two pointers; place 0 is *no answer*
 TwoTowers            image, text       pictures, tokens → vectors of length 1
-Drawer               picture_decoder   codes → pixels; its graph `decoder` (`language.py`) writes the codes
+Drawer               picture_decoder   codes, how many of them are there → pixels
+                     picture_encoder   pixels → codes; its graph `decoder` (`language.py`) writes them
 """
 
 from collections.abc import Sequence
@@ -74,7 +75,10 @@ CALLS: dict[type[nn.Module], tuple[Call, ...]] = {
     Forecaster: (Call("model", "predict", ("values",), ("past", "known"), fixed=True),),
     Reader: (Call("model", "point", ("start_logits", "end_logits"), ("question", "document")),),
     TwoTowers: tuple(Call(side, "forward", ("vector",), part=side) for side in ("image", "text")),
-    Drawer: (Call("picture_decoder", "painted", ("pixels",), ("codes",), "tokenizer", fixed=True),),
+    Drawer: (
+        Call("picture_decoder", "painted", ("pixels",), ("codes", "drawn"), "tokenizer", fixed=True),
+        Call("picture_encoder", "codes", ("codes",), ("pixels",), "tokenizer", fixed=True),
+    ),
 }
 
 
@@ -85,9 +89,11 @@ def calls_of(model: nn.Module) -> tuple[Call, ...]:
 def arguments(run: Run, call: Call, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """What a call is given for some inputs of the job: a row for each."""
     model, output, input = run.model, run.job.output, run.job.input
-    if isinstance(model, Drawer):  # any codes will do
+    if isinstance(model, Drawer):  # any codes will do, and the pictures of any
         generator = torch.Generator().manual_seed(len(inputs))
-        return (torch.randint(len(model.tokenizer.codebook.table), (len(inputs), model.regions), generator=generator),)
+        codes = torch.randint(len(model.tokenizer.codebook.table), (len(inputs), model.regions), generator=generator)
+        drawn = model.regions - torch.arange(len(inputs)) % model.regions
+        return (codes, drawn) if call.method == "painted" else (model.tokenizer.pictures(codes),)
     if call.part == "text":
         texts = output.captions or ["?"]  # pyright: ignore[reportAttributeAccessIssue]
         some = [texts[number % len(texts)] for number in range(len(inputs))]

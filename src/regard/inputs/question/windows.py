@@ -7,7 +7,7 @@ so that whatever is no longer than the overlap stands whole in at least one wind
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,9 +18,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.files.text import read_text
 from regard.inputs.question.settings import FRAME
-from regard.inputs.text_axis import text_tokens
+from regard.inputs.text_axis import two_axis
 from regard.inputs.two import two_of
-from regard.look.axis import Axis, Token
+from regard.look.axis import Axis
 
 
 class Asked(NamedTuple):
@@ -127,19 +127,9 @@ class QuestionReader:
 
     def axis(self, item: WindowItem) -> Axis:
         """Both texts, one after the other, with their marks."""
-        asked = text_tokens(self.tokenizer, item.asked.question, item.question)
-        shift, words = len(item.asked.question) + 1, 1 + max((token.word or 0 for token in asked), default=0)
-        read = [
-            replace(token, span=(token.span[0] + shift, token.span[1] + shift), word=(token.word or 0) + words)
-            for token in text_tokens(self.tokenizer, item.asked.document, item.document, item.start)
-            if token.span is not None
-        ]
-        tokens, text = [*asked, *read], " ".join(item.asked)
-        if self.marked:
-            specials = self.tokenizer.specials
-            cls, sep = (Token(specials.names[index], special=True) for index in (specials.start, specials.end))
-            tokens = [cls, *asked, sep, *read, sep]
-        return Axis(tuple(tokens), text)
+        specials = self.tokenizer.specials
+        marks = (specials.start, specials.end) if self.marked else (None, None)
+        return two_axis(self.tokenizer, item.asked, (item.question, item.document), *marks, start=item.start)
 
     def sides(self, item: WindowItem) -> tuple[slice, slice]:
         """Where the question and the document stand on the axis."""

@@ -1,10 +1,12 @@
 """How numbers and dates are written in a table, by what stands in its first lines.
 
-    1234.5    1,5   1.234,5                           a point, or a comma with points between thousands
+    1234.5    1,234.5    1,5   1.234,5                a point, or a comma with points between thousands
+    $5    5 €    5%                                   money and shares, without their sign
     2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
-    2024-01    01/2024    Jan 2024                    months
+    2024-01    01/2024    Jan 2024    2024-Q1         months and quarters
 
-`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one.
+`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and
+only one that must be (1,234.5 or 1,234,567) makes it stand between thousands.
 `01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
 """
 
@@ -18,9 +20,14 @@ from regard.errors import CallError
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 _MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y")
-FORMATS = (*(day + hour for day in _DAYS for hour in _HOURS), *_MONTHS)
+_QUARTER = "Q%m"  # 1 to 4; each is read as its first month
+_QUARTERS = ("%YQ%m", "%Y-Q%m", "%Y Q%m", "Q%m %Y")
+FORMATS = (*(day + hour for day in _DAYS for hour in _HOURS), *_MONTHS, *_QUARTERS)
 _COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+([eE][-+]?\d+)?")
 _SURE = re.compile(r"[-+]?(0,\d+|\d[\d.]*,(\d\d?|\d{4,})([eE].*)?)")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+_THOUSAND = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
+_SIGNS = re.compile(r"([-+]?)\s*[$€£¥]?\s*([-+]?\d[\d.,]*)\s*[$€£¥%]?")
 _POINT = re.compile(r"[-+]?\d*\.(\d\d?|\d{4,})")
 
 
@@ -30,17 +37,42 @@ def has_decimal_commas(cells: Iterable[object]) -> bool:
     return any(_SURE.fullmatch(text) for text in texts) and not any(_POINT.fullmatch(text) for text in texts)
 
 
-def with_points(cells: Sequence[object]) -> list[object]:
-    """The same cells with numbers as Python writes them: 1234.5 for 1.234,5."""
+def has_thousands(cells: Iterable[object]) -> bool:
+    """Whether some number has a comma that can only stand between thousands."""
+    return any(isinstance(cell, str) and _THOUSAND.fullmatch(cell.strip()) for cell in cells)
+
+
+def without_signs(cells: Sequence[object]) -> list[object]:
+    """The same cells, without signs of money and shares at numbers."""
     return [
-        cell.replace(".", "").replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()) else cell
+        "".join(found.groups()) if isinstance(cell, str) and (found := _SIGNS.fullmatch(cell.strip())) else cell
         for cell in cells
     ]
 
 
+def with_points(cells: Sequence[object], *, commas: bool = False, thousands: bool = False) -> list[object]:
+    """The same cells with numbers as Python writes them: 1234.5 for 1.234,5 (`commas` are decimal), or for 1,234.5
+    (they stand between `thousands`)."""
+    if commas:
+        return [_swapped(cell) if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()) else cell for cell in cells]
+    if not thousands:
+        return [*cells]
+    return [
+        cell.replace(",", "") if isinstance(cell, str) and _THOUSANDS.fullmatch(cell.strip()) else cell
+        for cell in cells
+    ]
+
+
+def _swapped(cell: str) -> str:
+    return cell.replace(".", "").replace(",", ".")
+
+
 def parsed(cell: object, form: str) -> datetime | None:
+    text = str(cell).strip()
+    if _QUARTER in form:
+        text = re.sub(r"Q([1-4])(?!\d)", lambda found: f"Q{3 * int(found[1]) - 2:02d}", text)
     try:
-        return datetime.strptime(str(cell).strip(), form)
+        return datetime.strptime(text, form)
     except ValueError:
         return None
 

@@ -82,7 +82,7 @@ def windows_report(prepared: PreparedWindows, season: int) -> CheckReport:
     train = prepared.windows["train"]
     rows = np.unique((train.starts[:, None] + np.arange(train.layout.rows)).ravel())
     names = [(name, part) for part in ("targets", "past", "future") for name in getattr(fitted.roles, part)]
-    values = fitted.scaler.restored(train.rows.double().numpy()[rows][:, : len(names)])
+    values = fitted.scaler.restored(train.rows.astype(np.float64)[rows][:, : len(names)])
     columns = [
         {
             "column": name, "part": part, "mean": f"{column.mean():.4g}", "deviation": f"{column.std():.4g}",

@@ -25,7 +25,14 @@ from regard.data.formats import csv_rows, find_delimiter, tsv_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
-from regard.inputs.series.notation import date_format, has_decimal_commas, is_other_date, with_points
+from regard.inputs.series.notation import (
+    date_format,
+    has_decimal_commas,
+    has_thousands,
+    is_other_date,
+    with_points,
+    without_signs,
+)
 from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
@@ -131,15 +138,19 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
 
 def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows, bool]:
     """The first line names the columns, unless there is nothing but numbers and times in it."""
-    ahead = list(islice(rows, LOOKED_AT))
+    plain = ((line, without_signs(cells), problem) for line, cells, problem in rows)
+    ahead = list(islice(plain, LOOKED_AT))
     commas = has_decimal_commas(cell for _, cells, _ in ahead for cell in cells) or bool(roles and roles.commas)
-    read = ((line, with_points(cells) if commas else cells, problem) for line, cells, problem in chain(ahead, rows))
+    thousands = has_thousands(cell for _, cells, _ in ahead for cell in cells) or roles is not None
+    ways = {"commas": commas, "thousands": thousands}
+    read = ((line, with_points(cells, **ways), problem) for line, cells, problem in chain(ahead, plain))
     for line, fields, problem in read:
         if problem:
             raise RegardError(f"the first line, which names the columns: {problem}")
         if any(str(field).strip() for field in fields):
             if not all(_is_number(field) or time_of(field) is not None or is_other_date(field) for field in fields):
-                return [str(field).strip() for field in fields], read, commas
+                names = [str(field).strip() or f"column {at}" for at, field in enumerate(fields, 1)]
+                return names, read, commas
             return _called(len(fields), roles), chain([(line, fields, "")], read), commas
     raise RegardError("the table is empty")
 

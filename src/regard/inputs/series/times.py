@@ -6,6 +6,7 @@ neighbors are apart: so many seconds, a working day, so many calendar months, or
 between them, 1.4 apart are irregular.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal
@@ -14,8 +15,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from regard.inputs.series.notation import parsed
+
 DAY = 86400.0
 LENGTHS = {7 * DAY: "weeks", DAY: "days", 3600.0: "hours", 60.0: "minutes", 1.0: "seconds"}
+UNIX = re.compile(r"1\d{9}(\d{3})?(\.0*)?")  # seconds or milliseconds since 1970, in this century
 Times = NDArray[np.float64]
 Unit = Literal["number", "seconds", "weekdays", "months", "rows"]
 
@@ -30,8 +34,12 @@ def as_number(cell: object, form: str | None) -> tuple[float, bool]:
     if not text:
         raise ValueError("the time is missing")
     if form is not None:
-        return _seconds(datetime.strptime(text, form)), True
-    if not text.isdigit() or len(text) == 8:  # 20240131 is a day; 2024 and 1706659200 are numbers
+        if (moment := parsed(text, form)) is None:
+            raise ValueError(f"{text!r} is no time of the form {form!r}")
+        return _seconds(moment), True
+    if UNIX.fullmatch(text):
+        return float(text) / (1000 if len(text.partition(".")[0]) == 13 else 1), True
+    if not text.isdigit() or len(text) == 8:  # 20240131 is a day; 2024 is a number
         try:
             return _seconds(datetime.fromisoformat(text)), True
         except ValueError:
@@ -50,13 +58,14 @@ def _seconds(moment: datetime) -> float:
 
 
 def labels(times: Times, dates: bool) -> list[str]:
-    """As people write them: days alone where the clock says nothing."""
+    """As people write them: days alone where the clock says nothing, and no seconds where all are 0."""
     if not dates:
         return [f"{time:.12g}" for time in times]
     moments = [datetime.fromtimestamp(float(time), UTC) for time in times]
     if all(moment.timestamp() % DAY == 0 for moment in moments):
         return [f"{moment:%Y-%m-%d}" for moment in moments]
-    return [moment.replace(tzinfo=None).isoformat(sep=" ") for moment in moments]
+    exact = "minutes" if all(moment.timestamp() % 60 == 0 for moment in moments) else "auto"
+    return [moment.replace(tzinfo=None).isoformat(sep=" ", timespec=exact) for moment in moments]
 
 
 @dataclass(frozen=True)

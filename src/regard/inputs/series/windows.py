@@ -6,38 +6,23 @@
 The table is divided by time, the same moment for all its series. A window belongs to the part that all steps it says
 fall into; what it reads may reach back into the part before, as it would in use (and as is usual in the literature).
 Mean and deviation are those of the training part, so nothing that is learned or scaled knows what comes after it.
+Nothing here needs torch.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
-from regard.data.batches import Batches, seeded
 from regard.errors import RegardError
 from regard.inputs.series.item import Scaler, SeriesItem
 from regard.inputs.series.panel import Panel
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles
 from regard.inputs.series.times import calendar
-
-
-@dataclass(frozen=True)
-class SeriesBatch:
-    """B windows, scaled. `known`: what is known ahead of the steps to be said, columns of `future` and the calendar."""
-
-    past: Float[Tensor, "B S C"]
-    known: Float[Tensor, "B T F"]
-    target: Float[Tensor, "B T M"]
-
-    def to(self, device: torch.device | str) -> "SeriesBatch":
-        return SeriesBatch(self.past.to(device), self.known.to(device), self.target.to(device))
 
 
 @dataclass(frozen=True)
@@ -74,10 +59,20 @@ class Layout:
         return self.says_from + self.horizon
 
 
+class Cut(NamedTuple):
+    """N windows, scaled. `known`: what is known ahead of the steps to be said, columns of `future` and the calendar."""
+
+    past: Float[np.ndarray, "N S C"]
+    known: Float[np.ndarray, "N T F"]
+    target: Float[np.ndarray, "N T M"]
+
+
 class Windows:
     """Windows that begin at `starts`, in scaled rows of all series of a panel, one after the other."""
 
-    def __init__(self, panel: Panel, rows: Float[Tensor, "R C"], starts: Int[np.ndarray, " N"], layout: Layout) -> None:
+    def __init__(
+        self, panel: Panel, rows: Float[np.ndarray, "R C"], starts: Int[np.ndarray, " N"], layout: Layout
+    ) -> None:
         self.panel, self.rows, self.starts, self.layout = panel, rows, starts, layout
         self.times: Float[np.ndarray, " R"] = np.concatenate([one.times for one in panel.series])
         owner = np.repeat(np.arange(len(panel.series)), [len(one) for one in panel.series])
@@ -87,19 +82,19 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(self, numbers: NDArray[np.int64]) -> SeriesBatch:
-        lay, first = self.layout, torch.from_numpy(self.starts[numbers]).unsqueeze(1)
-        read = self.rows[first + torch.arange(lay.look_back)]
-        said = self.rows[first + torch.arange(lay.says_from, lay.rows)]
+    def cut(self, numbers: NDArray[np.int64]) -> Cut:
+        lay, first = self.layout, self.starts[numbers][:, None]
+        read = self.rows[first + np.arange(lay.look_back)]
+        said = self.rows[first + np.arange(lay.says_from, lay.rows)]
         size = self.rows.shape[1]
         past = read[..., lay.targets if lay.convert else 0 :]
-        return SeriesBatch(past, said[..., size - lay.ahead :], said[..., : lay.targets])
+        return Cut(past, said[..., size - lay.ahead :], said[..., : lay.targets])
 
     def item(self, number: int) -> SeriesItem:
-        lay, start, one = self.layout, int(self.starts[number]), self.batch(np.array([number]))
+        lay, start, one = self.layout, int(self.starts[number]), self.cut(np.array([number]))
         read, said = self.times[start : start + lay.look_back], self.times[start + lay.says_from : start + lay.rows]
         name = self.panel.series[self.owner[number]].name
-        return SeriesItem(name, read, one.past[0].numpy(), said, one.known[0].numpy(), one.target[0].numpy())
+        return SeriesItem(name, read, one.past[0], said, one.known[0], one.target[0])
 
     def some(self, most: int) -> list[SeriesItem]:
         """From first to last, evenly spread; always the same."""
@@ -109,29 +104,8 @@ class Windows:
         """Changes if what the windows read or say does."""
         seen = blake2b(self.starts.tobytes(), digest_size=10)
         used = (self.starts[:, None] + np.arange(self.layout.rows)).ravel()
-        seen.update(self.rows[torch.from_numpy(np.unique(used))].numpy().tobytes())
+        seen.update(self.rows[np.unique(used)].tobytes())
         return seen.hexdigest()
-
-    def in_order(self, size: int) -> Iterator[SeriesBatch]:
-        """All windows, each once, `size` at a time."""
-        for start in range(0, len(self), size):
-            yield self.batch(np.arange(start, min(start + size, len(self))))
-
-
-class WindowBatches(Batches[SeriesBatch | None]):
-    """A batch has max_tokens // rows of a window of them."""
-
-    def __init__(self, windows: Windows, max_tokens: int, *, seed: int = 0) -> None:
-        super().__init__(seed=seed)
-        self._windows, lay = windows, windows.layout
-        self.size = max(1, max_tokens // (lay.look_back + lay.horizon))
-
-    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        order = seeded(self._seed, epoch).permutation(len(self._windows))
-        return np.split(order, range(self.size, len(order), self.size)) if len(order) else []
-
-    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> SeriesBatch | None:
-        return self._windows.batch(rows) if len(rows) else None
 
 
 def cut_times(panel: Panel, settings: WindowSettings) -> tuple[float, float, float]:
@@ -171,5 +145,5 @@ def windows_of(
         for place, (low, high) in enumerate(spans):
             starts[place].append(first + candidates[(begins >= low) & (ends < high)])
         first += len(one)
-    table = torch.from_numpy(np.concatenate(rows).astype(np.float32))
+    table = np.concatenate(rows).astype(np.float32)
     return [Windows(panel, table, np.concatenate(some).astype(np.int64), layout) for some in starts]

@@ -1,6 +1,6 @@
 """Texts from files and from one's own hand: pairs on disk as token ids, and what is wrong with them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,8 @@ class TextData(TokenizedInput):
             return (getattr(pair, side) for pair in islice(train.good(), 0, None, every))
 
         def sources() -> Iterator[str]:
-            return chain(texts("source", every), texts("target", every)) if self._joint else texts("source", every)
+            found = chain.from_iterable(map(self.texts_of, texts("source", every)))
+            return chain(found, texts("target", every)) if self._joint else found
 
         self.learn_once(steps, key, sources)
         return steps.targets(targets, key, lambda: texts("target", 1 if targets.learns_from_all else every))
@@ -76,7 +77,7 @@ class TextData(TokenizedInput):
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         """A target that is a text like the source is held against it; else it is what is said of one, like a label."""
         stores: dict[Role, Store] = {role: one.store for role, one in splits.items()}
-        data, sides, texts = self.data, self.data.columns.sides, isinstance(vocabulary, Tokenizer)
+        data, sides, texts = self.data, self.data.columns.pair, isinstance(vocabulary, Tokenizer)
         noun = "pair" if texts else sides[0]
         found = DataCheck(stores, noun=noun, sides=sides, max_bad=data.max_bad, contradicts=not texts)
         limit = f"data.max_length={data.max_length} tokens"
@@ -115,6 +116,10 @@ class TextData(TokenizedInput):
         self.learn(values.values())
         return super().column(values, role, steps)
 
+    def texts_of(self, source: str) -> Sequence[str]:
+        """What is in one input of the files."""
+        return [source]
+
     def example(self, pair: Pair) -> Example:
         """A pair of the files as a person would give it."""
         return Example(pair.source, (pair.target,))
@@ -125,7 +130,7 @@ class TextData(TokenizedInput):
 
     @property
     def _noun(self) -> str:
-        one, other = self.data.columns.sides
+        one, other = self.data.columns.pair
         return "pair" if (one, other) == ("source", "target") else f"{one} with its {other}"
 
     @property

@@ -26,11 +26,16 @@ def spaced(texts: Sequence[str]) -> bool:
     return script(texts) not in _UNSPACED
 
 
-def vocabulary_size(texts: Sequence[str], count: int) -> int:
-    """About 9 √words, which is 8,000 for Multi30k's 0.8 million: pieces that occur often enough to be learned."""
-    units = [len(text.split()) if spaced(texts) else len(text) / 2 for text in texts]
-    words = sum(units) / max(1, len(units)) * count
-    return min(16_000, round_up(9 * math.sqrt(words), 500))
+def vocabulary_size(texts: Sequence[str], count: int) -> tuple[int, str]:
+    """About 9 √words, which is 8,000 for Multi30k's 0.8 million: pieces that occur often enough to be learned. Spaces
+    bound what is merged; where there are none, pieces grow over several words, which then are never seen apart, and have
+    to be fewer."""
+    units = [len(text.split()) if spaced(texts) else len(text) for text in texts]
+    every = sum(units) / max(1, len(units)) * count
+    if spaced(texts):
+        return min(16_000, round_up(9 * math.sqrt(every), 500)), f"about 9 √(words of all {count:,} examples)"
+    size = max(every / 100, 2 * len({letter for text in texts for letter in text}))
+    return min(16_000, round_up(size, 100)), f"a hundredth of the letters of all {count:,} examples"
 
 
 def tokenizer(texts: Sequence[str], count: int, key: str = "data.tokenizer") -> list[Decision]:
@@ -40,13 +45,13 @@ def tokenizer(texts: Sequence[str], count: int, key: str = "data.tokenizer") -> 
         and percentile([len(text) for text in texts], 90) < 30
     ):
         return [Decision(f"{key}.kind", "character", "texts are single words or names: letters are what is to be read")]
-    size = vocabulary_size(texts, count)
+    size, by = vocabulary_size(texts, count)
     why = (
         "sub-words: no word is unknown" if spaced(texts) else f"sub-words: {script(texts)} has no spaces between words"
     )
     return [
         Decision(f"{key}.kind", "bpe", why),
-        Decision(f"{key}.size", size, f"about 9 √(words of all {count:,} examples)"),
+        Decision(f"{key}.size", size, by),
     ]
 
 

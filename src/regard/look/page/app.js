@@ -21,6 +21,7 @@ import { drawWhy } from "./why.js";
 import { drawWords, unknownWords } from "./words.js";
 
 const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
+const LONG_OUTPUT = 48; // characters that are not written as large as others
 const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step", "why", "at", "instead", "other", "whose", "which"];
 
 /**
@@ -31,7 +32,8 @@ const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "so
  * of how it came about; `decoding`: how the output is written, as `drawDecoding` takes it; `why`, `contrasts` and `other`:
  * the ways in which `source.explain` can be asked, as `drawWhy` takes them.
  * A cell that is clicked is told by the event "weight" on `root`: {kind, layer, head, row, column}.
- * Returns {change, close, state, focus, asked, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page.
+ * Returns {change, close, play, write, state, focus, asked, ready}: `change({view: "grid"})` does what the controls do, `close` lets go of the page,
+ * `play(beginning)` runs the film from there on, `write(text)` shows the next token of an output that is written anew.
  */
 export function mount(root, page, { keep = false, source = null, changed = () => {}, acts = {}, level = "h1" } = {}) {
   const history = page.history ?? [];
@@ -45,7 +47,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const focus = makeFocus();
   const [aboveFocus, pictureFocus] = [focus.part(), focus.part()];
   root.classList.add("regard");
-  const wrote = element("bdi");
+  const wrote = element("bdi", { className: "wrote-this" });
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
   if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), wrote);
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
@@ -60,9 +62,11 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const kinds = kindsOf(record);
   let turn = 0; // of drawing: what comes too late is not shown
   let ready = Promise.resolve();
-  let stopFilm = () => {};
+  let reel = null; // of the film
+  let steps = []; // of what was written, as far as they are known
   let asked = null; // by `why`: what is shown there
   const explained = new Map(); // what was asked by `why`, and its answers
+  let write = () => {}; // the next token of an output that is written anew
   let drawn = ""; // what the words, the film and what was said are drawn of: they stay when the view changes
 
   /** The hypothesis that is shown; of the training, there is one only. */
@@ -128,6 +132,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
             : state.view === "compare" && has(against, state) ? tables.table(1, 0, choice) : null,
       ]);
       if (mine !== turn) return;
+      const [ofRows, ofColumns] = axesOf(state.kind);
+      for (const one of [table].concat(more ?? [])) if (one.columns) Object.assign(one, { rows: withUnit(one.rows, ofRows), columns: withUnit(one.columns, ofColumns) });
       current = { ...table, choice, one: (one && !["mean", "max"].includes(state.head)) || heads * layers.length === 1 };
       // The new picture takes the place of the old one before it is drawn: it has to know how wide it may be.
       picture.replaceWith(next);
@@ -140,7 +146,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       const given = record.forced ? ` ${page.given}` : "";
       caption.hidden = state.view === "why";
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
-      stage.classList.toggle("wide", ["compare", "grid", "why"].includes(state.view));
+      stage.classList.toggle("wide", ["compare", "why"].includes(state.view) || (state.view === "grid" && heads * layers.length > 2));
       card.replaceChildren();
       card.hidden = !told?.figures.length || state.view === "why";
       const asks = tables.evidence && table.card && state.kind === "cross" && !hypothesis && state.view !== "grid";
@@ -163,7 +169,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   function above(shown, table, choice, other) {
     const [one] = layersOf(shown, state.kind);
     const [rows, columns] = [shown.axes[one.rows], shown.axes[one.columns]];
-    const steps = history.length ? [] : stepsOf(shown, state.kind, choice);
+    steps = history.length ? [] : stepsOf(shown, state.kind, choice);
     const from = steps.length && shown.next_tokens.length ? Math.max(0, steps.findLastIndex(({ first }) => first <= writtenFrom(shown).first)) : 0;
     const places = (axis, count) => {
       const covered = axis.grid || axis.times ? new Set(upon(axis)) : null;
@@ -179,15 +185,18 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     words.replaceChildren();
     const warning = unknownWords(columns.tokens.concat(one.rows === "target" ? [] : rows.tokens));
     const revealed = drawWords(words, table, sides, { steps, log: state.log, marked: other ? differing(table.rows, other.rows) : new Set() }, aboveFocus);
+    ({ write } = revealed);
     if (warning) words.append(warning);
-    stopFilm();
+    reel?.stop();
+    reel = null;
     film.replaceChildren();
-    if (shown.said?.kind === "drawing") stopFilm = drawDrawing(film, shown.said, aboveFocus);
-    else if (steps.length && shown.next_tokens.length) stopFilm = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
+    if (shown.said?.kind === "drawing") reel = drawDrawing(film, shown.said, aboveFocus);
+    else if (steps.length && shown.next_tokens.length) reel = drawFilm(film, shown, steps, from, aboveFocus, revealed.reveal, acts.goOn ?? null);
     if (acts.decoding) drawDecoding(film, acts.decoding);
     if (page.tree.length && !history.length) drawTree(film, page.tree, page.scores, state.hypothesis, pick);
     film.hidden = !film.childElementCount;
     wrote.textContent = short(shown.output, 90);
+    wrote.classList.toggle("long", shown.output.length > LONG_OUTPUT);
     said.replaceChildren();
     said.hidden = !["labels", "marks"].includes(shown.said?.kind) || history.length > 0;
     if (!said.hidden) drawSaid(said, shown.said, shown.output, acts.goOn ? (label) => acts.goOn({ output: label }) : null);
@@ -253,6 +262,13 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     });
   }
 
+  /** The film, from the last word of a beginning. */
+  function play(beginning) {
+    const { tokens } = recordNow().axes.target;
+    const end = writtenFrom(recordNow()).begin + [...beginning].length;
+    reel?.play(steps.findLastIndex(({ first }) => tokens[first].span?.[0] < end));
+  }
+
   draw();
   const scheme = window.matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", draw);
@@ -267,19 +283,25 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   sizes.observe(root);
   const close = () => {
     turn = -1; // nothing that is still on its way is drawn
-    stopFilm();
+    reel?.stop();
     cancelAnimationFrame(waiting);
     scheme.removeEventListener("change", draw);
     sizes.disconnect();
     noWeights();
     root.replaceChildren();
   };
-  return { change, close, state, focus, get asked() { return asked; }, get ready() { return ready; } };
+  return { change, close, play, write: (text) => write(text), state, focus, get asked() { return asked; }, get ready() { return ready; } };
 }
 
 function nameOf(record, number) {
   const silent = record.without?.length ? `, without ${record.without.join(", ")}` : "";
   return `${record.model || ["first", "second"][number]} (${record.method}${silent})`;
+}
+
+/** Moments that are numbers only have their unit beside them. */
+function withUnit(tokens, { times, unit }) {
+  const bare = ({ text, special }) => times && !special && text !== "" && !Number.isNaN(Number(text));
+  return tokens.map((token) => (bare(token) ? { ...token, text: `${token.text} ${unit}` } : token));
 }
 
 /** Beneath each step of a forecast: its number. */

@@ -7,7 +7,7 @@ import { percent } from "./words.js";
 const PACE = 800; // milliseconds a word
 const WHOLE = 12_000; // milliseconds of a film at most
 
-/** ▶ and a slider over steps `from` to `last`; `show(step)` is told of each. Gives back `stop`. */
+/** ▶ and a slider over steps `from` to `last`; `show(step)` is told of each. Gives back {stop(), play(step)}. */
 function drawReel(place, from, last, show) {
   const play = element("button", { type: "button", className: "play", ariaLabel: "Play", textContent: "▶" });
   const slider = element("input", { type: "range", name: "film", min: from, max: last, value: last, ariaLabel: "step of decoding" });
@@ -28,25 +28,27 @@ function drawReel(place, from, last, show) {
     play.ariaLabel = "Play";
   }
 
-  play.addEventListener("click", () => {
-    if (timer) return stop();
-    go(Number(slider.value) >= last ? from : Number(slider.value));
+  function start(step) {
+    stop();
+    go(step);
     play.textContent = "❚❚";
     play.ariaLabel = "Pause";
     timer = setInterval(() => {
       go(Math.min(last, Number(slider.value) + 1));
       if (Number(slider.value) >= last) stop();
     }, Math.min(PACE, WHOLE / (last - from + 1)));
-  });
+  }
+
+  play.addEventListener("click", () => (timer ? stop() : start(Number(slider.value) >= last ? from : Number(slider.value))));
   slider.addEventListener("input", () => {
     stop();
     go(Number(slider.value));
   });
   place.append(element("div", { className: "reel" }, play, slider, told));
-  return stop;
+  return { stop, play: (step) => step < last && start(Math.max(from, step)) };
 }
 
-/** Of a text. `goOn({prefix} or {output})`: asks the model again; null: nobody is there to ask. Gives back `stop`. */
+/** Of a text. `goOn({prefix} or {output})`: asks the model again; null: nobody is there to ask. Gives back {stop, play}. */
 export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
   const last = steps.length - 1;
   const heading = element("h2");
@@ -56,11 +58,10 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
   function choices(step) {
     heading.textContent = `Most probable at step ${step - from + 1}`;
     const { next: tokensThere, first } = steps[step];
-    const best = Math.max(...tokensThere.map((one) => one.log_probability));
     next.replaceChildren(...tokensThere.map((one) => {
       const share = Math.exp(one.log_probability);
       const bar = element("span", { className: "share" });
-      bar.style.width = `${(100 * share) / Math.exp(best)}%`;
+      bar.style.width = `${100 * share}%`;
       const written = one.text === tokens[first].text;
       const parts = [element("bdi", { textContent: one.text }), element("span", { className: "track" }, bar), element("span", { className: "number", textContent: percent(share) })];
       const line = goOn && !written ? element("button", { type: "button", title: "go on from here with this word" }, ...parts) : element("span", { className: "line" }, ...parts);
@@ -70,17 +71,17 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
     }));
   }
 
-  const stop = drawReel(place, from, last, (step) => {
+  const reel = drawReel(place, from, last, (step) => {
     reveal(step);
     focus.pin({ row: step }, false);
   });
   place.append(element("div", { className: "ahead-of" }, heading, next));
   const shown = () => Math.min(last, Math.max(from, focus.now.row ?? last));
   focus.listen(() => choices(shown()));
-  return stop;
+  return reel;
 }
 
-/** Of a drawing: the picture after every few regions, and the words that the last of them looked at. Gives back `stop`. */
+/** Of a drawing: the picture after every few regions, and the words that the last of them looked at. Gives back {stop, play}. */
 export function drawDrawing(place, { frames, regions }, focus) {
   const last = frames.length - 1;
   const image = element("img", { className: "drawing" });
@@ -88,11 +89,11 @@ export function drawDrawing(place, { frames, regions }, focus) {
     image.src = `data:image/png;base64,${frames[step]}`;
     image.alt = `the drawing after ${regions[step]} of ${regions[last]} regions`;
   };
-  const stop = drawReel(place, 0, last, (step) => {
+  const reel = drawReel(place, 0, last, (step) => {
     show(step);
     focus.pin({ column: regions[step] - 1 }, false);
   });
   show(last);
   place.append(element("div", { className: "ahead-of" }, element("h2", { textContent: "The drawing, region by region" }), image));
-  return stop;
+  return reel;
 }

@@ -17,7 +17,7 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
   const select = element("select", { name: "sort" }, ...known.map((key) => new Option(SORTS[key], key)));
   select.value = known.includes(sort) ? sort : "layer";
   select.addEventListener("change", () => acts.sorted(select.value));
-  place.append(element("label", { className: "sort" }, "sorted by ", select));
+  if (all.length > 1) place.append(element("label", { className: "sort" }, "sorted by ", select));
   const grid = element("div", { className: "heads" });
   if (select.value === "role") place.append(element("p", { className: "caption", textContent: ROLE }));
   place.append(grid);

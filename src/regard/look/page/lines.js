@@ -3,14 +3,16 @@
 import { strength, topWeight } from "./data.js";
 import { element, headColor, short, svgElement, widthOf } from "./paint.js";
 
-const [STEP, APART] = [27, 64]; // between words, and at the most, where the other side has many more
+const [STEP, CLOSE, APART] = [27, 19, 64]; // between words, where there are many of them, and at the most, where the other side has many more
+const MANY_WORDS = 40;
 const [PICTURE, LINES] = [860, 90]; // of the picture, and of its lines at the least
 const MOST_LINES = 2000; // the faintest are left out
 const OF_A_ROW = 6; // the strongest of a row and a head, where there are many columns
 
 export function drawLines(place, tables, names, log, focus) {
   const { rows, columns } = tables[0];
-  const height = STEP * Math.max(rows.length, columns.length) + 12;
+  const most = Math.max(rows.length, columns.length);
+  const height = (most > MANY_WORDS ? CLOSE : STEP) * most + 12;
   const width = Math.min(PICTURE, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
   const longest = Math.max(4, Math.min(22, Math.floor((width - LINES) / 18)));
   const { font } = getComputedStyle(place);

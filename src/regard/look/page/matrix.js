@@ -4,6 +4,7 @@ import { largest, strength, topWeight } from "./data.js";
 import { element, ramp, short, whenSeen, widthOf } from "./paint.js";
 
 const [WIDEST_CELL, HIGHEST_CELL, TILE] = [96, 44, 266]; // a sentence of ten words fills a page; a small map fills its tile
+const [LOWEST_ROW, HIGHEST] = [15, 1000]; // pixels of a row with a label, and of many rows together
 const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
@@ -27,7 +28,8 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const tail = Math.ceil(head * 0.75);
   const room = (small ? TILE : Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
   const cell = small ? Math.min(24, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
-  const tall = small ? Math.max(Math.min(cell, TILE / q), Math.min(12, TILE / (2 * q))) : q <= 60 ? Math.max(Math.min(cell, HIGHEST_CELL), 15) : cell; // few rows over many columns keep their labels
+  const tall = small ? Math.max(Math.min(cell, TILE / q), Math.min(12, TILE / (2 * q)))
+    : q <= 60 || cell > LOWEST_ROW ? Math.max(LOWEST_ROW, Math.min(cell, HIGHEST_CELL, HIGHEST / q)) : cell; // few rows over many columns keep their labels
   const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
   const height = Math.ceil(head + tall * q + 4);
   const base = sheetCanvas(width, height);

@@ -185,7 +185,7 @@ export function drawHeat(place, table, columns, log, focus) {
 /** Numbers with a sign over the picture, one picture a row: blue adds, orange takes away, and nothing is left clear. */
 export function drawSigned(place, rows, columns, top) {
   const [high, wide] = columns.size ?? columns.grid;
-  const side = rows.length > 1 ? SIDE : ONLY_SIDE;
+  const side = Math.min(rows.length > 1 ? SIDE : ONLY_SIDE, ((place.clientWidth || WIDEST) - 12) / 2); // two beside each other on a phone
   const colors = signedHeat();
   const [against, supporting] = [css(colors[0]), css(colors[255])];
   const strip = element("div", { className: "strip signed" }, ...rows.slice(0, STRIP).map(({ text, values }) => {

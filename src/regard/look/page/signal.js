@@ -5,6 +5,7 @@ import { element, isDark, scaleBar } from "./paint.js";
 import { upon, weightsOf } from "./overlay.js";
 
 const [TALL, FOOT] = [190, 22];
+const VALUES = 52; // pixels for the numbers of a series, at its left
 
 /** `said`: what was forecast, or null; `sound()`: a promise of the address of what can be heard, or null. */
 export function drawSignal(place, table, columns, { log, said, sound }, focus, acts) {
@@ -22,7 +23,8 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
   const span = edges[edges.length - 1] - edges[0] || 1;
   const step = span / Math.max(1, columns.signal?.length ?? real.length);
   const whole = span + (ahead ? step * ahead.values.length : 0);
-  const x = (time) => ((time - edges[0]) / whole) * width;
+  const left = columns.signal_shape?.length === 1 ? VALUES : 0;
+  const x = (time) => left + ((time - edges[0]) / whole) * (width - left);
   const readout = element("output", { className: "readout" });
   let head = null; // of what is played, in the unit of the edges
 
@@ -39,7 +41,7 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
       pen.fillRect(x(edges[i]), 0, Math.max(1, x(edges[i + 1]) - x(edges[i])), TALL);
     });
     pen.globalAlpha = 1;
-    if (columns.signal_shape?.length === 1) paintSeries(pen, columns.signal, ahead, width, style, who !== null && ahead ? who : null);
+    if (left) paintSeries(pen, columns.signal, ahead, [left, width], style, who !== null && ahead ? who : null);
     ticks(style.color);
     if (head !== null) {
       pen.fillStyle = style.getPropertyValue("--mark") || "#c2410c";
@@ -49,7 +51,8 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     const name = who === null ? "the mean of all rows" : table.rows[who].text;
     const moment = momentOf(columns, real[best]);
     canvas.setAttribute("aria-label", `${name} looks most at ${moment}, with ${weights[best].toFixed(4)}`);
-    readout.replaceChildren(element("bdi", { textContent: name }), " looks most at ", element("b", { textContent: moment }), `: ${weights[best].toFixed(4)}`);
+    const number = ahead && who !== null && who < ahead.values.length ? ` is forecast as ${told(ahead.values[who])}${ahead.low.length ? ` (${told(ahead.low[who])} to ${told(ahead.high[who])})` : ""} and` : "";
+    readout.replaceChildren(element("bdi", { textContent: name }), `${number} looks most at `, element("b", { textContent: moment }), `: ${weights[best].toFixed(4)}`);
   }
 
   function ticks(color) {
@@ -58,15 +61,19 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     pen.textBaseline = "bottom";
     const names = [...real.map((j, i) => [edges[i], momentOf(columns, j)]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
     const every = Math.max(1, Math.ceil(names.length / Math.max(2, Math.floor(width / 130))));
+    pen.textAlign = "left";
+    let end = -Infinity; // of the name before
     names.forEach(([time, name], i) => {
-      if (i % every) return;
-      pen.textAlign = x(time) > width - 70 ? "right" : "left";
-      pen.fillText(name, Math.min(width, x(time)), TALL + FOOT);
+      const wide = pen.measureText(name).width;
+      const at = Math.min(width - wide, x(time));
+      if (i % every || at < end + 10) return;
+      pen.fillText(name, at, TALL + FOOT);
+      end = at + wide;
     });
   }
 
   canvas.addEventListener("pointermove", (event) => {
-    const time = edges[0] + ((event.clientX - canvas.getBoundingClientRect().left) / width) * whole;
+    const time = edges[0] + ((event.clientX - canvas.getBoundingClientRect().left - left) / (width - left)) * whole;
     const later = ahead && time >= edges[edges.length - 1] ? Math.floor((time - edges[edges.length - 1]) / step) : null;
     if (later !== null) return focus.hover(later < table.rows.length ? { row: later } : null);
     const at = edges.findIndex((edge, i) => i + 1 < edges.length && time >= edge && time < edges[i + 1]);
@@ -78,7 +85,7 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     head = time;
     paint(focus.now);
   }));
-  if (ahead) place.append(element("p", { className: "legend" }, mark("--ink", "past"), mark("--accent", "forecast"), ahead.band ? mark("--band", `quantiles ${ahead.band}`) : "", ahead.actual.length ? mark("--mark", "what did happen") : ""));
+  if (ahead) place.append(element("p", { className: "legend" }, mark("--ink", "past"), mark("--accent", "forecast"), ahead.band ? mark("--band", `quantiles ${ahead.band}`) : "", ahead.actual.length ? mark("--mark", "what happened") : ""));
   focus.listen(paint);
   if (table.rows.length < 2) return;
   const top = topWeight(table.values, table.columns.length);
@@ -90,6 +97,10 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
 function momentOf({ tokens, unit }, place) {
   const { text } = tokens[place];
   return Number.isNaN(Number(text)) ? text : `${text} ${unit}`;
+}
+
+function told(value) {
+  return String(Number(value.toPrecision(4)));
 }
 
 function mark(color, text) {
@@ -135,10 +146,10 @@ function paintBands(pen, { signal, signal_shape: [bands, steps] }, width) {
 }
 
 /** The past, and what was forecast within its band; `now`: the step that is pointed at. */
-function paintSeries(pen, signal, ahead, width, style, now) {
+function paintSeries(pen, signal, ahead, [left, width], style, now) {
   const [low, size] = range([...signal, ...(ahead ? [...ahead.values, ...ahead.low, ...ahead.high, ...ahead.actual] : [])]);
   const count = signal.length + (ahead?.values.length ?? 0);
-  const x = (i) => ((i + 0.5) / count) * width;
+  const x = (i) => left + ((i + 0.5) / count) * (width - left);
   const y = (value) => TALL - 6 - ((TALL - 14) * (value - low)) / size;
   const color = (name) => style.getPropertyValue(name);
   const line = (values, from, ink, dashes = []) => {
@@ -150,6 +161,14 @@ function paintSeries(pen, signal, ahead, width, style, now) {
     pen.stroke();
     pen.setLineDash([]);
   };
+  pen.font = '12px system-ui, "Noto Sans", sans-serif';
+  [pen.textAlign, pen.textBaseline] = ["right", "middle"];
+  for (const value of [low, low + size / 2, low + size]) {
+    pen.fillStyle = color("--faint");
+    pen.fillText(told(value), left - 7, Math.min(TALL - 7, Math.max(7, y(value))));
+    pen.fillStyle = color("--line");
+    pen.fillRect(left, Math.round(y(value)), width - left, 1);
+  }
   if (ahead?.low.length) {
     pen.fillStyle = color("--band");
     pen.beginPath();

@@ -1,7 +1,7 @@
 // Click a weight: how did it come about? A dialog with the score's equation, the row before and after the softmax, and
 // what the weight adds to the output. Anything inside `root` opens it by a bubbling event:
 //   dispatchEvent(new CustomEvent("weight", { bubbles: true, detail: { kind, layer, head, row, column } }))
-import { element } from "./paint.js";
+import { css, element, ramp } from "./paint.js";
 
 const MOST_PARTS = 8; // of a query or a key
 const MOST_KEYS = 12; // of the row: those with the largest weights
@@ -62,9 +62,12 @@ export function fromTable({ values, rows, columns, one }, { row, column }) {
 
 /** `byTokens()` asks for what each part of the input brings, which takes longer; null where that is here already, or cannot be asked. */
 function drawWeight(place, found, byTokens) {
-  const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", { textContent: text })]);
+  const where = found.title.lastIndexOf(" (attention ");
+  const [cell, told] = where < 0 ? [found.title, ""] : [found.title.slice(0, where), found.title.slice(where)];
+  const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", {}, ...equation(text))]);
   place.replaceChildren(
-    element("h2", {}, element("bdi", { textContent: found.title })), element("dl", {}, ...steps),
+    element("h2", {}, element("bdi", { textContent: cell }), element("small", { textContent: told })),
+    element("dl", {}, ...(found.query ? comparedVectors(found) : []), ...steps),
     ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), barsTable(found.terms.map(([dimension, number]) => [`dimension ${dimension}`, number]))] : []),
     ...(found.parts?.length ? [element("h3", { textContent: "Where the score comes from: parts that add up to it" }), barsTable(mostOf(found.parts.map(({ name, value }) => [name, value])))] : []),
     ...(found.tokens?.length ? [element("h3", { textContent: "By parts of the input: they add up to the score, too" }), barsTable(mostOf(found.tokens.map(({ name, value }) => [name, value])))] : []),
@@ -80,8 +83,35 @@ function asking(text, act) {
   return made;
 }
 
+/** As it is written on a board: _q stands low, and the numbers that are filled in stand in a line of their own. */
+function equation(text) {
+  const [left, right, ...filled] = text.split(" = ");
+  const lines = right === undefined ? [left] : [`${left} = ${right}`, ...(filled.length ? [` = ${filled.join(" = ")}`] : [])];
+  return lines.map((line) => element("span", {}, ...line.split(/_(\w+)/).map((part, i) => (i % 2 ? element("sub", { textContent: part }) : part))));
+}
+
+/** Query and key as the score compares them: a strip each, a color for each sign, in one scale. */
+function comparedVectors({ query, key }) {
+  const top = Math.max(...query.map(Math.abs), ...key.map(Math.abs)) || 1;
+  const colors = ramp(true);
+  return [["query q", query], ["key k", key]].flatMap(([name, numbers]) => {
+    const strip = element("canvas", { width: numbers.length, height: 1, className: "strip-of" });
+    const length = Math.hypot(...numbers).toPrecision(4);
+    strip.setAttribute("role", "img");
+    strip.ariaLabel = `${numbers.length} numbers from ${Math.min(...numbers).toPrecision(3)} to ${Math.max(...numbers).toPrecision(3)}`;
+    const pen = strip.getContext("2d");
+    numbers.forEach((number, i) => {
+      pen.fillStyle = css(colors[Math.round(127.5 + (127.5 * number) / top)]);
+      pen.fillRect(i, 0, 1, 1);
+    });
+    return [element("dt", { textContent: name }), element("dd", {}, strip, element("span", { className: "caption", textContent: `${numbers.length} numbers, length ${length}` }))];
+  });
+}
+
 /** The parts that add most, in their order, and all others as one. */
-function mostOf(parts) {
+function mostOf(every) {
+  const least = 1e-6 * Math.max(...every.map(([, number]) => Math.abs(number)));
+  const parts = every.filter(([, number]) => Math.abs(number) > least); // and nothing that is rounding only
   const most = new Set([...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, MOST_PARTS));
   const rest = parts.filter((part) => !most.has(part));
   const shown = parts.filter((part) => most.has(part));

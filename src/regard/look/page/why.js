@@ -87,7 +87,7 @@ function drawTable(place, { title, about, rows, columns, values, words }, grids)
   if (over) {
     drawSigned(place, over.pictures, over.axis, over.top);
     place.append(signedScale(over.top, signedHeat()));
-    if (over.rest.columns.length) place.append(writtenTable(over.rest, title));
+    if (over.rest.columns.length && largest(over.rest.values.flat()) > 1e-3 * over.top) place.append(writtenTable({ ...over.rest, top: over.top }, title)); // and no rounding
     place.append(numbersTable(whole, title));
   } else if (rows.length * columns.length > MOST_WRITTEN || (!words && columns.length > MOST_COLUMNS)) {
     drawMatrix(place, whole, { signed: true, label: title });
@@ -117,9 +117,8 @@ function signedScale(top, colors = ramp(true)) {
   return scaleBar(top, { colors, low: `−${Number(top.toPrecision(2))}` });
 }
 
-function writtenTable({ rows, columns, values, words }, title) {
+function writtenTable({ rows, columns, values, words, top = largest(values.flat()) }, title) {
   const colors = ramp(true);
-  const top = largest(values.flat());
   const head = (text, scope) => Object.assign(element("th", { dir: "auto", textContent: text }), { scope });
   const cell = (value, word) => {
     const color = colors[Math.round(127.5 + 127.5 * Math.max(-1, Math.min(1, value / top)))];

@@ -7,7 +7,8 @@ const MOST_CHIPS = 1200; // of a row: of longer texts the beginning
 
 /**
  * `sides`: {columns, rows}, each {label, places, notes}: the tokens that are words, and what stands beneath them. `steps`: what is known of each row, or []; `marked`: rows
- * that another model did not write. Gives back {reveal(row)}: rows after it are hidden, null shows all.
+ * that another model did not write. Gives back {reveal(row)}: rows after it are hidden, null shows all; and {write(text)}: the next token of
+ * another output, which takes the place of this one as it is written.
  */
 export function drawWords(place, table, sides, { steps, log = false, marked = new Set() }, focus) {
   const k = table.columns.length;
@@ -69,7 +70,16 @@ export function drawWords(place, table, sides, { steps, log = false, marked = ne
     painters.columns?.(row !== null && row < table.rows.length ? (j) => share(table.values[row * k + sides.columns.places[j]]) : null);
     painters.rows?.(column !== null && row === null ? (i) => share(table.values[sides.rows.places[i] * k + column]) : null);
   });
+  const line = made.rows?.[0].parentElement;
+  let writing = false;
   return {
+    write(text) {
+      if (!line) return;
+      if (!writing) line.replaceChildren();
+      writing = true;
+      line.append(element("span", { className: "chip coming", textContent: text, dir: "auto" }), " ");
+      line.scrollTop = line.scrollHeight;
+    },
     reveal(row) {
       made.rows?.forEach((button) => button.classList.toggle("ahead", row !== null && Number(button.dataset.at) > row));
     },

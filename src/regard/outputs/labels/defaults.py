@@ -12,7 +12,7 @@ RARE = 0.2  # of an even share; such classes would be overlooked
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
-    made = {"text": _text, "image": _image, "sound": _sound, "series": _series}[kinds[0]](sample)
+    made = {"text": _text, "texts": _two_texts, "image": _image, "sound": _sound, "series": _series}[kinds[0]](sample)
     return Plan([*made.decisions, *_scores(sample)], made.sizes)
 
 
@@ -37,6 +37,21 @@ def _text(sample: Sample) -> Plan:
         Size("small", {**common, "width": 128, "embedding": 96}, 6),
         Size("middle", {**common, "width": 192, "embedding": 128}, 8, 1000),
         Size("large", {**common, "width": 384, "embedding": 256}, 12, 20_000),
+    ])  # fmt: skip
+
+
+def _two_texts(sample: Sample) -> Plan:
+    """A Transformer, whose words can look at those of the other text."""
+    cut = texts.tokenizer([text for two in sample.inputs for text in two], 2 * sample.count)
+    firsts, seconds = (texts.token_lengths([two[side] for two in sample.inputs], cut) for side in (0, 1))
+    common: dict[str, Any] = {
+        "kind": "transformer", "positions": "learned", "embedding_norm": True, "pooling": "cls",
+        "dropout": 0.2 if sample.count < 20_000 else 0.1, "head_dropout": 0.1,
+    }  # fmt: skip
+    return Plan([*cut, texts.longest([one + other for one, other in zip(firsts, seconds, strict=True)])], [
+        Size("small", {**common, "width": 64, "layers": 2, "heads": 4, "feed_forward": 128}, 12),
+        Size("middle", {**common, "width": 128, "layers": 3, "heads": 4, "feed_forward": 256}, 15, 5000),
+        Size("large", {**common, "width": 256, "layers": 4, "heads": 8, "feed_forward": 512}, 20, 50_000),
     ])  # fmt: skip
 
 

@@ -4,6 +4,7 @@ One job for all. `data.kind` says what comes in: a new kind is a data section th
 sections that extend `HeadSettings`, both added to the unions below and to `MODELS`, and its input in `jobs.py`.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,7 +12,7 @@ from pydantic import Field, model_validator
 
 from regard.data.label_writing import Writing
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer, column
 from regard.inputs.image.settings import (
     ConvNetSettings,
     EfficientNetSettings,
@@ -26,6 +27,8 @@ from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 from regard.settings.pooling import PoolingSettings
 from regard.settings.recipe import Recipe
+
+KINDS = "text, texts (two at a time), image, sound or series"
 
 
 class LabelSettings(FilesSettings):
@@ -72,34 +75,57 @@ class HeadSettings(Settings):
 
 
 # -------------------------------------------------------------------------------------------------------------- data
-class TextSettings(LabelSettings):
-    """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
+class LabeledTextSettings(LabelSettings):
+    """What texts with labels have in common, one or two at a time."""
 
     counted: ClassVar[str] = "text"
-    kind: Literal["text"] = Field("text", description="text, image, sound or series")
-    text: Column | None = Field(
-        None, description="column of the text: a name, or a number from 0; by default 'text', or the first column"
-    )
     tokenizer: OneTextTokenizer = Field(
         WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
     )
-    max_length: int = Field(256, ge=2, description="most tokens of a text, the end token included")
+    max_length: int = Field(256, ge=2, description="most tokens of what is read, the end tokens included")
     overlong: Literal["skip", "cut"] = Field("cut", description="what happens to longer texts in training")
+
+    @property
+    @abstractmethod
+    def columns(self) -> Columns: ...
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from self.problems_of_columns(**self.columns.wanted)
+        yield from self.tokenizer.problems_of_one_text()
+
+
+class TextSettings(LabeledTextSettings):
+    """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
+
+    kind: Literal["text"] = Field("text", description=KINDS)
+    text: Column | None = Field(
+        None, description="column of the text: a name, or a number from 0; by default 'text', or the first column"
+    )
 
     @property
     def columns(self) -> Columns:
         return self.columns_with("text", self.text)
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        yield from self.problems_of_columns(text=self.text, label=self.label)
-        yield from self.tokenizer.problems_of_one_text()
+
+class TwoTextsSettings(LabeledTextSettings):
+    """Two texts and a label, such as a premise, a hypothesis and whether it follows: .tsv, .csv, .jsonl, .parquet."""
+
+    counted: ClassVar[str] = "pair of texts"
+    kind: Literal["texts"] = Field("texts", description=KINDS)
+    first: Column | None = column("first", "first column")
+    second: Column | None = column("second", "second column")
+
+    @property
+    def columns(self) -> Columns:
+        wanted = {"first": self.first, "second": self.second, "label": self.label}
+        return Columns(wanted, self.header, target_text=self.writing)
 
 
 class ImageSettings(LabelSettings, PictureSettings):
     """Labeled pictures: a folder with a sub-folder for each class, a list of files and labels, arrays in a .npz."""
 
     counted: ClassVar[str] = "image"
-    kind: Literal["image"] = Field("image", description="text, image, sound or series")
+    kind: Literal["image"] = Field("image", description=KINDS)
 
     @property
     def columns(self) -> Columns:
@@ -114,7 +140,7 @@ class LabeledSoundSettings(RecordingSettings, LabelSettings):
     """Labeled recordings: a folder or a tar with a sub-folder for each class, or a list of paths and labels."""
 
     counted: ClassVar[str] = "recording"
-    kind: Literal["sound"] = Field("sound", description="text, image, sound or series")
+    kind: Literal["sound"] = Field("sound", description=KINDS)
 
     @property
     def columns(self) -> Columns:
@@ -129,7 +155,7 @@ class SeriesSettings(LabeledSeriesSettings):
     """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
 
     counted: ClassVar[str] = "series"
-    kind: Literal["series"] = Field("series", description="text, image, sound or series")
+    kind: Literal["series"] = Field("series", description=KINDS)
 
     @property
     def writing(self) -> Writing:
@@ -197,8 +223,10 @@ class AnswerSettings(Settings):
 
 
 #: Which models go with which kind of data.
+_OF_TEXT = (RecurrentClassifierSettings, TransformerClassifierSettings, PretrainedClassifierSettings)
 MODELS: dict[str, tuple[type[Settings], ...]] = {
-    "text": (RecurrentClassifierSettings, TransformerClassifierSettings, PretrainedClassifierSettings),
+    "text": _OF_TEXT,
+    "texts": _OF_TEXT,
     "image": (ConvNetClassifierSettings, VisionTransformerClassifierSettings, EfficientNetClassifierSettings),
     "sound": (SoundRecurrentClassifierSettings, SoundTransformerClassifierSettings),
     "series": (SeriesRecurrentClassifierSettings, SeriesTransformerClassifierSettings),
@@ -206,11 +234,12 @@ MODELS: dict[str, tuple[type[Settings], ...]] = {
 
 
 class ClassifyRecipe(Recipe):
-    """A label, or several, for a text, a picture, a recording or a series."""
+    """A label, or several, for a text, two texts, a picture, a recording or a series."""
 
     job: Literal["classify"] = Field("classify", description="the job: a label for each input")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: Annotated[
-        TextSettings | ImageSettings | LabeledSoundSettings | SeriesSettings, Field(discriminator="kind")
+        TextSettings | TwoTextsSettings | ImageSettings | LabeledSoundSettings | SeriesSettings,
+        Field(discriminator="kind"),
     ] = Field(description="the user's files and how they are read")
     model: Annotated[
         RecurrentClassifierSettings

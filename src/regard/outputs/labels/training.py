@@ -21,7 +21,7 @@ from regard.models.classifier import Classifier
 from regard.outputs.base import QUICK, TYPICAL, Planned
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels import classes
-from regard.outputs.labels.settings import ClassifyRecipe, PretrainedClassifierSettings, TextSettings
+from regard.outputs.labels.settings import ClassifyRecipe, LabeledTextSettings, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.result import Picture, Scores
 from regard.parts import build_pooling, text_encoder
@@ -68,7 +68,7 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         s, data = self.recipe.model, self.recipe.data
         if not isinstance(s, RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings):
             return None
-        assert isinstance(data, TextSettings)
+        assert isinstance(data, LabeledTextSettings)
         sizes, vocabulary, pad = s, data.tokenizer.size, OURS.pad
         if isinstance(s, PretrainedTextSettings):
             found = pretrained_encoder(s.path)

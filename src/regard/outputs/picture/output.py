@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
 
 from regard.data.examples import Example
 from regard.errors import CallError
@@ -22,11 +22,10 @@ from regard.look.case import Case
 from regard.models.drawer import Drawer
 from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
-from regard.outputs.picture import drawing
+from regard.outputs.picture import codes, drawing
 from regard.outputs.picture import scores as picture_scores
-from regard.outputs.picture.drawing import Drawn
+from regard.outputs.picture.codes import NO_PICTURE, Codes, Drawn, as_text, candidates, drawable, film
 from regard.outputs.picture.looking import drawing_case
-from regard.outputs.picture.result import Drawing
 from regard.outputs.picture.training import PictureTraining
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 
@@ -40,24 +39,20 @@ class PictureOutput(PictureTraining):
     def sample(self, model: Drawer, example: Example) -> str:
         """What was drawn for a validation sentence, as its codes."""
         ((drawn,),) = self._candidates(model, [example.input], 1)
-        return f"{example.input}\n→ {drawing.as_text(drawn.codes)}"
+        return f"{example.input}\n→ {as_text(drawn.codes)}"
 
     def pictures(self, model: Drawer, valid: MediaExamples) -> list[Picture]:
         """Validation pictures, what tokens keep of them, and what is drawn for their sentences."""
         examples = self.some(valid, picture_scores.SHOWN)
         found = self._candidates(model, [example.input for example in examples], SIDE_BY_SIDE)
         drawn = [drawing.painted(model, [row[number].codes for row in found]) for number in range(SIDE_BY_SIDE)]
-        return picture_scores.Drawings.of(examples, partial(drawing.rebuilt, model), drawn).page()
+        return picture_scores.Drawings.of(examples, drawing.rebuilt(model), drawn).page()
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Drawer, inputs: Sequence[str]) -> list[Prediction]:
-        found: list[Prediction] = []
-        for text, in_order in zip(inputs, self._ranked(model, inputs), strict=True):
-            best = in_order[: self.recipe.decoding.n_best]
-            outputs = [Candidate(drawing.as_text(one.codes), one.log_probability, score) for score, one in best]
-            pictures = drawing.painted(model, [one.codes for _, one in best]).permute(0, 2, 3, 1).numpy()
-            found.append(Drawing(text, outputs, None, tuple(pictures), drawing.unknown_words(self.vocabulary, text)))
-        return found
+        most, paint = self.recipe.decoding.n_best, drawing.painter(model)
+        found = zip(inputs, self._ranked(model, inputs), strict=True)
+        return [codes.drawing(text, in_order[:most], paint, self.vocabulary) for text, in_order in found]
 
     def _ranked(self, model: Drawer, texts: Sequence[str]) -> list[list[tuple[float, Drawn]]]:
         how = self.recipe.decoding
@@ -66,28 +61,28 @@ class PictureOutput(PictureTraining):
 
     def _candidates(self, model: Drawer, texts: Sequence[str], each: int) -> list[list[Drawn]]:
         prompts = [model.prompt(self.input.collate([self._read(text)]))[0].tolist() for text in texts]
-        return drawing.candidates(model, prompts, self.recipe.decoding, each)
+        return candidates(drawing.writer(model, self.recipe.decoding), prompts, each, model.words)
 
     def _read(self, text: str) -> TextItem:
-        return drawing.drawable(self.input, text, self.longest - 1)
+        return drawable(self.input, text, self.longest - 1)
 
     def given_candidates(self, model: Drawer, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
         """log p(picture | sentence) of given pictures: a `Path`, an array, or what Pillow has opened."""
         found = zip(inputs, self._codes(model, outputs), strict=True)
-        return [Candidate(drawing.as_text(codes), self._log_probability(model, text, codes)) for text, codes in found]
+        return [Candidate(as_text(drawn), self._log_probability(model, text, drawn)) for text, drawn in found]
 
     @torch.inference_mode()
-    def _log_probability(self, model: Drawer, text: str, codes: Int[Tensor, " K"]) -> float:
-        device = device_of(model)
-        return float(model.scores(self.input.collate([self._read(text)]).to(device), codes[None].to(device)).sum())
+    def _log_probability(self, model: Drawer, text: str, drawn: Codes) -> float:
+        asked = self.input.collate([self._read(text)]), torch.from_numpy(drawn[None])
+        return float(model.scores(*(one.to(device_of(model)) for one in asked)).sum())
 
     def given(self, words: Sequence[str]) -> list[Path]:
         return [Path(word) for word in words]
 
-    def _codes(self, model: Drawer, pictures: Sequence[Any]) -> Int[Tensor, "B K"]:
+    def _codes(self, model: Drawer, pictures: Sequence[Any]) -> Int[np.ndarray, "B K"]:
         """Of given pictures. A text is never taken for the name of a file: it may come from anybody."""
         if any(isinstance(one, str) for one in pictures):
-            raise CallError("a text is no picture: give a pathlib.Path, an array, or what Pillow has opened")
+            raise CallError(NO_PICTURE)
         return drawing.codes_of(model, torch.stack([self.captioned.read(one).pixels for one in pictures]))
 
     # --------------------------------------------------------------------------------------------------------- looking
@@ -95,9 +90,12 @@ class PictureOutput(PictureTraining):
         """The model's own drawings, or a given picture."""
         if options.output is None:
             best = self._ranked(model, [one])[0][: self.recipe.decoding.n_best]
-            return [Told(drawn.codes, "", score, drawing.film(model, drawn.codes)) for score, drawn in best]
-        (codes,) = self._codes(model, [options.output])
-        return [Told(codes, "", self._log_probability(model, one, codes), drawing.film(model, codes))]
+        else:
+            (given,) = self._codes(model, [options.output])
+            score = self._log_probability(model, one, given)
+            best = [(score, Drawn(given, score))]
+        paint, grid = drawing.painter(model), model.tokenizer.grid
+        return [Told(drawn.codes, "", score, film(paint, drawn.codes, grid)) for score, drawn in best]
 
     def again(self, model: Drawer, told: Told, one: str) -> Told:
         return told
@@ -115,5 +113,5 @@ class PictureOutput(PictureTraining):
         asked = self.with_sentence(examples[: picture_scores.MOST])
         best = [found[0][1].codes for found in self._ranked(model, [example.input for example in asked])]
         fit = None if rerank is None else partial(drawing.similarity, rerank, device=device_of(model))
-        shown = picture_scores.Drawings.of(asked, partial(drawing.rebuilt, model), [drawing.painted(model, best)])
+        shown = picture_scores.Drawings.of(asked, drawing.rebuilt(model), [drawing.painted(model, best)])
         return picture_scores.scores(costs, len(examples), shown, shapes, fit)

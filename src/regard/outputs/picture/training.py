@@ -22,7 +22,8 @@ from regard.models.drawer import DrawBatch, Drawer
 from regard.outputs.base import Output
 from regard.outputs.picture import scores as picture_scores
 from regard.outputs.picture.build import CaptionedPictures, build_drawer
-from regard.outputs.picture.drawing import AT_ONCE, channels_first
+from regard.outputs.picture.codes import AT_ONCE
+from regard.outputs.picture.drawing import channels_first
 from regard.outputs.picture.settings import DrawRecipe
 from regard.settings.decisions import Decision
 from regard.special_tokens import END, PAD

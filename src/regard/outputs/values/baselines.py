@@ -24,7 +24,8 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.files import atomic
 from regard.inputs.series.item import Scaler
-from regard.inputs.series.windows import Layout, SeriesBatch, Windows
+from regard.inputs.series.window_batches import SeriesBatch, in_order
+from regard.inputs.series.windows import Layout, Windows
 
 BASELINES = "baselines.safetensors"  # in the folder of a run
 
@@ -43,7 +44,7 @@ class Linear:
         lay = train.layout
         own = not lay.convert and lay.inputs == lay.targets
         gram = moment = None
-        for x, y in (_pair(batch, lay, own) for batch in train.in_order(AT_ONCE)):
+        for x, y in (_pair(batch, lay, own) for batch in in_order(train, AT_ONCE)):
             gram = x.T @ x if gram is None else gram.addmm_(x.T, x)
             moment = x.T @ y if moment is None else moment.addmm_(x.T, y)
         assert gram is not None
@@ -54,7 +55,7 @@ class Linear:
         return min(found, key=lambda one: one._error(valid))
 
     def _error(self, windows: Windows) -> float:
-        pairs = (_pair(batch, windows.layout, self.own) for batch in windows.in_order(AT_ONCE))
+        pairs = (_pair(batch, windows.layout, self.own) for batch in in_order(windows, AT_ONCE))
         return sum(float((y - x @ self.weight).square().sum()) for x, y in pairs)
 
     def predict(self, batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B T M"]:

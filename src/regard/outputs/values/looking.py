@@ -4,30 +4,25 @@ Steps are numbers, in the target's own units. A decoder's steps read each other,
 a row of the batch of their own.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
-from regard.errors import CallError, nearest
 from regard.inputs.series.item import SeriesItem
-from regard.inputs.series.times import labels
 from regard.inputs.series.window_input import WindowInput
-from regard.look.axis import axis
+from regard.look.axis import Axis
 from regard.look.case import Case, Parts
 from regard.models.forecaster import Forecaster
 from regard.models.patch_forecaster import PatchForecaster
-
-
-class LookedAt(NamedTuple):
-    """A window and the target whose steps are looked at."""
-
-    item: SeriesItem
-    target: int
+from regard.outputs.values.forecasting import LookedAt
 
 
 def forecast_case(
-    model: Forecaster, input: WindowInput, looked_at: LookedAt, values: Callable[[Sequence[SeriesItem]], Tensor]
+    model: Forecaster,
+    input: WindowInput,
+    looked_at: LookedAt,
+    axes: Mapping[str, Axis],
+    values: Callable[[Sequence[SeriesItem]], Tensor],
 ) -> Case:
     """`values`: what the model says of windows, scaled: N T M P."""
     item, target = looked_at
@@ -37,16 +32,8 @@ def forecast_case(
         said = values([input.without(item, parts) if parts else item for parts in without])[:, :, target, model.middle]
         return said * float(scaler.deviation[target]) + float(scaler.mean[target])
 
-    ahead = axis(labels(item.ahead, input.fitted.dates))
-    source = input.axis(item, 0 if input.layout.convert else target)
     return Case(
-        model, ask, {"target": ahead, "source": source, "read": ahead}, source.real(),
+        model, ask, axes, axes["source"].real(),
         vectors=model.past, gather=lambda products: input.gather(item, products), number=True,
         each=model.targets if patches else 1, row=target if patches else 0,
     )  # fmt: skip
-
-
-def find_target(name: str, targets: Sequence[str]) -> int:
-    if name not in targets:
-        raise CallError(f"decoding.target={name!r} is not one of the targets{nearest(name, targets)}")
-    return list(targets).index(name)

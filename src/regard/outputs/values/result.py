@@ -6,17 +6,18 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from regard.errors import CallError
 from regard.files import atomic
 from regard.look.render import SUFFIXES
 from regard.look.said import Said
 from regard.outputs.result import Picture, Prediction
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK, SAID, BAND, TRUE = "#44403c", "#1d4e89", "#8ab8f0", "#c2410c"
 MOST = 12  # panels of one picture
@@ -99,8 +100,11 @@ def as_csv(series: tuple[SeriesForecast, ...], time: str, id: str | None) -> str
     return out.getvalue().rstrip("\n")
 
 
-def draw(series: Sequence[SeriesForecast]) -> Figure:
+def draw(series: Sequence[SeriesForecast]) -> "Figure":
     """A panel for each target of each series, up to a dozen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # a service without torch may do without it
+    from matplotlib.figure import Figure
+
     panels = [(one, m) for one in series for m in range(len(one.targets))][:MOST]
     columns = 1 if len(panels) < 3 else 2
     rows = -(-len(panels) // columns)

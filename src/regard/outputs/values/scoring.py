@@ -12,6 +12,7 @@ import torch
 
 from regard.attention import Trace
 from regard.inputs.series.item import Fitted
+from regard.inputs.series.window_batches import SeriesBatch, in_order
 from regard.inputs.series.windows import Windows
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster
@@ -33,7 +34,7 @@ def errors(
     naive = np.array([baselines.naive_of(one.name, lay.targets) for one in windows.panel.series])
     found: dict[str, Errors] = {}
     done = 0
-    for some in windows.in_order(batch):
+    for some in in_order(windows, batch):
         rows = slice(done, done + len(some.past))
         done = rows.stop
         there = some.to(device)
@@ -112,7 +113,9 @@ def attended_lags(model: Forecaster, windows: Windows, lag: int) -> list[dict[st
     The lag of a step is its own place less the place of the step that it attends to most.
     """
     lay, device = windows.layout, device_of(model)
-    some = windows.batch(np.linspace(0, len(windows) - 1, min(WATCHED, len(windows))).astype(np.int64)).to(device)
+    some = SeriesBatch.of(windows, np.linspace(0, len(windows) - 1, min(WATCHED, len(windows))).astype(np.int64)).to(
+        device
+    )
     with Trace(model) as seen:
         model.predict(some.past, some.known)
     try:

@@ -11,13 +11,15 @@ from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.tables import Role
 from regard.errors import CallError
+from regard.inputs.series.window_batches import WindowBatches
 from regard.inputs.series.window_input import WindowInput
-from regard.inputs.series.windows import WindowBatches, Windows
+from regard.inputs.series.windows import Windows
 from regard.models.forecaster import Forecaster
 from regard.outputs.base import Output
 from regard.outputs.result import Candidate, Scores
 from regard.outputs.values.baselines import Baselines
 from regard.outputs.values.build import build_forecaster
+from regard.outputs.values.forecasting import UNSCORED
 from regard.outputs.values.scoring import errors, scores
 from regard.outputs.values.settings import ForecastRecipe
 
@@ -74,4 +76,4 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
         return self._baselines
 
     def given_candidates(self, model: Forecaster, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Candidate]:
-        raise CallError("a forecast is scored against what did happen: regard evaluate RUN data.test=FILE")
+        raise CallError(UNSCORED)

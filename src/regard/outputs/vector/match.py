@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch import nn
 
 from regard.data.examples import Example
-from regard.errors import CallError
 from regard.inputs.media_store import MediaExamples
 from regard.look.axis import whole
 from regard.look.case import Case
@@ -21,8 +18,8 @@ from regard.metrics.retrieval import BothWays, retrieval_both_ways
 from regard.models.two_towers import TwoTowers
 from regard.outputs.base import Told
 from regard.outputs.looking import LookOptions
-from regard.outputs.result import Candidate, Labeled, Prediction, Scores
-from regard.outputs.vector.settings import LABEL
+from regard.outputs.result import Candidate, Prediction, Scores
+from regard.outputs.vector.matching import Matching
 from regard.outputs.vector.two_towers import TwoTowersOutput
 
 QUICK = 500  # validation pictures that are told apart while training goes on
@@ -36,30 +33,18 @@ class Match(TwoTowersOutput):
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: TwoTowers, inputs: Sequence[Any]) -> list[Prediction]:
         """Which of the labels (or, without any, of the kept captions) says best what each picture shows."""
-        labels = self.recipe.decoding.labels or self.captions
-        if not labels:
-            raise CallError("say what the pictures may show, to choose from: labels=['a dog', 'a cat']")
-        vectors = self._labels(model, labels) if self.recipe.decoding.labels else self.text_vectors(model, labels)
-        chances = (model.scale.detach().cpu() * self.image_vectors(model, inputs) @ vectors.T).log_softmax(1)
-        return [self._prediction(one, labels, chance) for one, chance in zip(inputs, chances, strict=True)]
+        return [*self._matching(model).predictions([self.input.name(one) for one in inputs], inputs)]
 
-    def _labels(self, model: TwoTowers, labels: Sequence[str]) -> Float[Tensor, "N D"]:
-        """The mean over all templates, scaled to length 1 (CLIP, section 3.1.4)."""
-        filled = [template.replace(LABEL, label) for template in self.recipe.decoding.templates for label in labels]
-        by_template = self.text_vectors(model, filled).view(-1, len(labels), model.text.width)
-        return normalize(by_template.mean(0), dim=-1)
-
-    def _prediction(self, one: Any, labels: Sequence[str], chances: Float[Tensor, " N"]) -> Labeled:
-        """Log-probabilities among these labels; of kept captions, which are many, those of the best are told."""
-        how = self.recipe.decoding
-        order: list[int] = chances.argsort(descending=True, stable=True).tolist()
-        outputs = [Candidate(labels[n], float(chances[n]), float(chances[n].exp())) for n in order[: how.n_best]]
-        told = {labels[number]: float(chances[number].exp()) for number in order} if how.labels else {}
-        return Labeled(self.input.name(one), outputs, labels=[outputs[0].text], probabilities=told)
+    def _matching(self, model: TwoTowers) -> Matching:
+        return Matching(
+            self.recipe, self.captions, model.scale.item(),
+            lambda pictures: self.image_vectors(model, pictures).numpy(),
+            lambda texts: self.text_vectors(model, texts).numpy(),
+        )  # fmt: skip
 
     def given_candidates(self, model: TwoTowers, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         """The cosine of each picture and its text."""
-        cosines = (self.image_vectors(model, inputs) * self.text_vectors(model, outputs)).sum(1).tolist()
+        cosines = self._matching(model).cosines(inputs, outputs)
         return [Candidate(text, score=cosine) for text, cosine in zip(outputs, cosines, strict=True)]
 
     # --------------------------------------------------------------------------------------------------------- looking
@@ -90,7 +75,8 @@ class Match(TwoTowersOutput):
         if self.recipe.data.zero_shot is not None:
             pictures, right = self.labeled_pictures(self.recipe.data.zero_shot)
             labels = sorted(set(right))
-            said = (self.image_vectors(model, pictures) @ self._labels(model, labels).T).argmax(1).tolist()
+            vectors = self._matching(model).of_labels(labels)
+            said = (self.image_vectors(model, pictures).numpy() @ vectors.T).argmax(1).tolist()
             values |= {
                 "zero_shot_accuracy": 100
                 * float(np.mean([labels[n] == one for n, one in zip(said, right, strict=True)])),

@@ -15,7 +15,7 @@ from regard.data.pairs import Columns
 from regard.data.prepare import Steps
 from regard.data.splits import Split
 from regard.data.tokenizer import Tokenizer
-from regard.errors import CallError, RegardError
+from regard.errors import RegardError
 from regard.inputs.base import Input
 from regard.inputs.image.input import ImageInput, PictureItem
 from regard.inputs.image.source import PictureSource
@@ -24,12 +24,12 @@ from regard.inputs.text.input import TextInput, TextItem
 from regard.models.two_towers import Tower, TwoTowers
 from regard.outputs.base import Output
 from regard.outputs.vector.batches import MatchBatches
+from regard.outputs.vector.matching import CAPTIONS, load_captions, matchable
 from regard.outputs.vector.settings import MatchRecipe
 from regard.outputs.vector.vectorizer import Vectorizer
 from regard.parts import build_pooling
 
 KEPT = 1000  # captions of training that a run keeps, for whoever asks without labels
-CAPTIONS = "captions.json"
 
 
 def image_input(recipe: MatchRecipe) -> ImageInput:
@@ -67,10 +67,7 @@ class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
 
     def restore(self, folder: Path) -> None:
         self.text.restore(folder)
-        try:
-            self.captions = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its captions ({error})") from None
+        self.captions = load_captions(folder)
 
     def batches(self, split: MediaExamples, max_tokens: int, *, seed: int = 0) -> MatchBatches:
         if not len(split):
@@ -107,11 +104,7 @@ class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
         return Vectorizer(input, tower.encoder, tower.pooling, tower, tower.width, self.recipe.decoding.batch_tokens)
 
     def read_text(self, text: str) -> TextItem:
-        """Cut at the longest that training read."""
-        item = self.text.read(text)
-        if not item.ids:
-            raise CallError(f"the text {text!r} has no token: there is nothing to match")
-        return item._replace(ids=item.ids[: self.recipe.data.max_length - 1])
+        return matchable(self.text, text, self.recipe.data.max_length - 1)
 
     def labeled_pictures(self, where: str) -> tuple[list[PictureItem], list[str]]:
         """Pictures and their labels, to be told apart though none was trained on."""

@@ -17,6 +17,21 @@ export async function call(path, body, key) {
   return told;
 }
 
+/** Events of the service, one by one: `tell({token, text})` for each token that is written. */
+export async function callStream(path, body, key, tell, signal) {
+  const headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
+  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  if (!answer.ok) return;
+  let rest = "";
+  for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) if (event.startsWith("event: token\n")) tell(JSON.parse(event.slice(event.indexOf("data: ") + 6)));
+  }
+}
+
 /** What `mount` asks for tables. `questions`: one for each record of the page; `outputs`: those of the hypotheses;
  *  `ask(path, body)` calls the service. */
 export function remoteSource(questions, ask, outputs = []) {

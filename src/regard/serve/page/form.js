@@ -2,7 +2,7 @@
 import { DECODING } from "./asking.js";
 
 export const ASKED = ["model", "against", "method", "text", "file", "prefix", "output", "without", "same", "training", ...DECODING];
-const KINDS_OF_FILES = { image: ["Picture", "image/*"], sound: ["Recording", "audio/*"], table: ["Table (CSV)", ".csv,.tsv,.txt,text/csv"] };
+const KINDS_OF_FILES = { image: ["picture", "image/*"], sound: ["recording", "audio/*"], table: ["table (CSV)", ".csv,.tsv,.txt,text/csv"] };
 const THINGS = { text: "text", image: "a picture", sound: "a recording", table: "a series" };
 
 /** What it turns into what, how large it is, and how good: a line on a model. */
@@ -19,7 +19,7 @@ export function fileKind(model) {
 
 /** What it is called, and which files it accepts. */
 export function fileField(kind) {
-  return KINDS_OF_FILES[kind] ?? ["File", ""];
+  return KINDS_OF_FILES[kind] ?? ["file", ""];
 }
 
 export function takesText(model) {
@@ -33,6 +33,7 @@ export function fitForm(part, fields, model) {
   part("sent").hidden = !kind;
   part("record").hidden = kind !== "sound" || !navigator.mediaDevices;
   [part("what").textContent, fields.file.accept] = fileField(kind);
+  part("chosen").textContent = "";
   part("led").hidden = part("forced").hidden = !model?.writes_text;
   part("history").hidden = !model?.history;
   const chosen = fields.method.value;

@@ -27,7 +27,7 @@ export function drawOtherInput({ model, examples, now, send }, current, put) {
     const made = element("input", { type: "file", name: "other_file", accept });
     made.addEventListener("change", async () => made.files.length && given(place, await send(made.files[0]), "other_file"));
     const told = parts[place].startsWith("upload:") && parts[place] !== cut(now)[place] ? element("span", { textContent: " (sent)" }) : "";
-    return element("label", {}, `the other ${what[0].toLowerCase()}${what.slice(1)} `, made, told);
+    return element("label", {}, `the other ${what} `, made, told);
   }
 
   const named = (number) => (both ? { right: "", when: `example ${number + 1}` } : {}); // its picture alone is taken

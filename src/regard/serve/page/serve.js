@@ -1,10 +1,10 @@
 // The served page: ask a model, and see where it looked. The question is in the URL's query, the view in its hash.
 import { mount } from "./app.js";
 import { listAsked } from "./asked.js";
-import { DECODING, call, remoteSource } from "./asking.js";
+import { DECODING, call, callStream, remoteSource } from "./asking.js";
 import { drawExamples } from "./examples.js";
 import { keepFile, sendAgain, sendFile } from "./files.js";
-import { ASKED, decodingOf, fileKind, fitForm, modelLine, questionOf, searchOf, takesText, waysOf } from "./form.js";
+import { ASKED, decodingOf, fileField, fileKind, fitForm, modelLine, questionOf, searchOf, takesText, waysOf } from "./form.js";
 import { recordSound } from "./microphone.js";
 import { drawOtherInput } from "./other_input.js";
 
@@ -123,19 +123,20 @@ async function work(doing) {
     clear();
     say(error.message, true);
   } finally {
-    if (mine === turn) part("seen").classList.remove("waiting");
+    if (mine === turn) part("seen").classList.remove("waiting", "writing");
   }
 }
 
-const submit = ({ push = true } = {}) => work(async (current) => {
+const submit = ({ push = true, live = false } = {}) => work(async (current) => {
   await fillModels();
   if (!fields.method.options.length) await openModel();
   const [asked, model] = [askedNow(), modelNow()];
-  if (fileKind(model) && !asked.file) throw new Error(`Give it ${part("what").textContent.toLowerCase() === "table (csv)" ? "a table" : `a ${part("what").textContent.toLowerCase()}`}, or click an example.`);
+  if (fileKind(model) && !asked.file) throw new Error(`Give it a ${fileField(fileKind(model))[0]}, or click an example.`);
   if (takesText(model) && !asked.text.trim()) throw new Error("Give it a text, or click an example.");
   await sendAgain(asked.file, asked.model, ask);
   const first = questionOf(asked, model);
   const questions = [first];
+  const streamed = live && await writeLive(first, current);
   const page = await ask("/api/page", first);
   const [record] = page.records;
   let told = [];
@@ -158,6 +159,7 @@ const submit = ({ push = true } = {}) => work(async (current) => {
     return source.explain(hypothesis, wish);
   };
   show(page, questions, told, { ...source, explain });
+  if (live && !streamed) viewer.ready.then(() => current() && viewer.play(first.prefix));
 });
 
 function changes(after, before, without) {
@@ -190,7 +192,22 @@ function show(page, questions, told, source) {
 
 function goOn({ prefix = "", output = "" }) {
   [fields.prefix.value, fields.output.value] = [prefix, output];
-  submit();
+  submit({ live: Boolean(prefix) });
+}
+
+/** Tokens as they are written, in the place of those before; what goes wrong is told by the question after it. A beam search does not know
+ *  its first word before its last: its film shows it, from the word that was chosen. */
+async function writeLive({ text, model, prefix, without, ...rest }, current) {
+  const how = { ...modelNow().decoding, ...rest };
+  if (without.length || (!how.sample && how.beam > 1)) return false;
+  const { beam, n_best: several, ...drawn } = decodingOf(decoding);
+  const given = how.sample ? drawn : "beam" in how ? {} : { temperature: 0 }; // the most probable token
+  const stop = new AbortController();
+  let left = document.querySelectorAll("#seen .rows .chip").length; // a language model would go on for longer than is looked at
+  const tell = ({ token }) => (current() && left-- > 0 ? viewer?.write(token.trim() || "·") : stop.abort());
+  part("seen").classList.add("writing");
+  await callStream("/api/stream", { text, model, prefix, ...given }, fields.key.value, tell, stop.signal).catch(() => {});
+  return true;
 }
 
 /** Another way of writing the output: then the model writes it, even if one was given. */

@@ -1,51 +1,34 @@
-"""Windows of the tables that are given: for training, for testing, and those that something is to be said of."""
+"""Windows of one's own tables, as a model is given them: those that something is to be said of. No torch."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from regard.data.check_report import CheckReport
-from regard.data.tables import Role
 from regard.errors import CallError, nearest
-from regard.inputs.series.input import SeriesInput
+from regard.inputs.series.item import SeriesItem, SeriesReader
 from regard.inputs.series.panel import Panel, Series, load_panel, refuse_errors
-from regard.inputs.series.prepare import PreparedWindows, other_windows, prepare_windows, windows_report
+from regard.inputs.series.settings import PatchSettings
 from regard.inputs.series.table import open_table
 from regard.inputs.series.times import as_number
 from regard.inputs.series.windows import Layout, Windows, with_calendar
 
 
-class WindowData(SeriesInput):
-    def windows(self, *, strict: bool = True) -> dict[Role, Windows]:
-        """Those of train, valid and test, and with them the parts that columns play, and their scales."""
-        prepared = prepare_windows(self.data, strict=strict)
-        self._fitted = prepared.fitted
-        return prepared.windows
+class WindowReader(SeriesReader):
+    def parse(self, words: Sequence[str]) -> list[Any]:
+        """Words on a command line are files, or corpus:NAME."""
+        return [word if word.startswith("corpus:") else Path(word) for word in words]
 
-    def report(self, windows: dict[Role, Windows]) -> CheckReport:
-        return windows_report(PreparedWindows(self.fitted, windows), self.season)
-
-    def test_windows(self) -> Windows:
-        """Those of the test part, or of a table of its own."""
-        if self.data.test is None:
-            windows = prepare_windows(self.data).windows["test"]
-        else:
-            windows = other_windows(self.data.test, self.fitted, self.data, "test")
-            refuse_errors(windows.panel.findings)
-        if not len(windows):
-            raise CallError("there is not one window to test on: give data.test=FILE, or a test part in data.split")
-        return windows
-
-    @property
-    def has_test_data(self) -> bool:
-        return True  # a part of the table is for it
+    def read(self, one: Any) -> SeriesItem:
+        """The last window of the first series."""
+        return one if isinstance(one, SeriesItem) else self.windows_to_predict(one)[0].item(-1)
 
     def windows_to_predict(self, table: Any, series: str | None = None, at: str | None = None) -> list[Windows]:
         """For each series of a table: forecast, the window up to its end or `at`; convert, those that cover it."""
         self.refuse_words(table)
-        fitted, lay, data = self.fitted, self.layout, self.data
+        fitted, lay, data = self.fitted, self.layout, self.recipe.data
         names = open_table(table, roles=fitted.roles)[1]
         roles = self.timed(fitted.roles, names)
         panel = load_panel(table, roles, data, "test", field="", without_targets=lay.convert)
@@ -75,10 +58,9 @@ class WindowData(SeriesInput):
                 f"data.look_back={lay.look_back}"
             )
         one = one if lay.convert else self._lengthened(one, end, panel)
-        rows = with_calendar(panel, self.fitted.scaler.scaled(one.values), one.times, list(self.data.calendar))
+        rows = with_calendar(panel, self.fitted.scaler.scaled(one.values), one.times, list(self.recipe.data.calendar))
         starts = [*range(end - lay.look_back, 0, -lay.horizon), 0] if lay.convert else [end - lay.look_back]
-        table = torch.from_numpy(rows.astype(np.float32))
-        return Windows(replace(panel, series=(one,)), table, np.unique(starts).astype(np.int64), lay)
+        return Windows(replace(panel, series=(one,)), rows.astype(np.float32), np.unique(starts).astype(np.int64), lay)
 
     def _lengthened(self, one: Series, end: int, panel: Panel) -> Series:
         """The series with the steps that are sought: as far as the table has them, and NaN beyond."""
@@ -106,9 +88,17 @@ class WindowData(SeriesInput):
 
     @property
     def layout(self) -> Layout:
-        return Layout.of(self.data, self.fitted.roles)
+        return Layout.of(self.recipe.data, self.fitted.roles)
 
-    @property
-    def season(self) -> int:
-        """Steps of the season that baselines repeat."""
-        return self.data.season or self.fitted.step.season()
+    # --------------------------------------------------------------------------------------------------------- looking
+    def firsts(self, steps: int) -> list[int]:
+        """Patches begin a stride apart; the last may be nothing but the last value, repeated."""
+        s = self.recipe.model
+        if not isinstance(s, PatchSettings):
+            return super().firsts(steps)
+        return [min(place * s.stride, steps) for place in range((steps - s.patch) // s.stride + 2)]
+
+    def restored(self, item: SeriesItem, column: int) -> Any:
+        """The targets' own past is not read where they are what is sought."""
+        numbers = item.numbers[:, column].astype(np.float64)
+        return self.fitted.scaler.column(numbers, column + (self.layout.targets if self.layout.convert else 0))

@@ -1,0 +1,111 @@
+"""Texts in other encodings and forms are written once more into the folder of their run, as all else is read: UTF-8,
+lines that end with a line feed, tables. What they were is said.
+
+    UTF-16                                  as spreadsheets save "Unicode text"
+    Windows-1252, which has Latin-1 in it   other bytes that are no UTF-8, if most letters are plain ones
+    carriage returns alone                  as old Macs wrote them
+    __label__good A fine film               fastText: a label and a text
+"""
+
+import codecs
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from regard.auto.files import files_in
+from regard.auto.tables import ending
+from regard.errors import CallError
+from regard.files import atomic
+from regard.files.lines import open_bytes, raw_lines
+
+_TEXTS = frozenset(
+    ("", ".txt", ".text", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".conll", ".iob", ".bio")
+)
+_BINARY = frozenset((".npz", ".parquet", ".tmx", ".zip", ".gz", ".zst"))  # or says itself how it is written
+_WESTERN, _FASTTEXT, _MAC = "cp1252", "__label__", "\r"
+_TOLD = {
+    _WESTERN: "is not UTF-8: taken for Windows-1252 (Latin-1)",
+    _FASTTEXT: "has labels as fastText does",
+    _MAC: "ends its lines with carriage returns",
+}
+_MOST_HIGH = 0.25  # of all bytes are beyond ASCII, in a language of Latin letters
+
+
+def rewritten(data: str, into: Path, tell: Callable[[str], None]) -> str:
+    """Where `data` (a file, two files, a folder of texts) can be read: where it is, or in `into`."""
+    place = Path(data).expanduser()
+    if place.is_dir():
+        files = files_in(place)
+        texts = [] if files.pictures or files.recordings else [name for name in files.names if _may_be_text(name)]
+        forms = {name: _form(place / name) for name in texts}
+        if not any(forms.values()):
+            return data
+        tell(f"{sum(map(bool, forms.values())):,} files are not UTF-8: copies that are, in {into}")
+        for name, form in forms.items():
+            _write(place / name, into / name, form)
+        return str(into)
+    if not place.exists() and "," in data:
+        return ",".join(rewritten(part.strip(), into, tell) for part in data.split(","))
+    if not place.is_file() or ending(place) in _BINARY or place.suffix in _BINARY or not (form := _form(place)):
+        return data
+    file = into / (place.with_suffix(".tsv").name if form == _FASTTEXT else place.name)
+    tell(f"{place} {_TOLD.get(form, 'is UTF-16')}; a copy in the usual form: {file}")
+    _write(place, file, form)
+    return str(file)
+
+
+def _may_be_text(name: str) -> bool:
+    return ending(Path(name)) in _TEXTS and Path(name).suffix not in _BINARY
+
+
+def _form(path: Path) -> str:
+    """What it has to be read as, if not as it is."""
+    with open_bytes(path) as file:
+        start = file.read(4096)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in start:  # of Latin letters in UTF-16, every second byte is zero
+        even, odd = (start[side::2].count(0) / max(1, len(start) // 2) for side in (0, 1))
+        return "utf-16-le" if odd > 0.4 > 10 * even else "utf-16-be" if even > 0.4 > 10 * odd else ""
+    good = bad = high = size = 0
+    for line in raw_lines(path):
+        if not line.isascii():
+            high, size = high + len(line.translate(None, bytes(range(128)))), size + len(line)
+            with suppress(UnicodeDecodeError):
+                line.decode()
+                good += 1
+                continue
+            bad += 1
+    if bad > good:  # else some lines are broken, and left out
+        if high > _MOST_HIGH * size:
+            raise CallError(f"{path}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8 {path} > NEW")
+        return _WESTERN
+    if start.count(b"\r") > 3 and b"\n" not in start:
+        return _MAC
+    lines = start.decode(errors="ignore").splitlines()[:-1]
+    return _FASTTEXT if lines and all(line.startswith(_FASTTEXT) and " " in line for line in lines) else ""
+
+
+def _write(path: Path, to: Path, form: str) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    encoding = "utf-8" if form in ("", _FASTTEXT, _MAC) else form
+    ends = None if form == _MAC else "\n"  # None: a carriage return is an end, too
+
+    def copy(part: Path) -> None:
+        raw = cast(io.BufferedReader, open_bytes(path))
+        with (
+            io.TextIOWrapper(raw, encoding, "replace", ends) as text,
+            part.open("w", encoding="utf-8", newline="") as out,
+        ):
+            out.writelines(_labeled(line) if form == _FASTTEXT else line for line in text)
+
+    atomic.write_with(to, copy)
+
+
+def _labeled(line: str) -> str:
+    """`__label__a __label__b text` as a row: several labels are one that has both names."""
+    words = line.split()
+    labels = [word.removeprefix(_FASTTEXT) for word in words if word.startswith(_FASTTEXT)]
+    return "+".join(labels) + "\t" + " ".join(word for word in words if not word.startswith(_FASTTEXT)) + "\n"

@@ -1,0 +1,68 @@
+"""Two inputs from one's own hand: each of them reads its own part. No torch."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from regard.errors import CallError
+from regard.inputs.two import two_of
+from regard.look.axis import Axis, beside
+
+
+class JointItem(NamedTuple):
+    first: Any
+    second: Any
+
+
+class JointReader:
+    """What two inputs at once have in common, with torch and without."""
+
+    recipe: Any
+    first: Any
+    second: Any
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (*self.first.kinds, *self.second.kinds)
+
+    def parse(self, words: Sequence[str]) -> list[tuple[Any, Any]]:
+        return [self._two(word) for word in words if word.strip()]
+
+    def subject(self, file: str) -> Any:
+        found = self.first.parse([file])
+        if len(found) != 1:
+            raise CallError(f"--about {file}: has {len(found)} {self.recipe.data.columns.sides[0]}s; give one")
+        return found[0]
+
+    def about(self, words: Sequence[str], subject: Any) -> list[tuple[Any, Any]]:
+        return [(subject, word) for word in self.second.parse(words)]
+
+    def _two(self, one: Any) -> tuple[Any, Any]:
+        a, b, _ = self.recipe.data.columns.sides
+        found = two_of(one, (a, b))
+        if found is not None and isinstance(one, str):
+            found = [*self.first.parse(found[:1]), *self.second.parse(found[1:])]
+        if found is None or len(found) != 2:
+            shown = repr(one) if isinstance(one, str) else f"an input of type {type(one).__name__}"
+            raise CallError(
+                f'{shown} is not an {a} and a {b}: on the command line, give "{b}" --about FILE, or {a}<TAB>{b}; '
+                f'in Python, {{"{a}": ..., "{b}": ...}}'
+            )
+        return found[0], found[1]
+
+    def read(self, one: Any) -> JointItem:
+        if isinstance(one, JointItem):
+            return one
+        first, second = self._two(one)
+        return JointItem(self.first.read(first), self.second.read(second))
+
+    def name(self, one: Any) -> str:
+        first, second = self._two(one)
+        return f"{self.first.name(first)}: {self.second.name(second)}"
+
+    def length(self, item: JointItem) -> int:
+        """0 if there is nothing in one of the two."""
+        first, second = self.first.length(item.first), self.second.length(item.second)
+        return first + second if first and second else 0
+
+    def axis(self, item: JointItem) -> Axis:
+        return beside(self.first.axis(item.first), self.second.axis(item.second))

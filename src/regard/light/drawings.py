@@ -1,0 +1,137 @@
+"""Pictures, of the graphs `decoder` (writes codes), `picture_decoder` (paints them) and `picture_encoder`."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.errors import CallError
+from regard.light.continuing import Reader, Written, continued
+from regard.light.description import Description
+from regard.light.outputs import LightOutput
+from regard.light.pictures import LightPicture
+from regard.light.record import Between, Side, record_of_sides
+from regard.light.rules import normalizer
+from regard.light.session import Session
+from regard.look.records import AttentionRecord
+from regard.outputs.picture.codes import (
+    NO_PICTURE,
+    Codes,
+    Drawn,
+    as_text,
+    axes_of,
+    candidates,
+    drawable,
+    drawing,
+    film,
+    ranked,
+    words_and_regions,
+)
+from regard.outputs.result import Candidate, Prediction
+from regard.special_tokens import PAD, START
+
+
+class LightDrawings(LightOutput):
+    draws: ClassVar[bool] = True
+    gives: ClassVar[str] = "a picture"
+
+    def __init__(self, about: Description, input: Any) -> None:
+        super().__init__(about, input)
+        self.words, self.text_length, self.grid = self.says["words"], self.says["text_length"], tuple(self.says["grid"])
+        self._pictures, self._exported = LightPicture(about), about.recipe
+        self._model = Reader(Session(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
+        self._painter, self._coder = (
+            Session(about.folder / f"{name}.onnx") for name in ("picture_decoder", "picture_encoder")
+        )
+
+    @property
+    def regions(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def predict(self, inputs: Sequence[str], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
+        most, found = self.recipe.decoding.n_best, self._ranked(inputs)
+        return [
+            drawing(text, in_order[:most], self._paint, self.input.tokenizer)
+            for text, in_order in zip(inputs, found, strict=True)
+        ]
+
+    def _ranked(self, texts: Sequence[str]) -> list[list[tuple[float, Drawn]]]:
+        how = self.recipe.decoding
+        if how.rerank is not None and how.rerank != self._exported.decoding.rerank:
+            raise CallError(f"decoding.rerank={how.rerank}: an export ranks by its own probability; ask the run itself")
+        prompts = [self._prompt(text) for text in texts]
+        found = candidates(self._write, prompts, max(how.candidates, how.n_best), self.words)
+        return [ranked((one.log_probability for one in drawn), drawn) for drawn in found]
+
+    def _read(self, text: str) -> Any:
+        return drawable(self.input, text, self.recipe.data.max_length - 1)
+
+    def _prompt(self, text: str) -> list[int]:
+        """<s>, the text and its padding: all that is read before the first region is drawn."""
+        ids = self.input.padded([self._read(text).ids])[0].tolist()
+        return [START, *ids, *[PAD] * (self.text_length - len(ids))]
+
+    def _write(self, prompts: Sequence[list[int]]) -> Iterator[Written]:
+        how = self.recipe.decoding
+        sampling = SimpleNamespace(
+            temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, repetition_penalty=1.0, seed=how.seed
+        )
+        return continued(
+            self._model, prompts, sampling, context=self.text_length + 1 + self.regions, max_length=self.regions,
+            end=None, forbidden=range(self.words), ended=lambda new: False,
+        )  # fmt: skip
+
+    def _paint(self, codes: np.ndarray, drawn: np.ndarray | None) -> np.ndarray:
+        drawn = np.full(len(codes), self.regions) if drawn is None else drawn
+        shades = self._painter({"codes": codes.astype(np.int64), "drawn": drawn.astype(np.int64)})["pixels"]
+        return (shades * 255).round().astype(np.uint8).transpose(0, 2, 3, 1)
+
+    # -------------------------------------------------------------------------------------------------- given pictures
+    def given(self, words: Sequence[str]) -> list[Any]:
+        return [Path(word) for word in words]
+
+    def given_candidates(self, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
+        """log p(picture | sentence) of given pictures."""
+        found = zip(inputs, map(self._codes, outputs), strict=True)
+        return [Candidate(as_text(codes), float(sum(self._scores(text, codes)))) for text, codes in found]
+
+    def _codes(self, picture: Any) -> Codes:
+        if isinstance(picture, str):
+            raise CallError(NO_PICTURE)
+        return self._coder({"pixels": self._pictures.read(picture).pixels[None]})["codes"][0]
+
+    def _scores(self, text: str, codes: Codes) -> tuple[float, ...]:
+        """log p of each region, given the text and the regions before it."""
+        tokens = self._tokens(text, codes)
+        logits, _ = self._model.read([tokens[:-1]], self._model.start(1))
+        return self._told(logits[0], tokens)
+
+    def _tokens(self, text: str, codes: Codes) -> list[int]:
+        return [*self._prompt(text), *(codes + self.words).tolist()]
+
+    def _told(self, logits: np.ndarray, tokens: Sequence[int]) -> tuple[float, ...]:
+        rows, said = logits[self.text_length :], tokens[self.text_length + 1 :]
+        known = rows - normalizer(rows)[:, None]
+        return tuple(known[np.arange(len(said)), said].tolist())
+
+    # --------------------------------------------------------------------------------------------------------- looking
+    def look(self, one: str, output: Any, prefix: str) -> list[AttentionRecord]:
+        if output is None:
+            best = self._ranked([one])[0][: self.recipe.decoding.n_best]
+        else:
+            codes = self._codes(output)
+            score = float(sum(self._scores(one, codes)))
+            best = [(score, Drawn(codes, score))]
+        return [self._record(one, score, drawn.codes) for score, drawn in best]
+
+    def _record(self, text: str, score: float, codes: Codes) -> AttentionRecord:
+        (picture,), tokens = self._paint(codes[None], None), self._tokens(text, codes)
+        logits, seen = self._model.look(tokens[:-1])
+        between = Between(axes_of(self.input, self._read(text), picture, self.grid))
+        tables = {f"writer.{name}": weights[0] for name, weights in seen.items()}
+        side = Side(tables, between, words_and_regions(self.text_length), turned=True)
+        return record_of_sides(
+            [side], self.roles, score=score, scores=self._told(logits, tokens), said=film(self._paint, codes, self.grid)
+        )
