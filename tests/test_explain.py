@@ -224,6 +224,9 @@ def test_a_path_is_what_one_head_adds_to_what_another_reads():
     assert not values[3:].any()
     assert not values[:, :3].any()
     assert explained(job, "patching", against=OTHER, by="paths").values.shape == (6, 6)
+    written = explained(made(decoder_layers=1), "patching", against=OTHER, kind="decoder", by="heads")
+    assert not written.values.any()  # the first to look at what was written, which is the same by both
+    assert written.about.endswith("none of this makes a difference here.")
 
 
 def test_patching_of_a_recurrent_model_goes_by_its_memory():
@@ -357,6 +360,8 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
     assert "b␛[2J" in drawn  # a terminal shows it, and does not obey
     assert not {"\x1b[2J", "\u202e"} & {drawn[at : at + size] for at in range(len(drawn)) for size in (1, 4)}
     assert json.loads(json.dumps(table.as_dict()))["values"] == [[0.5, -1.0], [0.0, 2.0]]
+    small = ValueTable(np.array([[3e-3, -4e-5]]), ["a"], ["x", "y"], "title", "about")
+    assert all(number in small._repr_html_() for number in ("+0.0030", "-0.0000"))
     with pytest.raises(CallError, match="no record of attention"):
         table.save(tmp_path / "x.npz")
     with pytest.raises(CallError, match="not finite"):

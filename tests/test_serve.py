@@ -225,6 +225,7 @@ def test_health_models_and_description(client, run):
         "/api/predict",
         "/api/look",
         "/api/explain",
+        "/api/profile",
         "/api/weight",
         "/api/runs",
         "/api/runs/report",

@@ -8,7 +8,7 @@ scores     what the scores of a head are made of                             met
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -39,6 +39,7 @@ NO_STREAM = (
     "explain={how!r} reads the layers of a Transformer that writes text, and this model has none; explain='patching' "
     "and explain='inputs' work with other models, too"
 )
+ALL_ZERO = "All numbers are zero: none of this makes a difference here."
 INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
     "integrated-gradients": (
         integrated_gradients, "A row adds up to {what}, less that of an input of zeros.",
@@ -88,16 +89,21 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
     if case.instead is not None and how != "inputs" and options.row is None and steps > 1:
         raise CallError("instead= asks about one step of the output: say which, by row= (--row), from 0")
     with evaluating(case.model):
-        if other is not None:
-            return _patching(case, other, options)
-        if how == "inputs":
-            return _inputs(case, options)
-        if case.stream is None:
-            raise CallError(NO_STREAM.format(how=how))
-        reading = read_stream(case, case.stream)
-        if how == "scores":
-            return _scores(case, case.stream, reading, options)
-        return _lens(case, case.stream, reading) if how == "lens" else _logits(case, case.stream, reading, options)
+        table = _table(how, case, other, options)
+    return table if table.values.any() else replace(table, about=f"{table.about} {ALL_ZERO}")
+
+
+def _table(how: str, case: Case, other: Case | None, options: ExplainOptions) -> ValueTable:
+    if other is not None:
+        return _patching(case, other, options)
+    if how == "inputs":
+        return _inputs(case, options)
+    if case.stream is None:
+        raise CallError(NO_STREAM.format(how=how))
+    reading = read_stream(case, case.stream)
+    if how == "scores":
+        return _scores(case, case.stream, reading, options)
+    return _lens(case, case.stream, reading) if how == "lens" else _logits(case, case.stream, reading, options)
 
 
 def _lens(case: Case, stream: Stream, reading: Reading) -> ValueTable:

@@ -5,6 +5,7 @@ speak for it or against it, and its rows are layers, heads or words. So it has a
 whatever was asked: in the terminal, as a figure, as a page without script, as JSON.
 """
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,7 +122,12 @@ class ValueTable:
     def _cells(self) -> list[list[str]]:
         if self.words is not None:
             return [list(row) for row in self.words]
-        return [[f"{value:+.2f}" for value in row] for row in self.values]
+        return [[f"{value:+.{self._decimals()}f}" for value in row] for row in self.values]
+
+    def _decimals(self) -> int:
+        """Two, and more where all numbers are small: +0.00 in every cell says nothing."""
+        top = float(np.abs(self.values).max(initial=0.0))
+        return 2 if top >= 0.1 or not top else min(9, 1 - math.floor(math.log10(top)))
 
     def _shades(self) -> np.ndarray:
         """−SHADES … SHADES, in proportion to the largest of all."""

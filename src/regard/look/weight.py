@@ -121,8 +121,7 @@ class Weight:
         """Where the score comes from, to be drawn: what each part adds, the largest first, and their sum."""
         rows: list[tuple[str, float]] = []
         for parts, total in ((self.parts, "score"), (self.tokens, "score, by parts of the input")):
-            largest = sorted(parts, key=lambda part: -abs(part.value))
-            rows += [(part.told, part.value) for part in largest]
+            rows += _largest(parts)
             rows += [(total, sum(part.value for part in parts))] if parts else []
         about = " ".join(f"{name}: {text}." for name, text in self.steps())
         return ValueTable(
@@ -158,12 +157,16 @@ class Weight:
 
 
 def _told(title: str, parts: Sequence[Origin]) -> list[str]:
+    lines = [f"{'':>12}{value:>+9.3f}  {name}" for name, value in _largest(parts)]
+    return ["", f"{'':>12}{title}", *lines] if lines else []
+
+
+def _largest(parts: Sequence[Origin]) -> list[tuple[str, float]]:
     """The largest first, and the sum of those that are not shown."""
     ordered = sorted(parts, key=lambda part: -abs(part.value))
-    rest, left = sum(part.value for part in ordered[MOST_PARTS:]), len(ordered) - MOST_PARTS
-    lines = [f"{'':>12}{part.value:>+9.3f}  {part.told}" for part in ordered[:MOST_PARTS]]
-    more = [f"{'':>12}{rest:>+9.3f}  {left} other parts"] if left > 0 else []
-    return ["", f"{'':>12}{title}", *lines, *more] if lines else []
+    shown, rest = ordered[:MOST_PARTS], ordered[MOST_PARTS:]
+    others = [(f"{len(rest)} other parts", sum(part.value for part in rest))] if rest else []
+    return [*((part.told, part.value) for part in shown), *others]
 
 
 def _score(score: float) -> str:
