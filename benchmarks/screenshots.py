@@ -73,7 +73,7 @@ SHOTS = [
     Shot("heads", "translate-transformer", f"{SENTENCE}#view=grid", scheme="dark", act=point_at_a_word),
     Shot("side-by-side", "translate-recurrent", f"{SENTENCE}&against=translate-transformer"),
     Shot("caption", "shapes-caption", scheme="dark", act=point_at_a_word),
-    Shot("forecast", "stocks-forecast"),
+    Shot("forecast", "stocks-forecast", act=point_at_a_word),
     Shot("phone", "tones", width=390, scheme="dark"),
     Shot("tag", "tags", act=point_at_a_word),
     Shot("classify", "digits-cnn", scheme="dark"),

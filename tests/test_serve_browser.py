@@ -44,10 +44,8 @@ def test_a_click_on_a_weight_says_how_it_came_about(open_page, client, run, sche
     assert dialog.locator("dt").all_inner_texts() == ["query q", "key k", *(name for name, _ in found.steps())]
     assert found.equation.replace("_", "") in dialog.locator("dl").text_content()
     lengths = dialog.locator("dd .caption").all_inner_texts()
-    vectors = (found.query, found.key)
-    assert [float(text.split()[-1]) for text in lengths] == pytest.approx(
-        [np.linalg.norm(v) for v in vectors], rel=1e-3
-    )
+    told = [np.linalg.norm(vector) for vector in (found.query, found.key)]
+    assert [float(text.split()[-1]) for text in lengths] == pytest.approx(told, rel=1e-3)
     assert dialog.locator("[aria-current] th").inner_text() == found.column_label
     terms, parts = dialog.locator(".terms").all()
     assert terms.locator("tr").count() == 8

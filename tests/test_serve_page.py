@@ -22,6 +22,9 @@ playwright = pytest.importorskip("playwright.sync_api", reason="browser tests ne
 pytestmark = pytest.mark.slow
 HOSTILE = "two </script><img src=x onerror=alert(1)>"
 expect = playwright.expect
+DROP = """() => { const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([new Uint8Array([0, 255])], "a.csv"));
+  document.getElementById("ask").dispatchEvent(new DragEvent("drop", { dataTransfer, cancelable: true })); }"""
 COMING = """() => { window.coming = []; new MutationObserver((changes) => changes.forEach(({ addedNodes }) =>
   window.coming.push(...[...addedNodes].filter((one) => one.matches?.(".coming")).map((one) => one.textContent))))
   .observe(document.body, { subtree: true, childList: true }); }"""
@@ -278,7 +281,9 @@ def test_a_table_is_dropped_as_a_file_and_its_forecast_drawn(visit):
     expect(page.locator("#seen .headline")).to_contain_text("2003-12-01 →")
     assert "quantiles" in page.locator(".legend").inner_text()
     assert "2003" in page.locator("main output.readout").first.inner_text()  # a date, not a count of steps
-    page.set_input_files("[name=file]", {"name": "a.csv", "mimeType": "text/csv", "buffer": b"\x00\xff"})
+    page.locator(".rows .chip").first.click()
+    expect(page.locator("main output.readout").first).to_contain_text("2004-01-01 is forecast as")
+    page.evaluate(DROP)
     expect(page.locator("#status")).to_contain_text("no table that can be read")
 
 

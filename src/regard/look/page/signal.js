@@ -100,7 +100,7 @@ function momentOf({ tokens, unit }, place) {
 }
 
 function told(value) {
-  return String(Number(value.toPrecision(4)));
+  return String(Number(value.toPrecision(4))).replace("-", "−");
 }
 
 function mark(color, text) {

@@ -54,6 +54,7 @@ function listRuns(names) {
   });
   const head = ["run", "job", "state", "steps", "best validation"].map((text) => Object.assign(element("th", { textContent: text }), { scope: "col" }));
   const made = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...lines));
+  part("runs").classList.toggle("folded", names.length > 0); // what was chosen is not far below
   if (runs.length) part("runs").replaceChildren(made);
   if (focus) [...part("runs").querySelectorAll("input")].find((box) => box.value === focus)?.focus();
   const [only] = runs.filter((run) => names.length === 1 && run.name === names[0]);
