@@ -163,7 +163,7 @@ def _rows(systems: dict[str, Settings], sources: Sentences, beam: int, rounds: i
 
 
 def best_setting(
-    settings: Settings, sources: Sentences, beam: int, sizes: Sequence[int] = (16, 32, 64, 128, 256)
+    settings: Settings, sources: Sentences, beam: int, sizes: Sequence[int] = (32, 64, 128, 256, 512)
 ) -> Best:
     """The quickest use of the cores and batch size, each tried once on a part of the sentences."""
     seconds, clock = {}, _clock()
