@@ -16,7 +16,8 @@ decode   The same weights (a model of regard's, trained for three epochs and kep
          test_2016_flickr, greedily and with five beams, length penalty 1; a sentence is done when five hypotheses are.
          Each has the setting that suits it best, which is found first: the batch size, and how it uses the cores (so
          many batches at a time × so many threads for each). All get sentences sorted by length. Counted are sentences a
-         second, and outputs that are the same as ours token by token.
+         second, and outputs that are the same as ours token by token; by the clock, with --threads 1 by the processor's
+         time.
 
 Systems take turns, update by update and pass by pass. The median counts; a ratio is the median of the ratios at each
 turn, so that a disturbance of the machine, which is longer than a turn, disturbs both sides of it alike.
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["train", "decode"], help="both, if not given")
     parser.add_argument("--rounds", type=int, help="updates to train (20) and passes to decode (3) that are timed")
+    parser.add_argument("--sentences", type=int, help="to decode, of 1,000: for a quick look")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("REGARD_DATA", "data")))
     parser.add_argument("--cache", type=Path, default=Path("runs/benchmark-translate"), help="kept between runs")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -56,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.what != "decode":
         results["train"] = benchmark_training(data, options.rounds or 20)
     if options.what != "train":
-        results["decode"] = benchmark_decoding(data, options.cache / "model", options.rounds or 3)
+        results["decode"] = benchmark_decoding(data, options.cache / "model", options.rounds or 3, options.sentences)
     if options.json:
         print(json.dumps(results, indent=2))
     else:

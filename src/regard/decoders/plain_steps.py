@@ -222,7 +222,8 @@ def _hidden(seen: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "...
 
 
 def _add(block: Block, norm: torch.nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    return x + y if block.norm_first else norm(x + y)
+    """y is fresh from a product, and still in the cache: the sum takes its place."""
+    return y.add_(x) if block.norm_first else norm(y.add_(x))
 
 
 def _attend(
