@@ -29,7 +29,10 @@ from regard.auto.write import as_yaml
 from regard.errors import CallError
 from regard.inputs.image.defaults import encoders, form
 from regard.inputs.series.defaults import windows
+from regard.inputs.text import defaults as texts
 from regard.jobs import FROM_DATA, JOBS
+from regard.outputs.labels import defaults as labels
+from regard.settings.decisions import Sample
 
 
 # --------------------------------------------------------------------------------------------------- data of all kinds
@@ -320,6 +323,18 @@ def test_what_the_user_says_steers_what_is_found(tmp_path: Path) -> None:
     assert detect(pairs, Told({"source": 1, "target": 0})).inputs[0].startswith("eins")
     flowers = "".join(f"{n * n % 7},{n % 3},{'ab'[n % 2]}\n" for n in range(60))
     assert "no times" in detect(str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n" + flowers))).doubt
+
+
+def test_english_texts_start_from_a_pretrained_encoder_where_one_is_installed(monkeypatch) -> None:
+    def sizes(text: str, seconds: float) -> list[str]:
+        sample = Sample(600, [f"{text} {n}" for n in range(600)], ["x", "y"] * 300, seconds)
+        return [size.name for size in labels.decide(("text", "label"), sample).sizes]
+
+    monkeypatch.setattr(texts, "pretrained", lambda: "package:one")
+    assert sizes("what is the name of", 600)[-1] == "MiniLM"
+    assert "MiniLM" not in sizes("wie heißt denn das da", 600) + sizes("what is the name of", 60)
+    monkeypatch.setattr(texts, "pretrained", lambda: "")
+    assert "MiniLM" not in sizes("what is the name of", 600)
 
 
 def test_a_longer_time_gives_a_larger_model(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "job": OUTPUTS | {"outputs", "workers"},
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
-    "auto": {"catalog", "config", "data", "inputs", "jobs", "settings", "training"},
+    "auto": {"catalog", "config", "data", "inputs", "jobs", "pretrained", "settings", "training"},
     "light": {"catalog", "config", "data", "inputs", "look", "metrics", "outputs", "settings"},
     "exporters": OUTPUTS | {"api", "job", "jobs", "light", "outputs", "training"},
 }

@@ -63,7 +63,8 @@ def begin(
         )
     from regard.auto.plan import plan  # it trains a little, and loads all that this takes
 
-    planned = plan(found, seconds or DEFAULT_TIME, job=job, overrides=overrides, tell=tell)
+    limit = seconds or DEFAULT_TIME
+    planned = plan(found, limit, job=job, overrides=overrides, start=folder / "start", tell=tell)
     folder.mkdir(parents=True, exist_ok=True)
     where = data if isinstance(data, str | Path) else folder / "data"
     atomic.write_text(file, as_yaml(planned, str(where)))

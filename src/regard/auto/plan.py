@@ -20,6 +20,9 @@ from regard.auto.detected import Detected
 from regard.catalog import load_object
 from regard.data.formats import flat_record
 from regard.errors import CallError, RegardError
+from regard.pretrained.families import read
+from regard.pretrained.imported import write_run
+from regard.pretrained.sources import PACKAGE, find
 from regard.settings.decisions import Decision, Plan, Sample, Size, plain_time
 from regard.training.parallel import processes
 from regard.training.update import Update
@@ -53,9 +56,11 @@ def plan(
     *,
     job: str | None = None,
     overrides: Iterable[str] | Mapping[str, Any] = (),
+    start: Path | None = None,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Planned:
-    """`overrides` are the user's own settings: they stand above all that is decided here."""
+    """`overrides` are the user's own settings: they stand above all that is decided here. `start`: the folder for a
+    pretrained model that is installed; without one, none is tried."""
     made = _job_of(found, job)
     told = flat_record(config.override({}, overrides))
     sample = Sample(found.count, found.inputs, found.targets, seconds, told)
@@ -72,7 +77,10 @@ def plan(
         decisions.append(_batch(base, planned, found.count, seconds, overrides))
         base = {"job": made, **_tree(decisions)}
     sizes = [size for size in planned.sizes if size.least <= found.count] or planned.sizes[:1]
-    size, measured = _largest(base, sizes, seconds, overrides, tell)
+    tried = _ready(sizes, start, tell)
+    size, measured = _largest(base, tried, seconds, overrides, tell)
+    if len(tried) > 1 and tried[-1] not in sizes and size is not tried[-1]:  # the pretrained one is too slow
+        size, measured = _largest(base, _ready(sizes, None, tell), seconds, overrides, tell)
     decisions += _of_size(size, keys, measured, seconds)
     tree = {"job": made, "about": _about(found), **_tree(decisions)}
     tree = config.override(tree, overrides)
@@ -154,8 +162,22 @@ def _largest(
     return taken
 
 
+def _ready(sizes: list[Size], start: Path | None, tell: Callable[[str], None]) -> list[Size]:
+    """Those to try: the smallest and a pretrained one, if there is one and a folder for it; else all others."""
+    own = [size for size in sizes if not str(size.settings.get("path", "")).startswith(PACKAGE)]
+    tuned = [size for size in sizes if size not in own]
+    if start is None or not tuned:
+        return own
+    source = str(tuned[0].settings["path"])
+    if not start.is_dir():
+        tell(f"{tuned[0].name} is installed ({source.removeprefix(PACKAGE)}): its weights are tried as a start")
+        write_run(read(find(source)), start, source=source)
+    return [own[0], tuned[0]._replace(settings={**tuned[0].settings, "path": str(start)})]
+
+
 def _with(base: dict[str, Any], size: Size, overrides: Any) -> dict[str, Any]:
-    return config.override(config.override(base, {"model": size.settings, "training.max_epochs": 1}), overrides)
+    own = {f"training.{key}": value for key, value in size.training.items()} | {"training.max_epochs": 1}
+    return config.override(config.override(base, {"model": size.settings} | own), overrides)
 
 
 def _measure(tree: dict[str, Any], cache: Path) -> Measured:
@@ -203,7 +225,8 @@ def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> 
         decisions.append(Decision("training.average", round(min(0.999, 1 - 1 / window), 3), why))
     every = max(10, steps // VALIDATIONS)
     decisions.append(Decision("training.validate_every", every, f"about {VALIDATIONS} validations"))
-    if "training.learning_rate" not in keys:
+    decisions += [Decision(f"training.{key}", value, f"usual for {size.name}") for key, value in size.training.items()]
+    if "training.learning_rate" not in keys and "learning_rate" not in size.training:
         decisions.append(
             Decision("training.learning_rate", RATES.get(size.name, 2e-3), "usual for a model of this size")
         )

@@ -13,13 +13,14 @@ from pathlib import Path
 from regard.errors import CallError, RegardError
 from regard.files.hub import snapshot
 
+PACKAGE = "package:"
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm")
 
 
 def find(source: str, *, pickles: bool = False) -> Path:
     """A folder with a config.json, or a GGUF file. `pickles`: fetch pytorch_model.bin, too."""
-    if source.startswith("package:"):
-        return _in_package(source.removeprefix("package:"))
+    if source.startswith(PACKAGE):
+        return _in_package(source.removeprefix(PACKAGE))
     path = Path(source).expanduser()
     if path.exists():
         return path

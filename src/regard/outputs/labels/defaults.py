@@ -8,6 +8,8 @@ from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
 from regard.settings.decisions import Decision, Plan, Sample, Size, watch
 
+TIME_TO_TUNE = 300  # seconds, below which a pretrained encoder is not tried
+TUNING = {"max_tokens": 800, "max_epochs": 5, "learning_rate": 2e-4, "schedule": "linear"}
 RARE = 0.2  # of an even share; such classes would be overlooked
 
 
@@ -33,11 +35,15 @@ def _text(sample: Sample) -> Plan:
         "kind": "recurrent", "cell": "lstm", "pooling": "attention", "score": "additive", "dropout": dropout,
         "head_dropout": dropout, "word_dropout": 0.1 if sample.count < 20_000 else 0.0,
     }  # fmt: skip
-    return Plan([*cut, texts.longest(lengths)], [
+    sizes = [
         Size("small", {**common, "width": 128, "embedding": 96}, 6),
         Size("middle", {**common, "width": 192, "embedding": 128}, 8, 1000),
         Size("large", {**common, "width": 384, "embedding": 256}, 12, 20_000),
-    ])  # fmt: skip
+    ]
+    if sample.seconds >= TIME_TO_TUNE and texts.is_english(sample.inputs) and (path := texts.pretrained()):
+        tuned = {"kind": "pretrained", "path": path, "pooling": "mean", "layer_decay": 0.85}
+        sizes.append(Size("MiniLM", tuned, 2, training=TUNING))
+    return Plan([*cut, texts.longest(lengths)], sizes)
 
 
 def _two_texts(sample: Sample) -> Plan:
