@@ -79,7 +79,7 @@ def test_it_learns_and_is_loaded_again(run):
     assert [one.text for one in again.predict(["111", "00100", "0"])] == ["yes", "no", "no"]
     with pytest.raises(CallError, match="'1a' is no row of lamps"):
         again.predict("1a")
-    assert again.summary()["best"]["scores"]["accuracy"] > 0.9
+    assert again.summary()["best"]["scores"]["accuracy"] > 90
 
 
 def test_it_goes_on_where_it_stopped(recipe, run, tmp_path):

@@ -322,7 +322,7 @@ QUICK = 200  # validation examples that are decoded while training goes on
 
 @torch.inference_mode()
 def mean_loss(model: nn.Module, batches: Any) -> dict[str, float]:
-    """The loss, and the share that was right where a model counts it, over one epoch of batches."""
+    """The loss, and how many percent were right where a model counts it, over one epoch of batches."""
     device = device_of(model)
     total, count_, correct, counted = 0.0, 0, 0, False
     for batch in batches.epoch(0):
@@ -331,4 +331,4 @@ def mean_loss(model: nn.Module, batches: Any) -> dict[str, float]:
         if found.correct is not None:
             correct, counted = correct + int(found.correct), True
     scores = {"loss": total / max(1, count_)}
-    return scores | ({"accuracy": correct / max(1, count_)} if counted else {})
+    return scores | ({"accuracy": 100 * correct / max(1, count_)} if counted else {})

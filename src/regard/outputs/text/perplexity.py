@@ -35,7 +35,7 @@ class TextLoss:
         loss = self.total / max(1, self.tokens)
         return {
             "loss": loss,
-            "accuracy": self.correct / max(1, self.tokens),
+            "accuracy": 100 * self.correct / max(1, self.tokens),
             "perplexity": math.exp(min(loss, 700.0)),
             "bits_per_byte": self.total / math.log(2) / max(1, self.bytes),
         }
