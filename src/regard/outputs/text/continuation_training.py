@@ -57,7 +57,7 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
         notes = {"text": examples.name, "window": f"{self.context} tokens, moved by {stride}"}
         if examples.unknown:
             notes["unknown"] = f"{examples.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
-        return Scores(values, notes)
+        return Scores(values, notes, percent=["accuracy"])
 
     def _loss(self, model: LanguageModel, store: TextStore, stride: int) -> TextLoss:
         rows = max(1, max(AT_ONCE, self.recipe.training.max_tokens) // self.context)
