@@ -175,13 +175,19 @@ def series_by_class(folder: Path) -> Path:
     return folder / "swings"
 
 
+def two_texts(folder: Path) -> Path:
+    """Texts that repeat are no classes, where a column is called so."""
+    rows = [{"premise": f"a man eats {n % 30}", "hypothesis": f"he eats {n % 5}", "label": n % 3} for n in range(60)]
+    return _written(folder / "nli.jsonl", "\n".join(map(json.dumps, rows)))
+
+
 MADE: dict[Callable[[Path], Path], tuple[str, str]] = {
     pairs_with_semicolons: ("text", "text"), parallel_japanese: ("text", "text"),
     labeled_without_header: ("text", "label"), words_with_tags: ("text", "tags"), plain_text: ("nothing", "text"),
     questions: ("question", "span"), photos_by_class: ("image", "label"), captioned: ("image", "text"),
     sounds_by_class: ("sound", "label"), spoken: ("sound", "text"), shops: ("series", "values"),
     series_with_labels: ("series", "label"), series_by_class: ("series", "label"),
-    asked_about_pictures: ("image+text", "text"),
+    asked_about_pictures: ("image+text", "text"), two_texts: ("texts", "label"),
 }  # fmt: skip
 
 
@@ -507,12 +513,6 @@ def _pairs_in(folder: Path, encoding: str, end: str = "\n") -> Path:
     return folder / "pairs.tsv"
 
 
-def _entailed(folder: Path) -> Path:
-    """Texts that repeat are no classes, where a column is called so."""
-    rows = [{"premise": f"a man eats {n % 30}", "hypothesis": f"he eats {n % 5}", "label": n % 3} for n in range(60)]
-    return _written(folder / "nli.jsonl", "\n".join(map(json.dumps, rows)))
-
-
 def _fasttext(folder: Path) -> Path:
     lines = [f"__label__{'good' if n % 2 else 'bad'} a film of {n} minutes that one likes or not" for n in range(60)]
     return _written(folder / "films.txt", "\n".join(lines) + "\n")
@@ -578,7 +578,6 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "UTF-16": (partial(_pairs_in, encoding="utf-16"), ("text", "text"), "translate-recurrent", 60),
     "UTF-16 without a mark": (partial(_pairs_in, encoding="utf-16-le"), ("text", "text"), "translate-recurrent", 60),
     "carriage returns": (partial(_pairs_in, encoding="utf-8", end="\r"), ("text", "text"), "translate-recurrent", 60),
-    "two texts and a label": (_entailed, ("texts", "label"), "texts-classify", 60),
     "fastText": (_fasttext, ("text", "label"), "languages", 60),
     "tabs before tags": (_tags_beside_tabs, ("text", "tags"), "tags", 60),
     "classes in names": (_classes_in_names, ("image", "label"), "digits-cnn", 20),

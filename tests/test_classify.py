@@ -13,7 +13,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 import regard
-from look_methods import REFUSED
+from look_methods import REFUSED, asked_of_the_model
 from regard.cli import cli
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput
@@ -142,7 +142,7 @@ def test_looks_highlight_the_word_that_decides(run, method):
         assert matrix.weights.sum() == pytest.approx(1, abs=1e-5)
     if method in ("leave-one-out", "input-gradient"):
         assert matrix.columns.labels[int(matrix.weights[0].argmax())] == "lovely"
-    assert {figure.name for figure in record.evidence} == {"comprehensiveness", "sufficiency"}
+    assert asked_of_the_model(record, method) == {"comprehensiveness", "sufficiency"}
     if (run.recipe.model.kind, method) in NOTHING_SPEAKS_FOR_BAD:
         with pytest.raises(CallError, match="speaks for an output, and here nothing does"):
             run.look("the film is lovely", method=method, output="bad")

@@ -9,7 +9,14 @@ from regard.settings.base import Settings
 
 TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
 FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "tmx", "conll", "text", "dataset"]
-Column = Annotated[int, Field(ge=0)] | str
+
+
+def _counted(given: Any) -> Any:
+    """On a command line, all are texts: data.text=2 is a number."""
+    return int(given) if isinstance(given, str) and given.isdecimal() else given
+
+
+Column = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_counted)]
 
 
 def column(what: str, place: str, name: str = "") -> Any:
