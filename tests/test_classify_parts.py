@@ -426,6 +426,9 @@ def test_two_texts_are_read_as_one_and_the_longer_is_cut(tmp_path, max_length, k
 def test_two_texts_are_given_in_any_form(tmp_path, given):
     input = _two_texts(tmp_path).input
     assert input.two(given) == ("a", "b")
+    assert input.is_one(given)
+    assert not input.is_one([given, given])
+    assert not input.is_one(("a\tb", "c\td"))
     assert input.length(input.read(("the dog", "a cat"))) == 5
     assert input.length(input.read(("the dog", ""))) == 0
     with pytest.raises(CallError, match="is not two texts: give first<TAB>second"):

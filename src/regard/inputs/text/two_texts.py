@@ -46,6 +46,12 @@ class TwoTextsReader:
     def parse(self, words: Sequence[str]) -> list[tuple[str, str]]:
         return [self.two(word) for word in words]
 
+    def is_one(self, given: Any) -> bool:
+        """Two texts in a tuple are one input; a list holds several."""
+        plain = isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
+        both = plain and not any(BETWEEN in text or "\n" in text for text in given)
+        return both or super().is_one(given)  # pyright: ignore[reportAttributeAccessIssue]
+
     def two(self, one: Any) -> tuple[str, str]:
         """Of a pair, a mapping of both, or a text with a tab or a line end between."""
         found = two_of(one, ("first", "second"), BETWEEN if isinstance(one, str) and BETWEEN in one else "\n")
