@@ -12,6 +12,7 @@ from recipe_runs import small_corpora
 from regard.cli import cli
 from regard.commands.import_ import import_model
 from regard.errors import CallError, RegardError
+from regard.exporters import quality as quality_of_exports
 from regard.exporters.base import Compared, Wish
 from regard.exporters.formats import FORMATS, expressed_by, format_of
 from regard.exporters.html.format import browser
@@ -86,6 +87,14 @@ def test_ctranslate2_tells_what_8_bit_integers_cost(name, score, tmp_path):
         assert quality.run[score] == pytest.approx(run.evaluate().values[score])
     assert quality.export[score] == pytest.approx(quality.run[score], rel=0.05, abs=0.5)
     assert quality.export != quality.run or name == "pegasus"
+
+
+def test_some_of_a_test_part_with_gold_alignments_tell_what_8_bit_integers_cost(tmp_path, monkeypatch):
+    pytest.importorskip("ctranslate2", reason="pip install 'regard[export]'")
+    monkeypatch.setattr(quality_of_exports, "MOST", 7)
+    found = exported(untrained("pegasus", tmp_path / "run"), tmp_path, "ctranslate2", dtype="int8").quality
+    assert found is not None
+    assert found.examples == 7
 
 
 @pytest.mark.parametrize("name", ["llama", "arcee", "gpt2", "pegasus", "marian"])

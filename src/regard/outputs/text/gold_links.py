@@ -76,9 +76,10 @@ def gold_pairs(where: str, role: Role) -> list[tuple[Pair, Gold]]:
 
 
 def gold_of_test(data: PairDataSettings, examples: Sequence[Example]) -> list[Gold]:
-    """The gold alignments of the test pairs, from data.alignments or from the corpus itself; none: nobody knows."""
+    """The gold alignments of these test pairs, from data.alignments or from the corpus itself; none: nobody knows."""
     if data.alignments is None:
-        return [gold for _, gold in gold_pairs(data.test or data.train, "test")]
+        known = {(pair.source, pair.target): gold for pair, gold in gold_pairs(data.test or data.train, "test")}
+        return [known[one.input, one.texts[0]] for one in examples] if known else []
     file = Path(data.alignments)
     if not file.is_file():
         raise CallError(f"data.alignments={file}: there is no such file")
