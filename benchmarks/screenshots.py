@@ -11,6 +11,7 @@ with their reports and a weight that is explained. Needs Chromium and Playwright
 
 import argparse
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -124,7 +125,8 @@ def opened(runs: dict[str, regard.Run], folder: Path) -> Iterator[tuple[Any, str
 def pictures(folder: Path, only: str) -> None:
     shots = [shot for shot in SHOTS if not only or shot.name in only.split(",")]
     runs: dict[str, regard.Run] = {}
-    for recipe in dict.fromkeys(shot.recipe for shot in shots):
+    beside = [recipe for shot in shots for recipe in re.findall(r"against=([\w-]+)", shot.search)]
+    for recipe in dict.fromkeys([*(shot.recipe for shot in shots), *beside]):
         try:
             runs[recipe] = trained(folder, recipe)
         except RegardError as problem:  # of data that is not here, the picture stays as it was
