@@ -427,9 +427,10 @@ def test_two_texts_are_given_in_any_form(tmp_path, given):
     input = _two_texts(tmp_path).input
     assert input.two(given) == ("a", "b")
     assert input.is_one(given)
+    assert input.word(given) == "a\nb", "a page takes a tab for what stands between two inputs"
     assert not input.is_one([given, given])
     assert not input.is_one(("a\tb", "c\td"))
     assert input.length(input.read(("the dog", "a cat"))) == 5
     assert input.length(input.read(("the dog", ""))) == 0
-    with pytest.raises(CallError, match="is not two texts: give first<TAB>second"):
+    with pytest.raises(CallError, match="is not two texts: give both, with a tab or on two lines"):
         input.read("only one")

@@ -57,7 +57,7 @@ class TwoTextsReader:
         found = two_of(one, ("first", "second"), BETWEEN if isinstance(one, str) and BETWEEN in one else "\n")
         if found is None or not all(isinstance(text, str) for text in found):
             raise CallError(
-                f"{one!r} is not two texts: give first<TAB>second, or in Python a pair or "
+                f"{one!r} is not two texts: give both, with a tab or on two lines, or in Python a pair or "
                 '{"first": ..., "second": ...}'
             )
         return found[0], found[1]
@@ -71,7 +71,8 @@ class TwoTextsReader:
         return " | ".join(self.two(one))
 
     def word(self, one: Any) -> str:
-        return BETWEEN.join(self.two(one))
+        """On a page, where a tab stands between two inputs, two lines are one text."""
+        return "\n".join(self.two(one))
 
     def length(self, item: TwoTextsItem) -> int:
         """0 if there is nothing in one of the two."""
