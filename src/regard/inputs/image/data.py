@@ -17,6 +17,7 @@ from regard.data.splits import Split
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
 from regard.encoders.cnn_weights_file import weights_file
+from regard.encoders.image_input import Body
 from regard.errors import CallError
 from regard.files.user_cache import user_cache
 from regard.inputs.image import defaults
@@ -79,6 +80,7 @@ class ImageData(MediaInput):
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
         super().__init__(recipe, section)
         self._train: PictureStore | None = None  # the pictures whose mean and deviation are taken
+        self._sizes: tuple[Recipe, Body] | None = None
 
     @property
     def form(self) -> list[Any]:
@@ -182,10 +184,17 @@ class ImageData(MediaInput):
         return str(one) if isinstance(one, str | Path) else f"a picture ({type(one).__name__})"
 
     @property
+    def sizes(self) -> Body:
+        """The network that reads pictures, without its weights: what becomes of a picture is asked of every one."""
+        if self._sizes is None or self._sizes[0] is not self.recipe:
+            with torch.device("meta"):
+                self._sizes = self.recipe, build_body(self.settings, self.data)
+        return self._sizes[1]
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Rows × columns of the regions that a picture becomes."""
-        with torch.device("meta"):
-            return build_body(self.settings, self.data).grid
+        return self.sizes.grid
 
     @property
     def regions(self) -> int:

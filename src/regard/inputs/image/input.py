@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.encoders.cnn import ConvNet
 from regard.encoders.image import VisionTransformer
 from regard.encoders.image_input import PictureEncoder
-from regard.inputs.image.build import build_body, build_encoder
+from regard.inputs.image.build import build_encoder
 from regard.inputs.image.data import ImageData, PictureItem
 from regard.look.axis import Axis, axis
 from regard.parts import build_pooling
@@ -39,8 +39,7 @@ class ImageInput(ImageData):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def inside(self, item: PictureItem) -> PictureItem:
-        with torch.device("meta"):
-            body = build_body(self.settings, self.data)
+        body = self.sizes
         if isinstance(body, ConvNet):
             return item._replace(grid=body.attended)
         return item._replace(class_token=isinstance(body, VisionTransformer))
