@@ -48,6 +48,16 @@ def cache_of_the_tests(tmp_path_factory):
     os.environ["REGARD_TEST_RUNS"] = str(own.parent if several else own)  # one folder for all processes
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting():
+    """What only takes time: the disk, which no test pulls the plug of (those of power loss have a disk of their own),
+    and further pictures of the same kind in the report of every run. The number of calls stays what it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr("regard.job.PICTURES", 1)
+        yield
+
+
 @pytest.fixture(scope="module")
 def browser():
     """A real Chromium: `pip install playwright`, and /usr/bin/chromium or CHROMIUM=path. Of a module, because its event
