@@ -1,18 +1,23 @@
 """Methods by hand-worked numbers and by what must hold."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from regard import look
-from regard.look.attribution import attentions
+from regard.look.attribution import attentions, method_shown
+from regard.look.axis import axis
 from regard.look.card import wrong_order
 from regard.look.case import Case
 from regard.look.methods.erasure import faithfulness, leave_one_out
 from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
 from regard.look.methods.norms import norm_weighted
 from regard.look.methods.rollout import decoder_rollout, rollout
+from regard.look.records import Attention
 
 
 def random_weights(*shape, seed=0):
@@ -117,3 +122,13 @@ def test_the_wrong_order_leaves_no_row_in_place(size):
     order = wrong_order(size)
     assert sorted(order) == list(range(size))
     assert all(order != np.arange(size))
+
+
+def test_a_row_that_nothing_speaks_for_is_named():
+    case: Any = SimpleNamespace(
+        model=nn.Linear(1, 1), rows="target", columns="source", beside=(),
+        axes={"target": axis(["uno", "dos"]), "source": axis(["one", "two"])},
+    )  # fmt: skip
+    table = Attention("cross", "cross", 0, np.array([[[0.5, 0.2], [0.0, 0.0]]]), "target", "source")
+    assert method_shown(case, "gradient", [table]) == "gradient (nothing speaks for 'dos')"
+    assert method_shown(case, "raw", [table]) == "raw"  # which is no matter of for and against
