@@ -20,6 +20,7 @@ from regard.exporters.onnx.language import empty_past
 from regard.exporters.onnx.seq2seq import LAYERS_FIRST
 from regard.exporters.onnx.tensors import named
 from regard.exporters.stand_ins import LogitsModel
+from regard.models.ctc import SpeechToText
 from regard.models.drawer import Drawer
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
@@ -30,7 +31,8 @@ Tensors = Mapping[str, Tensor]
 
 def stand_in(model: nn.Module, folder: Path) -> nn.Module:
     if isinstance(model, Seq2Seq):
-        return GraphSeq2Seq(model, folder)
+        hears = isinstance(model, SpeechToText) and model.ctc is not None
+        return GraphSpeechToText(model, folder) if hears else GraphSeq2Seq(model, folder)
     if isinstance(model, LanguageModel):
         return GraphLanguageModel(model, folder)
     copy = deepcopy(model)
@@ -86,9 +88,10 @@ class GraphState:
 
 @dataclass(frozen=True)
 class Begun(Memory):
-    """In the place of a memory: the state that the graph `encoder` gave of it."""
+    """In the place of a memory: the state that the graph `encoder` gave of it, and its CTC, where it has one."""
 
     state: GraphState | None = None
+    ctc: Tensor | None = None
 
 
 class GraphSeq2Seq(Seq2Seq):
@@ -106,7 +109,9 @@ class GraphSeq2Seq(Seq2Seq):
         rows = len(next(iter(tensors.values())))
         told = self._encoder(tensors)
         state = GraphState({name: told[name] for name in self._decoder.inputs if name in told}, rows)
-        return Begun(torch.zeros(rows, 1, 1), None, torch.zeros(rows, 1), None, state)
+        ctc = told.get("ctc")
+        vectors = torch.zeros(rows, 1 if ctc is None else ctc.shape[1], 1)
+        return Begun(vectors, None, torch.zeros(rows, 1), None, state, ctc)
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> GraphState:
         assert isinstance(memory, Begun)
@@ -131,6 +136,19 @@ class GraphSeq2Seq(Seq2Seq):
     def scored(self, source: Any, target: Tensor) -> Tensor | None:
         """Logits of every step at once, where there is a graph of them."""
         return None if self._scorer is None else self._scorer({**named(source), "target": target})["logits"]
+
+
+class GraphSpeechToText(GraphSeq2Seq, SpeechToText):
+    """With a second opinion on its texts."""
+
+    def __init__(self, like: Seq2Seq, folder: Path) -> None:
+        GraphSeq2Seq.__init__(self, like, folder)
+        self.ctc = nn.Identity()  # it has one, in its graph
+
+    def ctc_scores(self, memory: Memory) -> Tensor:
+        assert isinstance(memory, Begun)
+        assert memory.ctc is not None
+        return memory.ctc
 
 
 class GraphLanguageModel(LogitsModel):
