@@ -112,7 +112,7 @@ def _checked(plan: Plan, wish: Wish, folder: Path, inputs: Sequence[Any]) -> Che
 
 
 def _notes(plan: Plan, found: Checked, run: Run) -> list[str]:
-    return [*plan.notes, *found.notes, *_lost(run)]
+    return [*plan.notes, *found.notes, *([] if plan.searches else _lost(run))]
 
 
 def _planned(wish: Wish, to: str) -> Plan:

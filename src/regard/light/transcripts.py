@@ -3,20 +3,30 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from regard.inputs.sound.item import SoundItem
-from regard.light.helped import Joint
+from regard.light.helped import Joint, LanguageModelVoice
+from regard.light.other_run import load_other_run
 from regard.light.rules import Hypothesis
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord
 from regard.outputs.text.seen import CrossAttention
 from regard.outputs.text.timing import heard
+from regard.outputs.text.token_places import token_places
 from regard.outputs.text.transcript import Transcript, in_windows, looked_at, note_of, streamed
 
 
 class LightTranscripts(LightWriter):
     def _joint(self, how: Any) -> Joint | None:
-        ctc = how.ctc if "ctc" in self.graphs["encoder"]["outputs"] else 0.0
-        return Joint(self._steps, ctc) if ctc else None
+        ctc = how.ctc if "ctc" in self.about.graphs["encoder"]["outputs"] else 0.0
+        voice = None if how.language_model is None else self._voice(how.language_model, how.language_model_weight)
+        return Joint(self._steps, ctc, voice) if ctc or voice else None
+
+    def _voice(self, folder: str, weight: float) -> LanguageModelVoice:
+        other = load_other_run(self.about, "language_model", folder, "continuation")
+        places = token_places(f"decoding.language_model={folder}", other.tokenizer, self.tokenizer)
+        return LanguageModelVoice(other.reader, weight, np.array(places))
 
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Any]:
         def said(items: list[SoundItem], begin: str) -> list[Any]:

@@ -53,7 +53,7 @@ class LightWriter(LightOutput):
         self.tokenizer = Tokenizer.of_run(about.folder, TARGET) if own else Tokenizer.of_run(about.folder)
         encoder, decoder = (Session(about.folder / f"{name}.onnx") for name in ("encoder", "decoder"))
         self._steps = Steps(encoder, decoder, about.graphs["decoder"]["inputs"])
-        self.graphs, self._exported = about.graphs, about.recipe
+        self.about = about
 
     @property
     def takes_gold(self) -> bool:
@@ -62,7 +62,7 @@ class LightWriter(LightOutput):
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]
-        found = self._search(items, prefix=prefix)
+        found = self.search(items, prefix=prefix)
         return [
             self._prediction(one, item, hypotheses, attention)
             for one, item, hypotheses in zip(inputs, items, found, strict=True)
@@ -107,7 +107,7 @@ class LightWriter(LightOutput):
                 tell(self.tokenizer.labels([token])[0], self.tokenizer.decode(ids))
 
         item = self.input.read(one)
-        (hypotheses,) = self._search([item], prefix=prefix, plain=True, tell=told, **GREEDY)
+        (hypotheses,) = self.search([item], prefix=prefix, plain=True, tell=told, **GREEDY)
         return self._prediction(one, item, hypotheses, attention=False)
 
     def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
@@ -119,7 +119,7 @@ class LightWriter(LightOutput):
         return found
 
     # ---------------------------------------------------------------------------------------------------------- search
-    def _search(
+    def search(
         self,
         items: Sequence[Any],
         *,
@@ -199,7 +199,7 @@ class LightWriter(LightOutput):
         if output is not None:
             tokens = self.tokenizer.encode(output)
             return [self._record(item, tokens, self.tokenizer.decode(tokens), None)]
-        (found,) = self._search([item], prefix=prefix)
+        (found,) = self.search([item], prefix=prefix)
         return [self._record(item, h.tokens, self.tokenizer.decode(h.tokens), h.score) for h in found]
 
     def _record(self, item: Any, tokens: list[int], text: str, score: float | None) -> AttentionRecord:
