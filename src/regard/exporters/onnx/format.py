@@ -63,7 +63,10 @@ class Onnx(Format):
 class GraphPlan(Plan):
     library = "onnx"
     searches = True
-    how = 'onnxruntime.InferenceSession("FOLDER/NAME.onnx")   # inputs, outputs and their shapes: graphs.json'
+    how = (
+        "regard predict FOLDER INPUT   # also look and serve; without PyTorch: pip install 'regard[light]'\n"
+        'onnxruntime.InferenceSession("FOLDER/NAME.onnx")   # inputs, outputs and their shapes: graphs.json'
+    )
 
     def __init__(self, wish: Wish) -> None:
         self.wish, self.run = wish, wish.run
