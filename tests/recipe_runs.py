@@ -106,6 +106,7 @@ def small_corpora() -> Iterator[None]:
         for sizes, split, size in (
             *((those, split, FEW) for those in (shapes.SIZES, tones.SIZES, follows.SIZES) for split in those),
             *((one_shape.EACH, split, 1) for split in one_shape.EACH),
+            (pocket.SIZES, "train", 100 * FEW),  # to take a few of them from: sentences are drawn one by one
         ):
             patch.setitem(sizes, split, size)
         patch.setattr(stories, "STORIES", 200)
