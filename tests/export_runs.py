@@ -63,6 +63,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "recognizer": ("tones", {"model": {"width": 24, "embedding": 16}}),
     "classified sound": ("tones-classify", {}),
+    "two texts": ("texts-classify", {"model": {"width": 16, "layers": 1, "heads": 2, "feed_forward": 24}}),
     "classified series": ("series-classify", {"model": {"width": 16}}),
 }  # fmt: skip
 
@@ -110,7 +111,18 @@ def _untrained(name: str) -> Path:
     recipe, sections = RUNS[name]
     if recipe.startswith("translate"):
         sections = {**sections, "decoding": {"max_length": 6, "beam": 3}}
+    if name == "recognizer":
+        sections = {**sections, "decoding": {"language_model": str(_language_model())}}
     begin(recipe, sections, folder)
+    return folder
+
+
+def _language_model() -> Path:
+    """Of the keys that are heard."""
+    folder, texts = Path(_FOLDER.name) / "language model", Path(_FOLDER.name) / "keys.txt"
+    texts.write_text("0123456789*#\n" * 9)
+    data = {"train": str(texts), "documents": "line", "valid_share": 0.3}
+    begin("shakespeare", {"data": data, "model": {"layers": 1, "width": 16, "heads": 2, "context": 16}}, folder)
     return folder
 
 

@@ -14,12 +14,20 @@ from regard.inputs.image.source import PictureSource
 from regard.inputs.series.times import labels
 from regard.light.run import LightRun, load
 from regard.outputs.picture.result import as_image
+from regard.outputs.text.transcript import Transcript
 from regard.serve.limits import Limits
 from test_serve import serving
 
 SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
-    "text": ({"beam": 1}, {"beam": 3, "n_best": 2}, {"sample": True, "n_best": 2, "top_p": 0.8, "seed": 5}),
-    "transcript": ({"beam": 1}, {"beam": 3, "n_best": 2}),
+    "text": (
+        {"beam": 1}, {"beam": 3, "n_best": 2, "attention": True}, {"beam": 3, "coverage_penalty": 0.3},
+        {"sample": True, "n_best": 2, "top_p": 0.8, "seed": 5},
+    ),
+    "transcript": (  # by default with CTC and a language model
+        {"attention": True}, {"beam": 1}, {"language_model": None, "beam": 3, "n_best": 2, "coverage_penalty": 0.3},
+        {"ctc": 0.0, "n_best": 2}, {"ctc": 0.0, "language_model": None, "beam": 1}, {"sample": True, "seed": 2},
+        {"window": 0.3, "prefix": "7", "attention": True},
+    ),
     "continuation": ({"temperature": 0.0}, {"n_best": 2, "repetition_penalty": 1.2}, {"top_k": 7}),
     "labels": ({"n_best": 2},),
     "tags": ({},),
@@ -28,20 +36,35 @@ SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
     "values": ({},),
     "towers": ({"n_best": 2}, {"labels": ["a red circle", "a blue square"], "n_best": 2}),
     "drawing": ({"temperature": 0.0}, {"candidates": 3, "n_best": 2, "top_k": 5, "seed": 4}),
-}
-TOLD = ("gives", "writes_text", "gives_vectors", "draws", "takes_prefix", "takes_gold", "takes_prompt")
-USUAL = {"ctc": 0.0, "max_length": 12}  # an export searches by its decoder alone
+}  # fmt: skip
+UNKNOWN = {"prefix": "日", "replace_unknown": True}  # of what reads words: begins with one that nobody knows
+SERVED = ("recurrent", "asked", "recognizer", "gpt2", "drawer", "forecaster", "esm encoder")  # every form of a request
+TOLD = (
+    "gives",
+    "gives_attention",
+    "writes_text",
+    "gives_vectors",
+    "draws",
+    "takes_prefix",
+    "takes_gold",
+    "takes_prompt",
+)
+USUAL = {"max_length": 12}
 
 
-def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
-    """All ways of predicting, scores of given outputs, and records."""
+def held_equal(run: Run, folder: Path, inputs: list[Any], *, serve: bool = True) -> LightRun:
+    """All ways of predicting, streams, scores of given outputs, records, and the service."""
     light = load(folder)
     kind = light.about.says["kind"]
     settings = run.recipe.model_dump().get("decoding", {})
     usual = {name: value for name, value in USUAL.items() if name in settings and kind != "span"}
-    for how in SEARCHES[kind]:
+    words = [UNKNOWN] if getattr(run.recipe, "reads_words", False) else []
+    for how in (*SEARCHES[kind], *words):
         for one, other in zip(*(asked.predict(inputs, **usual, **how) for asked in (run, light)), strict=True):
             same_prediction(one, other)
+            assert how is not UNKNOWN or one.text.startswith(tuple(" ".join(inputs).split()))
+    if run.job.output.writes_text:
+        same_stream(run, light, inputs[0], usual)
     assert {name: getattr(light.job.output, name) for name in TOLD} == {
         name: getattr(run.job.output, name) for name in TOLD
     }
@@ -51,7 +74,8 @@ def held_equal(run: Run, folder: Path, inputs: list[Any]) -> LightRun:
         ours, theirs = ([one.score for one in asked.score(inputs, given)] for asked in (run, light))
         np.testing.assert_allclose(ours, theirs, atol=2e-4)
     same_record(run.look(inputs[0], **usual), light.look(inputs[0], **usual))
-    served(run, light, inputs)
+    if serve:
+        served(run, light, inputs)
     return light
 
 
@@ -132,6 +156,17 @@ def _picture(word: str) -> bytes:
     return out.getvalue()
 
 
+def same_stream(run: Run, light: LightRun, one: Any, usual: dict[str, Any]) -> None:
+    told: list[list[Any]] = [[], []]
+    streamed = (
+        asked.stream(one, lambda *news, own=own: own.append(news), **usual)
+        for asked, own in zip((run, light), told, strict=True)
+    )
+    same_prediction(*streamed)
+    assert told[0] == told[1]
+    assert told[0]
+
+
 def same_prediction(one: Any, other: Any) -> None:
     if hasattr(one, "vector"):
         return np.testing.assert_allclose(one.vector, other.vector, atol=2e-5)
@@ -145,6 +180,15 @@ def same_prediction(one: Any, other: Any) -> None:
     for picture, again in zip(getattr(one, "pictures", ()), getattr(other, "pictures", ()), strict=True):
         assert np.abs(picture.astype(int) - again).max() <= 1  # shades are rounded
     assert one.as_dict().keys() == other.as_dict().keys()
+    if isinstance(one, Transcript):
+        for heard, again in zip(one.words + one.tokens, other.words + other.tokens, strict=True):
+            assert heard.text == again.text
+            assert (heard.start, heard.end) == pytest.approx((again.start, again.end), abs=1e-3)
+    assert (one.alignment is None) == (other.alignment is None)
+    if one.alignment is not None:
+        assert (one.alignment.rows, one.alignment.columns) == (other.alignment.rows, other.alignment.columns)
+        for name, weights in one.alignment.weights.items():
+            np.testing.assert_allclose(weights, other.alignment.weights[name], atol=2e-5)
     for said, again in zip(one.n_best, other.n_best, strict=True):
         np.testing.assert_allclose(said.score, again.score, atol=2e-4)
         np.testing.assert_allclose(said.log_probability, again.log_probability, atol=2e-4)

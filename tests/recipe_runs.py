@@ -18,7 +18,7 @@ import torch
 import regard
 from regard import config, jobs
 from regard.api import Run
-from regard.corpora import digits, languages, one_shape, pocket, shapes, spelling, stories, tones
+from regard.corpora import digits, follows, languages, one_shape, pocket, shapes, spelling, stories, tones
 from regard.corpora.series import load_series
 from regard.errors import CallError
 
@@ -104,8 +104,9 @@ def small_corpora() -> Iterator[None]:
         for module, maker in ((languages, "languages"), (pocket, "pocket"), (spelling, "pairs"), (digits, "digits")):
             patch.setattr(module, maker, _few(getattr(module, maker)))
         for sizes, split, size in (
-            *((those, split, FEW) for those in (shapes.SIZES, tones.SIZES) for split in those),
+            *((those, split, FEW) for those in (shapes.SIZES, tones.SIZES, follows.SIZES) for split in those),
             *((one_shape.EACH, split, 1) for split in one_shape.EACH),
+            (pocket.SIZES, "train", 100 * FEW),  # to take a few of them from: sentences are drawn one by one
         ):
             patch.setitem(sizes, split, size)
         patch.setattr(stories, "STORIES", 200)

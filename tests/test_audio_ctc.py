@@ -12,8 +12,9 @@ from regard.data.batches import Padded
 from regard.data.examples import Batch
 from regard.decoding.beam import LengthPenalty, beam
 from regard.decoding.constraints import Constraints
-from regard.decoding.ctc import BLANK, Prefixes, forced_alignment
+from regard.decoding.ctc import Prefixes
 from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
+from regard.decoding.forced_alignment import BLANK, forced_alignment
 from regard.encoders.audio import memory_lengths
 from regard.encoders.audio_pyramid import together
 from regard.inputs.sound.input import SoundInput

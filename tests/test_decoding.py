@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -270,7 +271,7 @@ def test_wrong_calls_say_what_is_wrong():
 
 
 def test_unknown_words_are_replaced_by_what_they_looked_at():
-    weights = torch.tensor([[0.1, 0.7, 0.2, 0.9], [0.6, 0.3, 0.1, 0.9], [0.1, 0.2, 0.7, 0.9]])
+    weights = np.array([[0.1, 0.7, 0.2, 0.9], [0.6, 0.3, 0.1, 0.9], [0.1, 0.2, 0.7, 0.9]])
     words, source = ["<unk>", "besucht", "<unk>"], ["visits", "Anna", "Rome"]
     assert replace_unknown(words, weights, source) == ["Anna", "besucht", "Rome"]
     assert replace_unknown(words, weights, source, dictionary={"Rome": "Rom"}) == ["Anna", "besucht", "Rom"]

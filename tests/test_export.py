@@ -20,7 +20,7 @@ from regard.exporters.proof import prove
 
 pytest.importorskip("transformers", reason="the check needs transformers: pip install 'regard[export]'")
 
-NO_LAYOUT = ("alibi", "llama of blocks", "asked", "captioner", "recognizer", "drawer", "two towers")
+NO_LAYOUT = ("two texts", "alibi", "llama of blocks", "asked", "captioner", "recognizer", "drawer", "two towers")
 HF = [name for name in RUNS if not name.startswith(("recurrent", "classified", "forecaster", *NO_LAYOUT))]
 
 

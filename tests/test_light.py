@@ -19,13 +19,14 @@ from doc_commands import ROOT
 from export_runs import untrained, without_shape_checks
 from regard import loading
 from regard.decoding import beam as beam_of_tensors
-from regard.decoding import continuing, sample
+from regard.decoding import continuing, ctc, sample
 from regard.decoding.constraints import Constraints
 from regard.decoding.greedy import greedy
 from regard.errors import CallError, RegardError
 from regard.exporters.export import export
 from regard.light.beam import beam
 from regard.light.continuing import continued
+from regard.light.ctc import Prefixes
 from regard.light.draw import Uniform, draw
 from regard.light.greedy import token_by_token
 from regard.light.rules import Rules
@@ -98,6 +99,19 @@ def test_searches_find_the_same(seed):
     ours, theirs = [one for (one,) in greedy(model, state, constraints)], token_by_token(steps, start, rules)
     assert [one.tokens for one in ours] == [one.tokens for one in theirs]
     np.testing.assert_allclose([one.score for one in ours], [one.score for one in theirs], atol=1e-5)
+
+
+def test_beginnings_are_as_probable_by_ctc():
+    """Beams of three recordings of other lengths, one after the other, with repeated tokens among them."""
+    scores = torch.randn(ROWS, 9, WORDS, generator=torch.Generator().manual_seed(2)).log_softmax(-1)
+    ours = ctc.Prefixes.start(scores, torch.tensor([9, 4, 7]))
+    theirs = Prefixes.start(ours.scores.numpy())
+    for tokens in ([5, 6, 4], [5, 4, 4, 7, 8, 6], [5, 5, 9, 7, 4, 6]):
+        np.testing.assert_allclose(theirs.gains(), ours.gains().numpy(), rtol=1e-4, atol=1e-4)
+        rows = np.arange(ours.psi.shape[0]).repeat(len(tokens) // ours.psi.shape[0])
+        ours, theirs = ours.select(torch.from_numpy(rows)), theirs.select(rows)
+        ours, theirs = ours.step(torch.tensor(tokens)), theirs.step(np.array(tokens))
+        np.testing.assert_allclose(theirs.psi, ours.psi.numpy(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (4, 1.0), (0, 0.7), (5, 0.6)])
@@ -279,7 +293,7 @@ def test_what_an_export_cannot_do_is_said(translator, tmp_path):
         (lambda: light.look("The queen", evidence=True), "evidence"),
         (lambda: light.look("", beam=1), "no token"),
         (lambda: light.predict("The queen", without=["cross.0.0"]), "cross.0.0"),
-        (lambda: light.predict("The queen", coverage_penalty=0.2), "coverage_penalty"),
+        (lambda: light.predict("The queen", replace_unknow=True), "replace_unknown"),
         (lambda: light.predict("The queen", beem=2), "beem"),
         (lambda: light.predict(3), "a text, not int"),
         (lambda: light.explain("The queen", "lens"), "PyTorch"),

@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "jobs": {"catalog", "settings", "inputs", "outputs", "job"},
     "other_run": {"config", "jobs", "training"},
     "auto": {"catalog", "config", "data", "inputs", "jobs", "pretrained", "settings", "training"},
-    "light": {"catalog", "config", "data", "inputs", "look", "metrics", "outputs", "settings"},
+    "light": {"catalog", "config", "data", "decoding", "inputs", "look", "metrics", "outputs", "settings"},
     "exporters": OUTPUTS | {"api", "job", "jobs", "light", "outputs", "training"},
 }
 EVERYTHING = {  # the top floor

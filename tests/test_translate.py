@@ -17,7 +17,8 @@ from command_line import regard as cli
 from regard.attention import Trace
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
-from regard.outputs.text.cross_attention import CrossAttention, cross_attention
+from regard.outputs.text.cross_attention import cross_attention
+from regard.outputs.text.seen import CrossAttention
 from regard.outputs.text.settings import DecodingSettings
 from regard.outputs.text.translation import Translation
 from regard.settings.model import RecurrentSettings

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from regard.api import Run, check, train
     from regard.datasets.fetch import fetch
     from regard.exporters.export import export
+    from regard.inputs.sound.recording import Sound
     from regard.loading import load
     from regard.search import open_index
 
 __version__ = "0.1.0"
-__all__ = ["Run", "check", "export", "fetch", "load", "look", "open_index", "train"]
+__all__ = ["Run", "Sound", "check", "export", "fetch", "load", "look", "open_index", "train"]
 
 
 _PLACES = {
+    "Sound": "regard.inputs.sound.recording",
     "export": "regard.exporters.export",
     "fetch": "regard.datasets.fetch",
     "load": "regard.loading",

@@ -1,6 +1,6 @@
-"""CTC while decoding: how probable a beginning is by CTC alone, and where each token of a text lies in time.
+"""CTC while decoding: how probable a beginning is by CTC alone.
 
-Prefix scores: Watanabe et al. 2017, "Hybrid CTC/Attention Architecture", algorithm 2; Graves 2008, section 7.5.
+Watanabe et al. 2017, "Hybrid CTC/Attention Architecture", algorithm 2; Graves 2008, section 7.5.
 For a beginning g, r_n[t] and r_b[t] are the log-probabilities of all paths over frames 0 … t that read g and end in
 its last token, or in a blank. The next token c can come first at frame t after any of these at t − 1:
 
@@ -9,9 +9,7 @@ its last token, or in a blank. The next token c can come first at frame t after 
     ψ(g </s>) = log(e^{r_n[T−1]} + e^{r_b[T−1]})               the output g itself
 
 φ differs for one token only, so the sum over t is one matrix product for all c at once; the recursion over frames runs
-only for tokens that were chosen.
-
-Forced alignment: the most probable single path that reads a given text (Viterbi).
+only for tokens that were chosen. `regard.light.ctc` has the same over arrays.
 """
 
 from dataclasses import dataclass
@@ -20,10 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.forced_alignment import BLANK, NEVER
 from regard.special_tokens import END, START
-
-BLANK = 0
-NEVER = -1e30  # log 0, but finite, so that differences are never NaN
 
 
 @dataclass(frozen=True)
@@ -96,32 +92,3 @@ class Prefixes:
         both = torch.stack(ahead, dim=2).clamp(min=NEVER)
         psi = torch.logsumexp(phi + said, dim=1)
         return Prefixes(self.scores, self.row, both[0], both[1], tokens, psi)
-
-
-def forced_alignment(scores: Float[Tensor, "K V"], tokens: list[int]) -> list[tuple[int, int]] | None:
-    """The frames (first, last) of each token on the most probable path; None if there are too few frames."""
-    states = [BLANK]
-    for token in tokens:
-        states += [token, BLANK]
-    K, S = len(scores), len(states)
-    emitted = scores[:, torch.tensor(states, device=scores.device)].tolist()
-    best = [[NEVER] * S for _ in range(K)]
-    origin = [[0] * S for _ in range(K)]
-    best[0][0] = emitted[0][0]
-    if S > 1:
-        best[0][1] = emitted[0][1]
-    for t in range(1, K):
-        for s in range(S):
-            skips = s >= 2 and states[s] != BLANK and states[s] != states[s - 2]
-            options = [s, *([s - 1] if s else []), *([s - 2] if skips else [])]
-            origin[t][s] = max(options, key=lambda o: best[t - 1][o])
-            best[t][s] = max(NEVER, best[t - 1][origin[t][s]] + emitted[t][s])
-    state = max(range(max(0, S - 2), S), key=lambda s: best[K - 1][s])
-    if best[K - 1][state] <= NEVER / 2:
-        return None
-    frames: list[list[int]] = [[] for _ in tokens]
-    for t in range(K - 1, -1, -1):
-        if state % 2:
-            frames[state // 2].append(t)
-        state = origin[t][state]
-    return [(found[-1], found[0]) for found in frames]

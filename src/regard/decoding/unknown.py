@@ -5,18 +5,18 @@ An unknown word in the output is most often a name or a rare word, and attention
     y_t = <unk>   →   dictionary(x_s) or x_s itself,      s = argmax_s a[t, s]
 
 Luong et al. 2014, section 3 (arXiv:1410.8206), with attention for the alignment as in Jean et al. 2014, section 4
-(arXiv:1412.2007).
+(arXiv:1412.2007). No torch.
 """
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 
 def replace_unknown(
     words: Sequence[str],
-    weights: Float[Tensor, "T S"],
+    weights: Float[np.ndarray, "T S"],
     source_words: Sequence[str],
     *,
     unknown: str = "<unk>",

@@ -52,6 +52,7 @@ class Plan(ABC):
     how: str = ""  # code that loads the export, for the card
     tags: Sequence[str] = ()  # metadata of the card
     library: str = ""
+    searches: bool = False  # whether what helps a search (CTC, coverage, ...) leaves with the run
 
     @abstractmethod
     def write(self, folder: Path) -> None:

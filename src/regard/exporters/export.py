@@ -38,6 +38,7 @@ class Report:
     proof: Proof | None
     quality: Quality | None  # of other numbers than float32
     notes: list[str]
+    how: str  # code that uses it
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,7 +47,8 @@ class Report:
         checked = "NOT CHECKED (--no-check)" if self.proof is None else self.proof.sentence()
         lines = [f"{self.out}: {self.bytes / 1e6:.1f} MB for {self.to}", checked]
         lines += [] if self.quality is None else [self.quality.sentence(self.dtype)]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        used = (f"    {line}" for line in self.how.splitlines())
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes), *used])
 
 
 def export(
@@ -96,9 +98,8 @@ def export(
 
     atomic.write_folder(out, fill)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    return Report(
-        str(run.folder), to, str(out), dtype, size, made[0].proof, made[0].quality, _notes(plan, made[0], run)
-    )
+    found, how = made[0], plan.how.replace("FOLDER", str(out))
+    return Report(str(run.folder), to, str(out), dtype, size, found.proof, found.quality, _notes(plan, found, run), how)
 
 
 def _checked(plan: Plan, wish: Wish, folder: Path, inputs: Sequence[Any]) -> Checked:
@@ -112,7 +113,7 @@ def _checked(plan: Plan, wish: Wish, folder: Path, inputs: Sequence[Any]) -> Che
 
 
 def _notes(plan: Plan, found: Checked, run: Run) -> list[str]:
-    return [*plan.notes, *found.notes, *_lost(run)]
+    return [*plan.notes, *found.notes, *([] if plan.searches else _lost(run))]
 
 
 def _planned(wish: Wish, to: str) -> Plan:

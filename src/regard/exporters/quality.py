@@ -8,7 +8,7 @@ from typing import Any
 from regard.api import Run
 from regard.errors import RegardError
 from regard.exporters.base import Plan
-from regard.exporters.searched import plain_job
+from regard.exporters.searched import certain_job
 
 MOST = 500  # examples, where they can be counted
 SAID = 3  # scores that are told in a line; the card has all
@@ -44,7 +44,7 @@ def _short(number: float) -> str:
 
 def measure(run: Run, plan: Plan, folder: Path) -> Quality | str:
     """Or the sentence that says why there are no scores."""
-    output = plain_job(run).output
+    output = certain_job(run, own=plan.searches).output
     if not output.has_test_data:
         return "the run has no test data (data.test=FILE)"
     try:

@@ -1,14 +1,13 @@
-"""What a run writes for some inputs, in a way that other programs can repeat.
+"""What a run writes for some inputs, in a way that its export can repeat.
 
-By the beam of its recipe, without what belongs to regard alone (coverage, words put in for unknown ones). An output
-that is cut off at `decoding.max_length` has no end that searches could agree on; there, both write greedily.
+As it does by default, but for chance. Programs of others search by the beam of its recipe, without what belongs to
+regard alone (coverage, CTC, words put in for unknown ones); there, an output that is cut off at `decoding.max_length`
+has no end that searches could agree on, and both write greedily.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from torch import nn
 
 from regard.api import Run
 from regard.exporters.agreement import tied
@@ -19,16 +18,21 @@ from regard.special_tokens import END, PAD, START, UNK
 #: What belongs to regard alone, and its value where it is not asked for.
 OWN = {"coverage_penalty": 0.0, "replace_unknown": False, "ctc": 0.0, "language_model": None, "rerank": None}
 #: One output, by no chance.
-PLAIN = {**OWN, "n_best": 1, "candidates": 1, "sample": False, "temperature": 0.0}
+CERTAIN = {"n_best": 1, "candidates": 1, "sample": False, "temperature": 0.0}
 
 
-def plain_job(run: Run) -> Job:
-    """The job of a run, without what belongs to regard alone, and without chance."""
-    how = getattr(run.recipe, "decoding", None)
+def certain_recipe(recipe: Any, changed: Mapping[str, Any] = CERTAIN) -> Any:
+    """The same without chance."""
+    how = getattr(recipe, "decoding", None)
     if how is None:
-        return run.job
-    plain = {name: value for name, value in PLAIN.items() if hasattr(how, name)}
-    return run.job.with_recipe(run.recipe.model_copy(update={"decoding": how.model_copy(update=plain)}))
+        return recipe
+    known = {name: value for name, value in changed.items() if hasattr(how, name)}
+    return recipe.model_copy(update={"decoding": how.model_copy(update=known)})
+
+
+def certain_job(run: Run, *, own: bool) -> Job:
+    """The job of a run without chance, with or without what belongs to regard alone."""
+    return run.job.with_recipe(certain_recipe(run.recipe, CERTAIN if own else {**OWN, **CERTAIN}))
 
 
 @dataclass(frozen=True)
@@ -53,16 +57,12 @@ class Searched:
 
 
 def searched(run: Run, inputs: Sequence[Any]) -> list[Searched]:
-    longest = run.recipe.decoding.max_length  # pyright: ignore[reportAttributeAccessIssue]
-    found, greedily = (written(run, run.model, inputs, **how) for how in ({}, GREEDY))
-    return [Searched(*both, longest) for both in zip(found, greedily, strict=True)]
-
-
-def written(run: Run, model: nn.Module, inputs: Sequence[Any], **how: Any) -> list[list[int]]:
-    """The best output of each input; `model` is the run's own, or what stands for it."""
-    output = plain_job(run).output
+    output: Any = certain_job(run, own=False).output
     items = [run.job.input.read(one) for one in inputs]
-    return [hypotheses[0].tokens for hypotheses in output.search(model, items, **how)]  # pyright: ignore[reportAttributeAccessIssue]
+    found, greedily = (
+        [hypotheses[0].tokens for hypotheses in output.search(run.model, items, **how)] for how in ({}, GREEDY)
+    )
+    return [Searched(*both, output.recipe.decoding.max_length) for both in zip(found, greedily, strict=True)]
 
 
 def said(run: Run, one: Any, tokens: tuple[list[int], list[int]]) -> tuple[str, str, bool]:

@@ -1,20 +1,28 @@
 """Beam search over arrays: equations, and the rule for when a sentence is done, are those of `regard.decoding.beam`.
 
-score(y) = log p(y | x) / |y|^α                    |y| counts the end symbol
+score(y) = log p(y | x) / |y|^α + coverage(y)      |y| counts the end symbol
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from regard.light.rules import Hypothesis, Rules, normalizer
-from regard.light.steps import State, Steps
 from regard.special_tokens import END, START
 from regard.work import before_step
 
 
-def beam(steps: Steps, state: State, rules: Rules, *, size: int, n_best: int, alpha: float) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence (fewer, where fewer exist), best first."""
+def beam(
+    steps: Any, state: Any, rules: Rules, *, size: int, n_best: int, alpha: float, coverage: float = 0.0,
+    normalize: bool = True,
+) -> list[list[Hypothesis]]:  # fmt: skip
+    """The `n_best` best hypotheses of each sentence (fewer, where fewer exist), best first.
+
+    steps       `Steps`, or what helps them (`light/helped.py`), with the state that belongs to it
+    coverage    β; above 0, states are `CoveredState`
+    normalize   False takes logits for scores of at most 0 that are added up as they are
+    """
     width = 1
     finished: list[list[Hypothesis]] = [[] for _ in range(state.rows)]
     sentences = np.arange(state.rows)
@@ -24,7 +32,7 @@ def beam(steps: Steps, state: State, rules: Rules, *, size: int, n_best: int, al
     for step in range(rules.max_length + 1):
         before_step(len(sentences) * width)
         logits, state = steps.step(history[:, :, -1].reshape(-1), state)
-        offset = open_score - normalizer(logits).reshape(-1, width)
+        offset = open_score - normalizer(logits).reshape(-1, width) if normalize else open_score
         rules.apply(logits, step)
         # 2 · size candidates a sentence: even if the `size` best of them end, `size` are left to go on
         total, origin, token = _top(logits.reshape(len(sentences), width, -1) + offset[:, :, None], 2 * size)
@@ -33,8 +41,10 @@ def beam(steps: Steps, state: State, rules: Rules, *, size: int, n_best: int, al
         for number, rank in zip(*np.nonzero(ends[:, :size] & (total[:, :size] > -np.inf)), strict=True):
             log_probability = float(total[number, rank])
             tokens = history[number, origin[number, rank], 1:].tolist()
-            found = finished[sentences[number]]
-            found.append(Hypothesis(tokens, log_probability / (step + 1) ** alpha, log_probability))
+            found, score = finished[sentences[number]], log_probability / (step + 1) ** alpha
+            if coverage > 0.0:
+                score += coverage * state.coverage(number * width + origin[number, rank])
+            found.append(Hypothesis(tokens, score, log_probability))
             found.sort(key=lambda one: -one.score)
 
         total = np.where(ends, -np.inf, total)

@@ -31,7 +31,7 @@ class LightContinuation(LightOutput):
     def __init__(self, about: Description, input: Any) -> None:
         super().__init__(about, input)
         self.tokenizer = input.tokenizer
-        self._model = Reader(Session(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
+        self.reader = Reader(Session(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
 
     @property
     def context(self) -> int:
@@ -93,7 +93,7 @@ class LightContinuation(LightOutput):
         if not told:
             said = self.tokenizer.decode(tokens)
             raise CallError(f"of {said!r}, nothing is told: a model tells each token but the first")
-        logits, seen = self._model.look(read)
+        logits, seen = self.reader.look(read)
         known = logits - normalizer(logits)[:, None]
         best = np.argsort(-known, axis=1, kind="stable")[:, :MOST]
         following = tuple(
@@ -110,7 +110,7 @@ class LightContinuation(LightOutput):
 
     def _known(self, tokens: Sequence[int]) -> np.ndarray:
         """Log-probabilities after each token: T V."""
-        logits, _ = self._model.read([tokens], self._model.start(1))
+        logits, _ = self.reader.read([tokens], self.reader.start(1))
         return logits[0] - normalizer(logits[0])[:, None]
 
     def _after(self, text: str, said: str) -> list[int]:
@@ -131,7 +131,7 @@ class LightContinuation(LightOutput):
         special = self.tokenizer.specials
         never = {special.pad, special.unk, special.start} - {special.end, None}
         for new in continued(
-            self._model, [self.input.read(text.begin).ids for text in texts], how, context=self.context,
+            self.reader, [self.input.read(text.begin).ids for text in texts], how, context=self.context,
             max_length=most, end=special.end, forbidden=sorted(index for index in never if index is not None),
             ended=lambda new: texts[new.row].stopped,
         ):  # fmt: skip

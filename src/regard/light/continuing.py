@@ -36,7 +36,7 @@ class Reader:
         shapes = {name: tuple(int(sizes.get(size, size)) for size in shape) for name, shape in self._empty.items()}
         return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
 
-    def read(self, tokens: Sequence[Sequence[int]], past: Arrays) -> tuple[np.ndarray, Arrays]:
+    def read(self, tokens: Sequence[Sequence[int]] | np.ndarray, past: Arrays) -> tuple[np.ndarray, Arrays]:
         """Logits of every token: N T V."""
         before_step(sum(map(len, tokens)))
         out = self._decoder({"tokens": np.asarray(tokens, np.int64), **past})

@@ -10,6 +10,7 @@ import numpy as np
 from regard.errors import CallError
 from regard.light.continuing import Reader, Written, continued
 from regard.light.description import Description
+from regard.light.other_run import load_other_run
 from regard.light.outputs import LightOutput
 from regard.light.pictures import LightPicture
 from regard.light.record import Between, Side, record_of_sides
@@ -26,6 +27,7 @@ from regard.outputs.picture.codes import (
     drawable,
     drawing,
     film,
+    painted,
     ranked,
     words_and_regions,
 )
@@ -41,7 +43,7 @@ class LightDrawings(LightOutput):
         super().__init__(about, input)
         self.words, self.text_length = self.says["words"], self.says["text_length"]
         self.grid = (self.says["grid"][0], self.says["grid"][1])
-        self._pictures, self._exported = LightPicture(about), about.recipe
+        self._pictures, self.about = LightPicture(about), about
         self._model = Reader(Session(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
         self._painter, self._coder = (
             Session(about.folder / f"{name}.onnx") for name in ("picture_decoder", "picture_encoder")
@@ -60,11 +62,18 @@ class LightDrawings(LightOutput):
 
     def _ranked(self, texts: Sequence[str]) -> list[list[tuple[float, Drawn]]]:
         how = self.recipe.decoding
-        if how.rerank is not None and how.rerank != self._exported.decoding.rerank:
-            raise CallError(f"decoding.rerank={how.rerank}: an export ranks by its own probability; ask the run itself")
         prompts = [self._prompt(text) for text in texts]
         found = candidates(self._write, prompts, max(how.candidates, how.n_best), self.words)
-        return [ranked((one.log_probability for one in drawn), drawn) for drawn in found]
+        return [ranked(self._ranks(text, drawn), drawn) for text, drawn in zip(texts, found, strict=True)]
+
+    def _ranks(self, text: str, drawn: Sequence[Drawn]) -> list[float]:
+        """log p of each drawing, or what the judge says of it."""
+        if (judge := self.recipe.decoding.rerank) is None:
+            return [one.log_probability for one in drawn]
+        pictures = painted(self._paint, [one.codes for one in drawn])
+        arrays = [one[:, :, 0] if one.shape[2] == 1 else one for one in pictures]
+        judging = load_other_run(self.about, "rerank", judge, "towers")
+        return judging.similarity(arrays, [text])[:, 0].tolist()
 
     def _read(self, text: str) -> Any:
         return drawable(self.input, text, self.recipe.data.max_length - 1)

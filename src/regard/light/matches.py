@@ -47,6 +47,10 @@ class LightMatches(LightOutput):
     def _read(self, text: str) -> Any:
         return matchable(self.text, text, self.recipe.data.max_length - 1)
 
+    def similarity(self, pictures: Sequence[Any], texts: Sequence[str]) -> np.ndarray:
+        """How well each picture fits each text: cosines, pictures × texts."""
+        return self._of_pictures(pictures) @ self._of_texts(texts).T
+
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
         return [*self._matching.predictions([self.input.name(one) for one in inputs], inputs)]
 

@@ -1,13 +1,12 @@
 """Recordings, for graphs: read and heard as for training (`inputs/sound/item.py`)."""
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from regard.inputs.media_files import files_named, find_file
+from regard.inputs.media_files import files_named
 from regard.inputs.sound.features import MemoryTimes
 from regard.inputs.sound.item import SoundItem, SoundReader
-from regard.inputs.sound.recording import ENDINGS
+from regard.inputs.sound.source import SoundSource
 from regard.light.inputs import LightInput, padded
 from regard.light.session import Arrays
 from regard.look.axis import Axis
@@ -19,10 +18,10 @@ class LightSound(SoundReader, LightInput):
     takes_files: ClassVar[bool] = True
 
     def parse(self, words: Sequence[str]) -> list[str]:
-        return files_named(words, lambda name: PurePosixPath(name).suffix.lower() in ENDINGS, "recording")
+        return files_named(words, SoundSource.is_one, SoundSource.what)
 
     def find(self, word: str) -> Any:
-        return find_file(word, "recording")
+        return SoundSource.find(word)
 
     def collate(self, items: Sequence[SoundItem]) -> Arrays:
         return padded([item.features for item in items])

@@ -1,28 +1,33 @@
 """A decoder step by step, by two graphs: a state goes into a step and comes out of it, as in `regard.decoding`.
 
-start(source) → State;    step(tokens, State) → logits, State
+start(source) → State;    step(tokens, State) → logits, State;    log_probabilities(State, targets): of given outputs
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from regard.light.rules import normalizer
 from regard.light.session import Arrays, Session, seen_in
+from regard.special_tokens import END, PAD, START
+from regard.work import before_step
 
 NEXT = "next_"
 
 
 @dataclass(frozen=True)
 class State:
-    """N rows. `memory`: what belongs to the sentence that a row is of (`owner`); `past`: what a step changes."""
+    """N rows. `memory`: what belongs to the sentence that a row is of (`owner`); `past`: what a step changes. `beside`:
+    what else the encoder said, a row for each source that it read."""
 
     memory: Arrays
     past: Arrays
     owner: np.ndarray  # N
     row_axis: Mapping[str, int]  # in which dimension an array has its rows
     seen: Arrays  # where the last step (at first, the encoder) looked, if watched
+    beside: Arrays
 
     @property
     def rows(self) -> int:
@@ -54,9 +59,22 @@ class Steps:
         rows = np.arange(len(next(iter(source.values()))))
         state = {name: found[name] for name in self._encoder.plain}
         past = {name: state.pop(name) for name in self._changing}
-        return State(state, past, rows, self._row_axis, seen_in(found))
+        beside = {name: state.pop(name) for name in self._encoder.plain if name in state and name not in self._row_axis}
+        return State(state, past, rows, self._row_axis, seen_in(found), beside)
 
     def step(self, tokens: np.ndarray, state: State, *, watch: bool = False) -> tuple[np.ndarray, State]:
         out = self._decoder({"tokens": tokens, **state.memory, **state.past}, watch=watch)
         past = {name: out[NEXT + name] for name in self._changing}
         return out["logits"], replace(state, past=past, seen=seen_in(out))
+
+    def log_probabilities(self, state: State, targets: Sequence[Sequence[int]]) -> np.ndarray:
+        """log p of a given output for each row, the end included."""
+        rows, longest = np.arange(state.rows), max(map(len, targets))
+        told = np.array([[*ids, END, *[PAD] * (longest - len(ids))] for ids in targets], np.int64)
+        tokens, totals = np.full(state.rows, START, np.int64), np.zeros(state.rows)
+        for step in told.T:
+            before_step(state.rows)
+            logits, state = self.step(tokens, state)
+            totals += np.where(step == PAD, 0.0, logits[rows, step] - normalizer(logits))
+            tokens = step
+        return totals

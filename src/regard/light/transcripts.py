@@ -1,49 +1,54 @@
-"""What was said in a recording: long ones in windows, one after the other. Times of words need the run itself."""
+"""What was said in a recording and when: long ones in windows, with the help of CTC and of a language model."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from regard.errors import CallError
+import numpy as np
+
 from regard.inputs.sound.item import SoundItem
+from regard.light.helped import Joint, LanguageModelVoice
+from regard.light.other_run import load_other_run
 from regard.light.rules import Hypothesis
 from regard.light.writing import LightWriter
 from regard.look.records import AttentionRecord
-from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined
+from regard.outputs.text.seen import CrossAttention
+from regard.outputs.text.timing import heard
+from regard.outputs.text.token_places import token_places
+from regard.outputs.text.transcript import Transcript, in_windows, looked_at, note_of, streamed
 
 
 class LightTranscripts(LightWriter):
-    gives_attention: ClassVar[bool] = False
+    def _joint(self, how: Any) -> Joint | None:
+        ctc = how.ctc if "ctc" in self.about.graphs["encoder"]["outputs"] else 0.0
+        voice = None if how.language_model is None else self._voice(how.language_model, how.language_model_weight)
+        return Joint(self._steps, ctc, voice) if ctc or voice else None
+
+    def _voice(self, folder: str, weight: float) -> LanguageModelVoice:
+        other = load_other_run(self.about, "language_model", folder, "continuation")
+        places = token_places(f"decoding.language_model={folder}", other.tokenizer, self.tokenizer)
+        return LanguageModelVoice(other.reader, weight, np.array(places))
 
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Any]:
-        found = []
-        for one in inputs:
-            items = list(self.input.pieces(one, self.recipe.decoding.window))
-            first = super().predict(items[:1], prefix=prefix)  # only the first window begins with the prefix
-            found.append(joined([*first, *super().predict(items[1:])]))  # pyright: ignore[reportArgumentType]
-        return found
+        def said(items: list[SoundItem], begin: str) -> list[Any]:
+            return super(LightTranscripts, self).predict(items, prefix=begin, attention=attention)
+
+        return [*in_windows(self.input, inputs, self.recipe.decoding, prefix, said)]
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Transcript:
-        windows: list[Any] = []
+        def of_window(item: SoundItem, told: Any, begin: str) -> Any:
+            return super(LightTranscripts, self).stream(item, told, prefix=begin)
 
-        def told(piece: str, text: str) -> None:
-            tell(piece, " ".join([*filter(None, (said.text.strip() for said in windows)), text]))
-
-        for item in self.input.pieces(one, self.recipe.decoding.window):
-            windows.append(super().stream(item, told, prefix="" if windows else prefix))
-        return joined(windows)
+        return streamed(self.input.pieces(one, self.recipe.decoding.window), tell, prefix, of_window)
 
     def _prediction(self, one: Any, item: SoundItem, hypotheses: Sequence[Hypothesis], attention: bool) -> Transcript:
-        said = super()._prediction(one, item, hypotheses, attention)
-        note = SILENT if item.silent else CLIPPED if item.clipped else ""
-        return Transcript(said.input, said.n_best, None, item.seconds, note=note)
+        return super()._prediction(one, item, hypotheses, attention and not item.silent)  # pyright: ignore[reportReturnType]
+
+    def _told(
+        self, one: Any, item: SoundItem, hypotheses: Sequence[Hypothesis], seen: CrossAttention | None, attention: bool
+    ) -> Transcript:
+        said, ids = super()._told(one, item, hypotheses, seen, attention), hypotheses[0].tokens
+        words, tokens = ((), ()) if seen is None else heard(self.tokenizer, ids, seen, self.input.axis(item), item)
+        return Transcript(said.input, said.n_best, said.alignment, item.seconds, words, tokens, note_of(item))
 
     def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
-        item, window = self.input.read(one), self.recipe.decoding.window
-        if item.seconds > window:
-            raise CallError(
-                f"{item.name} has {item.seconds:.0f} seconds: up to decoding.window={window:g} can be looked at at "
-                "once; cut out the part of interest"
-            )
-        if item.silent:
-            raise CallError(f"{item.name} is {SILENT}: there is nothing to look at")
-        return super().look(item, output, prefix)
+        return super().look(looked_at(self.input, one, self.recipe.decoding.window), output, prefix)

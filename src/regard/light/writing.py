@@ -1,19 +1,22 @@
 """Text over a memory, of the graphs `encoder` and `decoder`: translations, captions, transcripts."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from regard.data.tokenizer import TARGET, Tokenizer
+from regard.decoding.forced_alignment import forced_alignment
 from regard.errors import CallError
 from regard.inputs.text_axis import written_axis
 from regard.light.beam import beam
 from regard.light.description import Description
 from regard.light.draw import draw, of_sentence
 from regard.light.greedy import token_by_token
+from regard.light.helped import CoveredState, Covering, Joint
 from regard.light.outputs import LightOutput
-from regard.light.record import Between, joined, record_of
+from regard.light.record import UNSEEN, Between, joined, record_of
 from regard.light.rules import Hypothesis, Rules, normalizer
 from regard.light.session import Arrays, Session
 from regard.light.steps import State, Steps
@@ -21,19 +24,22 @@ from regard.look.axis import Axis
 from regard.look.records import AttentionRecord
 from regard.outputs.groups import in_groups
 from regard.outputs.result import Alignment, Candidate, Prediction
+from regard.outputs.text.seen import CrossAttention
 from regard.outputs.text.token_pieces import MOST, next_tokens_of
+from regard.outputs.text.unknown_words import with_source_words
 from regard.special_tokens import END, PAD, START, UNK
 from regard.work import before_step
 
 GREEDY = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
-NOT_HERE = ("coverage_penalty", "replace_unknown", "ctc", "language_model")  # of decoding; `regard export` says so
 
 
 class Forced(NamedTuple):
-    """A given output: log-probabilities of all tokens at each of its steps, and where the model looked."""
+    """A given output: log-probabilities of all tokens at each of its steps, where the model looked, and what else the
+    encoder said of the input."""
 
     known: np.ndarray  # T V
     seen: Arrays
+    beside: Arrays
 
 
 class LightWriter(LightOutput):
@@ -47,7 +53,7 @@ class LightWriter(LightOutput):
         self.tokenizer = Tokenizer.of_run(about.folder, TARGET) if own else Tokenizer.of_run(about.folder)
         encoder, decoder = (Session(about.folder / f"{name}.onnx") for name in ("encoder", "decoder"))
         self._steps = Steps(encoder, decoder, about.graphs["decoder"]["inputs"])
-        self._exported = about.recipe
+        self.about = about
 
     @property
     def takes_gold(self) -> bool:
@@ -56,22 +62,40 @@ class LightWriter(LightOutput):
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
         items = [self.input.read(one) for one in inputs]
-        found = self._search(items, prefix=prefix)
+        found = self.search(items, prefix=prefix)
         return [
             self._prediction(one, item, hypotheses, attention)
             for one, item, hypotheses in zip(inputs, items, found, strict=True)
         ]
 
     def _prediction(self, one: Any, item: Any, hypotheses: Sequence[Hypothesis], attention: bool) -> Prediction:
+        unknown = self.recipe.decoding.replace_unknown and UNK in hypotheses[0].tokens
+        seen = self._looked(item, hypotheses[0].tokens) if attention or unknown else None
+        return self._told(one, item, hypotheses, seen, attention)
+
+    def _told(
+        self, one: Any, item: Any, hypotheses: Sequence[Hypothesis], seen: CrossAttention | None, attention: bool
+    ) -> Prediction:
         outputs = [Candidate(self.tokenizer.decode(h.tokens), h.log_probability, h.score) for h in hypotheses]
-        alignment = None
-        if attention and self.input.length(item):
-            tokens = hypotheses[0].tokens
-            weights = {name: one for name, one in self._force(item, tokens).seen.items() if self._kind(name) == "cross"}
-            if weights:
+        tokens, alignment = hypotheses[0].tokens, None
+        if seen is not None and seen.weights:
+            if attention:
                 rows = self.tokenizer.labels([*tokens, END])
-                alignment = Alignment(rows, self.input.axis(item).labels, weights)
+                alignment = Alignment(rows, self.input.axis(item).labels, seen.weights)
+            if UNK in tokens and self.recipe.decoding.replace_unknown:
+                text = with_source_words(self.tokenizer, tokens, seen, self.input.tokenizer, item.text)
+                outputs[0] = replace(outputs[0], text=text)
         return Prediction(self.input.name(one), outputs, alignment)
+
+    def _looked(self, item: Any, tokens: Sequence[int]) -> CrossAttention:
+        """Where the model looks when it writes this, by attention and by CTC, as far as it has them."""
+        forced = self._force(item, tokens)
+        gate = next((forced.seen[name] for name in forced.seen if self._kind(name) == "gate"), None)
+        weights = {name: table for name, table in forced.seen.items() if self._kind(name) == "cross"}
+        ctc = forced_alignment(forced.beside["ctc"][0], list(tokens)) if "ctc" in forced.beside else None
+        if not weights and ctc is None and "cross" in map(self._kind, self.roles):
+            raise CallError(UNSEEN)
+        return CrossAttention({name: one if gate is None else one * gate for name, one in weights.items()}, ctc)
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """Greedily or by chance, token by token; a beam has nothing certain to tell before its end."""
@@ -83,30 +107,42 @@ class LightWriter(LightOutput):
                 tell(self.tokenizer.labels([token])[0], self.tokenizer.decode(ids))
 
         item = self.input.read(one)
-        (hypotheses,) = self._search([item], prefix=prefix, tell=told, **GREEDY)
+        (hypotheses,) = self.search([item], prefix=prefix, plain=True, tell=told, **GREEDY)
         return self._prediction(one, item, hypotheses, attention=False)
 
     def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         found = []
         for one, said in zip(inputs, outputs, strict=True):
-            tokens = self.tokenizer.encode(said)
-            total = sum(_scores(self._force(self.input.read(one), tokens), tokens))
+            tokens, state = self.tokenizer.encode(said), self._steps.start(self.input.collate([self.input.read(one)]))
+            total = float(self._steps.log_probabilities(state, [tokens])[0])
             found.append(Candidate(said, total, total / (len(tokens) + 1) ** self.recipe.decoding.length_penalty))
         return found
 
     # ---------------------------------------------------------------------------------------------------------- search
-    def _search(
-        self, items: Sequence[Any], *, prefix: str = "", tell: Callable[[int], None] = lambda token: None, **how: Any
+    def search(
+        self,
+        items: Sequence[Any],
+        *,
+        prefix: str = "",
+        plain: bool = False,
+        tell: Callable[[int], None] = lambda token: None,
+        **how: Any,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each item, best first; what has nothing in it has nothing to say: an empty output."""
-        decoding, begin = self._decoding().model_copy(update=how), self.tokenizer.encode(prefix)
+        """The hypotheses of each item, best first; what has nothing in it has nothing to say: an empty output.
+
+        `plain`: by the decoder alone, without what helps it.
+        """
+        decoding, begin = self.recipe.decoding.model_copy(update=how), self.tokenizer.encode(prefix)
+        joint = None if plain or decoding.sample else self._joint(decoding)
         says_unknown = decoding.unknown or decoding.replace_unknown or UNK in begin
         never = (PAD, START) if says_unknown else (PAD, START, UNK)
         rules = Rules(decoding.max_length, decoding.min_length, begin, never)
 
         def decode(numbers: list[int]) -> list[list[Hypothesis]]:
             state = self._steps.start(self.input.collate([items[number] for number in numbers]))
-            return self._decoded(state, rules, decoding, tell, numbers)
+            if not decoding.sample and (decoding.beam > 1 or decoding.coverage_penalty > 0 or joint is not None):
+                return self._beam(state, rules, decoding, joint)
+            return self._token_by_token(state, rules, decoding, tell, numbers)
 
         lengths = [self.input.length(item) for item in items]
         results = [[Hypothesis([], 0.0, 0.0)] for _ in items]
@@ -115,12 +151,30 @@ class LightWriter(LightOutput):
             results[number] = hypotheses
         return results
 
-    def _decoded(
+    def _joint(self, how: Any) -> Joint | None:
+        """The decoder with what else has a say in the search, if anything has."""
+        return None
+
+    def _beam(self, state: State, rules: Rules, how: Any, joint: Joint | None) -> list[list[Hypothesis]]:
+        steps, begun = (self._steps, state) if joint is None else (joint, joint.start(state))
+        if how.coverage_penalty > 0:
+            last = max((name for name in self.roles if self._kind(name) == "cross"), key=self._layer, default=None)
+            steps, begun = Covering(steps, last), CoveredState(begun)
+        found = beam(
+            steps, begun, rules, size=how.beam, n_best=how.n_best, alpha=how.length_penalty,
+            coverage=how.coverage_penalty, normalize=joint is None,
+        )  # fmt: skip
+        if joint is None:
+            return found
+        # The model's own log-probabilities: what helped the search had a say in the sums that it ranked by.
+        rows = np.repeat(np.arange(state.rows), [len(some) for some in found])
+        own = iter(self._steps.log_probabilities(state.select(rows), [one.tokens for some in found for one in some]))
+        return [[one._replace(log_probability=float(next(own))) for one in some] for some in found]
+
+    def _token_by_token(
         self, state: State, rules: Rules, how: Any, tell: Callable[[int], None], numbers: Sequence[int]
     ) -> list[list[Hypothesis]]:
         """`numbers`: of the items among all that were given, which decide what each draws."""
-        if how.beam > 1 and not how.sample:
-            return beam(self._steps, state, rules, size=how.beam, n_best=how.n_best, alpha=how.length_penalty)
         copies = how.n_best if how.sample else 1
         state = state.select(np.arange(state.rows).repeat(copies)) if copies > 1 else state
         if how.sample:
@@ -139,22 +193,13 @@ class LightWriter(LightOutput):
         groups = (ranked[start : start + copies] for start in range(0, len(ranked), copies))
         return [sorted(group, key=lambda one: -one.score) for group in groups]
 
-    def _decoding(self) -> Any:
-        """Settings of the search; what belongs to torch is refused where somebody asks for it now."""
-        how, before = self.recipe.decoding, self._exported.decoding
-        for name in NOT_HERE:
-            value = getattr(how, name, None)
-            if value and value != getattr(before, name):
-                raise CallError(f"decoding.{name}={value}: an export searches without it; ask the run itself")
-        return how
-
     # --------------------------------------------------------------------------------------------------------- looking
     def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
         item = self.input.item_of(one)
         if output is not None:
             tokens = self.tokenizer.encode(output)
             return [self._record(item, tokens, self.tokenizer.decode(tokens), None)]
-        (found,) = self._search([item], prefix=prefix)
+        (found,) = self.search([item], prefix=prefix)
         return [self._record(item, h.tokens, self.tokenizer.decode(h.tokens), h.score) for h in found]
 
     def _record(self, item: Any, tokens: list[int], text: str, score: float | None) -> AttentionRecord:
@@ -183,10 +228,13 @@ class LightWriter(LightOutput):
             known.append(logits[0] - normalizer(logits)[0])
             steps.append(state.seen)
         encoder = {name: weights[0] for name, weights in first.items()}
-        return Forced(np.array(known), encoder | joined(steps))
+        return Forced(np.array(known), encoder | joined(steps), state.beside)
 
     def _kind(self, name: str) -> str:
         return self.roles[name][0]
+
+    def _layer(self, name: str) -> int:
+        return self.roles[name][1]
 
 
 def _scores(forced: Forced, tokens: Sequence[int]) -> tuple[float, ...]:

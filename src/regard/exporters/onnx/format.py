@@ -16,16 +16,20 @@ from torch import Tensor, nn
 
 from regard.data.batches import pad_sentences
 from regard.decoding.continuing import Sampling, continued
+from regard.errors import CallError
 from regard.exporters.agreement import difference, tied, tied_at, worst
 from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
 from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
 from regard.exporters.onnx import language, seq2seq
 from regard.exporters.onnx.calls import arguments, calls_of
 from regard.exporters.onnx.graph import OPSET, Graph
+from regard.exporters.onnx.helpers import helpers
 from regard.exporters.onnx.recurrent import with_operators
 from regard.exporters.onnx.run_file import write_run_file
 from regard.exporters.onnx.stand_in import GraphSeq2Seq, stand_in
-from regard.exporters.searched import plain_job, said, written
+from regard.exporters.proof import TOLERANCE
+from regard.exporters.searched import certain_job, certain_recipe, said
+from regard.light.run import load
 from regard.models.drawer import Drawer
 from regard.models.embedder import Embedder
 from regard.models.forecaster import Forecaster
@@ -45,6 +49,8 @@ class Onnx(Format):
 
     def plan(self, wish: Wish) -> Plan:
         model = wish.run.model
+        if getattr(getattr(wish.run.recipe, "decoding", None), "coverage_penalty", 0.0) and not wish.attention:
+            raise CallError("decoding.coverage_penalty needs to know where the model looks: leave --no-attention out")
         if isinstance(model, Seq2Seq):
             return SearchPlan(wish)
         if isinstance(model, LanguageModel):
@@ -56,7 +62,11 @@ class Onnx(Format):
 
 class GraphPlan(Plan):
     library = "onnx"
-    how = 'onnxruntime.InferenceSession("FOLDER/NAME.onnx")   # inputs, outputs and their shapes: graphs.json'
+    searches = True
+    how = (
+        "regard predict FOLDER INPUT   # also look and serve; without PyTorch: pip install 'regard[light]'\n"
+        'onnxruntime.InferenceSession("FOLDER/NAME.onnx")   # inputs, outputs and their shapes: graphs.json'
+    )
 
     def __init__(self, wish: Wish) -> None:
         self.wish, self.run = wish, wish.run
@@ -83,6 +93,9 @@ class GraphPlan(Plan):
         (folder / GRAPHS).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         self.run.job.save(folder)  # tokenizers, labels, scales
         write_run_file(folder, self.run, self.wish.inputs)
+        for name, other in helpers(self.run):
+            (folder / name).mkdir()
+            Onnx().plan(other).write(folder / name)
 
     def stand_in(self, folder: Path) -> nn.Module:
         return stand_in(self.run.model, folder)
@@ -104,7 +117,7 @@ class CallsPlan(GraphPlan):
 
     def __init__(self, wish: Wish) -> None:
         super().__init__(wish)
-        self.output = plain_job(wish.run).output
+        self.output = certain_job(wish.run, own=True).output
 
     def graphs(self) -> list[Graph]:
         model, some, attention = self.run.model, self.examples()[:2], self.wish.attention
@@ -148,23 +161,30 @@ class SearchPlan(GraphPlan):
         return seq2seq.graphs(model, self.source(self.examples()[:2]), self.wish.attention)
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
-        model, other = self.run.model, self.stand_in(folder)
+        """Logits by the graphs; texts as `regard predict` finds them, in the run and in its export."""
+        model, other, light = self.run.model, self.stand_in(folder), load(folder)
         assert isinstance(model, Seq2Seq)
         assert isinstance(other, GraphSeq2Seq)
+        output: Any = certain_job(self.run, own=True).output
+        exported = light.job.output.with_recipe(certain_recipe(light.recipe))
         for group in growing(inputs):
-            own, its = (written(self.run, one, group) for one in (model, other))
-            source, target = self.source(group), pad_sentences(own)
+            items = [self.input.read(one) for one in group]
+            found = output.search(model, items), exported.search(items)
+            pairs = [(ours[0], theirs[0]) for ours, theirs in zip(*found, strict=True)]
+            source, target = self.source(group), pad_sentences([ours.tokens for ours, _ in pairs])
             with torch.inference_mode():
                 expected = model.output(model.features(model.encode(source), target))
                 tables = {"logits of a step": other.features(other.encode(source), target)}
                 scored = other.scored(source, target)
             tables |= {} if scored is None else {"logits": scored}
-            for row, one in enumerate(group):
-                steps = len(own[row]) + 1
-                found = worst(
+            for row, (one, (ours, theirs)) in enumerate(zip(group, pairs, strict=True)):
+                steps = len(ours.tokens) + 1
+                apart = worst(
                     difference(expected[row, :steps], table[row, :steps], name) for name, table in tables.items()
                 )
-                yield Compared(self.input.name(one), *found, *said(self.run, one, (own[row], its[row])))
+                mine, its, parted = said(self.run, one, (ours.tokens, theirs.tokens))
+                parted = parted or (mine != its and abs(ours.score - theirs.score) <= TOLERANCE)
+                yield Compared(self.input.name(one), *apart, mine, its, parted)
 
 
 class ContinuationPlan(GraphPlan):

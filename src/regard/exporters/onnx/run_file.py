@@ -57,7 +57,7 @@ def write_run_file(folder: Path, run: Run, inputs: Sequence[Any]) -> None:
     roles = {name: getattr(module, "role", None) for name, module in run.model.named_modules()}
     about = {
         "says": _says(run),
-        "reads": _reads(input, run.model, inputs[0]),
+        "reads": _reads(input, run.model, next(iter(inputs), None)),
         "attentions": {name: list(role[:2]) for name, role in roles.items() if isinstance(role, Role)},
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
         "scores": run.best_scores(),

@@ -1,6 +1,6 @@
 """Graphs of what writes text over a memory.
 
-    encoder   source → the state before the first step
+    encoder   source → the state before the first step; of a model with CTC also `ctc`
     decoder   token, state → logits of the next token, state: one step for each row
     scorer    source, target → logits of every step at once, where no step waits for the one before
 
@@ -21,8 +21,10 @@ from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.recurrent_state import RecurrentState
 from regard.decoders.transformer import TransformerDecoder
 from regard.decoders.transformer_state import TransformerState
+from regard.decoding.forced_alignment import BLANK, NEVER
 from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
 from regard.exporters.onnx.tensors import named, rebuilt, sequences
+from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.special_tokens import END, START
 
@@ -33,10 +35,11 @@ LAYERS_FIRST = ("hidden", "cell")
 
 def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
     tensors = named(source)
-    state = start(model, source)
+    memory = _read(model, source)
+    state, beside = start(model, memory), heard(model, memory)
     changing = [name for name in state if name not in _kept(state)]
     first, after = Trace(model), Trace(model)
-    start(model, source, first)
+    _read(model, source, first)
     tokens = torch.full((len(next(iter(tensors.values()))),), START)
     target = torch.tensor([[5, 4, END], [4, END, 0]])[: len(tokens)]
     # After one step, so that no size of the example is 0 or 1, which torch takes for a constant.
@@ -49,7 +52,8 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
 
     def begin(given: Tensors) -> Sequence[Tensor]:
         trace = Trace(model)
-        return [*start(model, rebuilt(source, given), trace).values(), *weights_in(trace, inside)]
+        memory = _read(model, rebuilt(source, given), trace)
+        return [*start(model, memory).values(), *heard(model, memory).values(), *weights_in(trace, inside)]
 
     def step(given: Tensors) -> Sequence[Tensor]:
         with Trace(model) as trace:
@@ -68,7 +72,7 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
 
     of_source = sequences(tensors)
     found = [
-        graph("encoder", tensors, begin, of_source, [*state, *map(ATTENTION.format, inside)]),
+        graph("encoder", tensors, begin, of_source, [*state, *beside, *map(ATTENTION.format, inside)]),
         graph(
             "decoder",
             stepped,
@@ -89,12 +93,27 @@ def _one_by_one(model: Seq2Seq) -> bool:
     return isinstance(decoder, RecurrentDecoder) and (decoder.context == "previous" or decoder.input_feeding)
 
 
-def start(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Tensors:
-    """The state before the first step, one row for each of the source; `trace` sees how it was read."""
+def _read(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Memory:
+    """What the encoder makes of a source, always with a mask; `trace` sees how it was read."""
     with trace or Trace(model):
         memory = model.encode(source)
     mask = torch.ones_like(memory.vectors[..., 0]) > 0 if memory.mask is None else memory.mask
-    memory = Memory(memory.vectors, mask, memory.summary, memory.grid)
+    return Memory(memory.vectors, mask, memory.summary, memory.grid)
+
+
+def heard(model: Seq2Seq, memory: Memory) -> Tensors:
+    """log p of each token, or of the blank (0), at each vector of the memory; beyond its end, the blank for certain."""
+    if not isinstance(model, SpeechToText) or model.ctc is None:
+        return {}
+    assert memory.mask is not None
+    scores = model.ctc_scores(memory)
+    nothing = torch.full_like(scores[:1, :1], NEVER)
+    nothing[..., BLANK] = 0.0
+    return {"ctc": torch.where(memory.mask.unsqueeze(2), scores, nothing)}
+
+
+def start(model: Seq2Seq, memory: Memory) -> Tensors:
+    """The state before the first step, one row for each of the source."""
     decoder = model.decoder
     if isinstance(decoder, RecurrentDecoder):
         state = decoder.start(memory)
@@ -102,7 +121,8 @@ def start(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Tensors:
         parts |= {"mask": None if state.mask is None else state.mask.squeeze(1), "summary": state.summary}
         return {name: tensor for name, tensor in parts.items() if tensor is not None}
     assert isinstance(decoder, TransformerDecoder)
-    found: Tensors = {"mask": mask}
+    assert memory.mask is not None
+    found: Tensors = {"mask": memory.mask}
     for number, block in enumerate(decoder._blocks()):
         if block.cross is not None:
             key, value = block.cross.project_memory(memory.vectors)

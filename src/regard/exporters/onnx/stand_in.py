@@ -6,7 +6,7 @@ and measured by the code that the run itself is used by.
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
+from regard.attention.role import Role
 from regard.exporters.onnx.calls import calls_of
-from regard.exporters.onnx.graph import ENDING, Session
+from regard.exporters.onnx.graph import ATTENTION, ENDING, Session
 from regard.exporters.onnx.language import empty_past
 from regard.exporters.onnx.seq2seq import LAYERS_FIRST
 from regard.exporters.onnx.tensors import named
 from regard.exporters.stand_ins import LogitsModel
+from regard.models.ctc import SpeechToText
 from regard.models.drawer import Drawer
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
@@ -30,7 +32,8 @@ Tensors = Mapping[str, Tensor]
 
 def stand_in(model: nn.Module, folder: Path) -> nn.Module:
     if isinstance(model, Seq2Seq):
-        return GraphSeq2Seq(model, folder)
+        hears = isinstance(model, SpeechToText) and model.ctc is not None
+        return GraphSpeechToText(model, folder) if hears else GraphSeq2Seq(model, folder)
     if isinstance(model, LanguageModel):
         return GraphLanguageModel(model, folder)
     copy = deepcopy(model)
@@ -60,7 +63,8 @@ class GraphState:
 
     tensors: Tensors
     rows: int
-    weights: None = field(default=None, init=False)
+    weights: Tensor | None = None  # N K: where the last step looked, of one that is watched
+    watched: str = ""  # the output that says so
     joins: ClassVar[bool] = False  # rows share their lengths
 
     @property
@@ -74,21 +78,23 @@ class GraphState:
 
     def select(self, rows: Tensor) -> "GraphState":
         taken = {name: tensor.index_select(int(name in LAYERS_FIRST), rows) for name, tensor in self.tensors.items()}
-        return GraphState(taken, len(rows))
+        return GraphState(taken, len(rows), None if self.weights is None else self.weights[rows], self.watched)
 
     def join(self, other: Any) -> "GraphState":
         raise TypeError("rows of this state share their lengths: nobody joins them")
 
     def after(self, found: Tensors) -> "GraphState":
         new = {name.removeprefix("next_"): value for name, value in found.items() if name.startswith("next_")}
-        return GraphState({**self.tensors, **new}, self.rows)
+        weights = found[self.watched].mean(1)[:, 0] if self.watched else None  # N H 1 K
+        return GraphState({**self.tensors, **new}, self.rows, weights, self.watched)
 
 
 @dataclass(frozen=True)
 class Begun(Memory):
-    """In the place of a memory: the state that the graph `encoder` gave of it."""
+    """In the place of a memory: the state that the graph `encoder` gave of it, and its CTC, where it has one."""
 
     state: GraphState | None = None
+    ctc: Tensor | None = None
 
 
 class GraphSeq2Seq(Seq2Seq):
@@ -98,6 +104,9 @@ class GraphSeq2Seq(Seq2Seq):
         nn.Module.__init__(self)
         self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
         self._encoder, self._decoder = (Session(folder / f"{name}{ENDING}") for name in ("encoder", "decoder"))
+        roles = {name: getattr(module, "role", None) for name, module in like.named_modules()}
+        cross = {name: role.layer for name, role in roles.items() if isinstance(role, Role) and role.kind == "cross"}
+        self._last = max(cross, key=lambda name: cross[name], default="")  # the one that coverage watches
         scorer = folder / f"scorer{ENDING}"
         self._scorer = Session(scorer) if scorer.is_file() else None
 
@@ -106,12 +115,15 @@ class GraphSeq2Seq(Seq2Seq):
         rows = len(next(iter(tensors.values())))
         told = self._encoder(tensors)
         state = GraphState({name: told[name] for name in self._decoder.inputs if name in told}, rows)
-        return Begun(torch.zeros(rows, 1, 1), None, torch.zeros(rows, 1), None, state)
+        ctc = told.get("ctc")
+        vectors = torch.zeros(rows, 1 if ctc is None else ctc.shape[1], 1)
+        return Begun(vectors, None, torch.zeros(rows, 1), None, state, ctc)
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> GraphState:
         assert isinstance(memory, Begun)
         assert memory.state is not None
-        return memory.state.select(torch.arange(memory.state.rows).repeat_interleave(copies))
+        rows = torch.arange(memory.state.rows).repeat_interleave(copies)
+        return replace(memory.state.select(rows), watched=ATTENTION.format(self._last) if watch else "")
 
     def step(self, tokens: Tensor, state: GraphState) -> tuple[Tensor, GraphState]:
         found = self._decoder({"tokens": tokens, **state.tensors})
@@ -131,6 +143,19 @@ class GraphSeq2Seq(Seq2Seq):
     def scored(self, source: Any, target: Tensor) -> Tensor | None:
         """Logits of every step at once, where there is a graph of them."""
         return None if self._scorer is None else self._scorer({**named(source), "target": target})["logits"]
+
+
+class GraphSpeechToText(GraphSeq2Seq, SpeechToText):
+    """With a second opinion on its texts."""
+
+    def __init__(self, like: Seq2Seq, folder: Path) -> None:
+        GraphSeq2Seq.__init__(self, like, folder)
+        self.ctc = nn.Identity()  # it has one, in its graph
+
+    def ctc_scores(self, memory: Memory) -> Tensor:
+        assert isinstance(memory, Begun)
+        assert memory.ctc is not None
+        return memory.ctc
 
 
 class GraphLanguageModel(LogitsModel):

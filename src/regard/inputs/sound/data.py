@@ -19,7 +19,8 @@ from regard.inputs.sound.examples import SoundExamples, Utterance
 from regard.inputs.sound.features import MemoryTimes, frame_count
 from regard.inputs.sound.item import SoundReader
 from regard.inputs.sound.recording import Sound, SoundError, read_sound
-from regard.inputs.sound.source import SoundSource, SoundStore, write_sounds
+from regard.inputs.sound.source import SoundSource
+from regard.inputs.sound.store import SoundStore, write_sounds
 from regard.settings.decisions import Decision
 
 ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...

@@ -25,8 +25,8 @@ from regard.inputs.media_store import MediaColumn, MediaExamples
 from regard.inputs.sound.features import frame_count, log_mel
 from regard.inputs.sound.resample import resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings
-from regard.inputs.sound.source import SoundStore
 from regard.inputs.sound.spec_augment import spec_augment
+from regard.inputs.sound.store import SoundStore
 
 JOIN, CHANGE = 1, 2  # what random numbers are for: two purposes never share them
 

@@ -1,29 +1,16 @@
-"""Where the user's recordings are (`media_source.py`), and a store of their sound at the model's rate.
+"""Where the user's recordings are (`media_source.py`). No torch."""
 
-Samples are kept, not features: joining recordings and playing them faster are done to sound, anew in every epoch, and
-making the features of a batch takes a small part of the time that training on it does. They are int16, each recording
-scaled to its peak.
-"""
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
-
-import numpy as np
-from jaxtyping import Float
+from pathlib import PurePosixPath
+from typing import ClassVar
 
 from regard.corpora.one_key import one_key
-from regard.corpora.tones import Call, Segment, tones
-from regard.data.pairs import Bad, excerpt
-from regard.data.store import Array
+from regard.corpora.tones import Call, tones
 from regard.errors import CallError, nearest
 from regard.inputs.media_source import Entry, MediaSource
-from regard.inputs.media_store import Loaded, MediaStore, write_media
-from regard.inputs.sound.recording import ENDINGS, Sound, SoundError, is_clipped, is_silent, read_sound
-from regard.inputs.sound.resample import resample
+from regard.inputs.sound.recording import ENDINGS, Sound
 
-FULL = 32767
 CORPORA: dict[str, Callable[[str], Iterator[Call]]] = {"tones": tones, "one-key": one_key}
 
 
@@ -42,34 +29,3 @@ class SoundSource(MediaSource):
         for row, call in enumerate(CORPORA[name](self.role)):
             sound = Sound(call.samples, call.rate)
             yield Entry(f"{self.where}#{row}", (call.text,), self.where, row + 1, call.segments, sound)
-
-
-class SoundStore(MediaStore):
-    def gold(self, written: list[Any]) -> tuple[Segment, ...]:
-        return tuple(Segment(*one) for one in written)
-
-    def samples(self, number: int) -> Float[np.ndarray, " N"]:
-        return self.row("values", number).astype(np.float32) * (self["scale"][number] / FULL)
-
-
-def write_sounds(folder: Path, items: Iterable[Entry | Bad], rate: int, *, name: str) -> None:
-    """Read all recordings into `folder`, which must exist. One of them is in memory at a time."""
-    write_media(folder, name, (_loaded(item, rate) for item in items), Array("int16", ragged=True))
-
-
-def _loaded(entry: Entry | Bad, rate: int) -> Loaded | Bad:
-    """A recording with its samples; one that has none becomes a `Bad` that says why."""
-    if isinstance(entry, Bad):
-        return entry
-    try:
-        sound = entry.place if isinstance(entry.place, Sound) else read_sound(entry.place)
-    except SoundError as problem:
-        reason = f"{entry.name} {problem}"
-        return Bad(entry.file, entry.line, "unreadable", reason, excerpt(entry.texts[0]), len(entry.texts))
-    if is_silent(sound.samples):
-        reason = f"{entry.name} is silent, but has a text"
-        return Bad(entry.file, entry.line, "empty", reason, excerpt(entry.texts[0]), len(entry.texts))
-    samples = resample(sound.samples, sound.rate, rate)
-    peak = float(np.abs(samples).max())
-    notes = ("clipped: recorded too loud",) if is_clipped(sound.samples) else ()
-    return Loaded(entry, np.round(samples * (FULL / peak)).astype(np.int16), notes, peak)

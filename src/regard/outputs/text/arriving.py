@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from regard.arriving import Arrived, Take
 from regard.decoding.protocol import Hypothesis
-from regard.outputs.text.cross_attention import Ids
 from regard.outputs.text.search import Waiting
+from regard.outputs.text.seen import Ids
 from regard.work import before_step
 
 

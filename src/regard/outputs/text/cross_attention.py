@@ -5,17 +5,16 @@ the weights that decoding had, for the winner of a beam search as well.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention import Trace
 from regard.data.batches import pad_sentences
-from regard.decoding.ctc import forced_alignment
+from regard.decoding.forced_alignment import forced_alignment
 from regard.inputs.base import Input
 from regard.look.asking import evaluating
 from regard.look.passes import AT_ONCE
@@ -23,22 +22,9 @@ from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.batched import device_of
 from regard.outputs.groups import grouped
+from regard.outputs.text.seen import CrossAttention, Ids
 
-Ids = Sequence[int]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class CrossAttention:
-    """Each attention's heads × tokens (the end included) × vectors of the memory; empty for a model without any."""
-
-    weights: dict[str, np.ndarray]
-    ctc: list[tuple[int, int]] | None = None  # by CTC: the first and last vector of each token
-
-    @property
-    def mean(self) -> Float[np.ndarray, "T K"]:
-        """Over all heads of all layers."""
-        return np.mean([heads.mean(axis=0) for heads in self.weights.values()], axis=0)
 
 
 def log_probabilities(model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids]) -> list[float]:

@@ -37,9 +37,10 @@ from regard.outputs.looking import LookOptions
 from regard.outputs.result import Alignment, Candidate, Prediction, Scores
 from regard.outputs.text.arriving import ArrivingItems, Begun
 from regard.outputs.text.build import build_writer
-from regard.outputs.text.cross_attention import CrossAttention, Ids, cross_attention, forced, log_probabilities
+from regard.outputs.text.cross_attention import cross_attention, forced, log_probabilities
 from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.search import Searching, Sorted, searched
+from regard.outputs.text.seen import CrossAttention, Ids
 from regard.outputs.text.stream import stream_of, token_of
 from regard.settings.decisions import Decision
 from regard.special_tokens import END, PAD, START

@@ -20,7 +20,7 @@ from regard.decoding.sample import Drawing
 from regard.encoders.audio import memory_lengths
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.text.cross_attention import Ids
+from regard.outputs.text.seen import Ids
 from regard.outputs.text.settings import DecodingSettings
 from regard.special_tokens import UNK
 from regard.work import before_step

@@ -4,10 +4,9 @@ import torch
 
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.ctc_joint import LanguageModelVoice
-from regard.errors import CallError
 from regard.models.language_model import LanguageModel
 from regard.other_run import load_other_run
-from regard.special_tokens import SPECIAL_TOKENS
+from regard.outputs.text.token_places import token_places
 
 FIELD = "decoding.language_model"
 
@@ -15,18 +14,6 @@ FIELD = "decoding.language_model"
 def language_model_voice(folder: str, weight: float, tokenizer: Tokenizer, device: torch.device) -> LanguageModelVoice:
     """A run of the job `generate`. It has to know every token of `tokenizer`, in whatever order."""
     job, model = load_other_run(FIELD, folder, "generate", device)
-    theirs: Tokenizer = job.input.tokenizer
-    if theirs.pieces(range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
-        raise CallError(f"{FIELD}={folder} has a vocabulary of another tool, with other tokens for begin and end")
     assert isinstance(model, LanguageModel)
-    places = {piece: number for number, piece in enumerate(theirs.pieces(range(theirs.size)))}
-    pieces = tokenizer.pieces(range(tokenizer.size))
-    unknown = [piece for piece in pieces if piece not in places]
-    if unknown:
-        raise CallError(
-            f"{FIELD}={folder} does not know {len(unknown)} of the {len(pieces)} tokens of this model, "
-            f"such as {unknown[0]!r}: both must have the same kind of tokens, learned from the same texts "
-            "(data.tokenizer.kind=character in both will do)"
-        )
-    names = torch.tensor([places[piece] for piece in pieces], device=device)
-    return LanguageModelVoice(model, model.start, weight, names)
+    places = token_places(f"{FIELD}={folder}", job.input.tokenizer, tokenizer)
+    return LanguageModelVoice(model, model.start, weight, torch.tensor(places, device=device))

@@ -16,7 +16,7 @@ from regard.files.subtitles import Heard
 from regard.inputs.sound.item import SoundItem
 from regard.look.axis import Axis
 from regard.metrics.speech import expected_times, median_times, middle_spans, peak_times
-from regard.outputs.text.cross_attention import CrossAttention, Ids
+from regard.outputs.text.seen import CrossAttention, Ids
 
 READINGS = ("attention", "peak", "expectation", "ctc")  # of all heads together
 

@@ -1,14 +1,18 @@
-"""What was said and when: a prediction with times, as text, WebVTT or TextGrid."""
+"""What was said and when: a prediction with times, as text, WebVTT or TextGrid; long ones in windows. No torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from regard.errors import CallError, nearest
 from regard.files.subtitles import Heard, in_order, text_grid, web_vtt
+from regard.inputs.sound.item import SoundItem, SoundReader
+from regard.outputs.groups import in_budget
 from regard.outputs.result import Candidate, Prediction
 
 SILENT = "silent: there is nothing to hear"
 CLIPPED = "clipped: recorded too loud, so parts of the sound are lost"
+WAITING = 4  # times decoding.batch_tokens: frames that are kept until windows of like length are decoded together
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,51 @@ def joined(windows: Sequence[Transcript]) -> Transcript:
     notes = {one.note for one in windows}
     note = SILENT if notes == {SILENT} else CLIPPED if CLIPPED in notes else ""
     return Transcript(first.input, [whole], seconds=end, words=words, tokens=tokens, note=note)
+
+
+def note_of(item: SoundItem) -> str:
+    return SILENT if item.silent else CLIPPED if item.clipped else ""
+
+
+def in_windows(
+    input: SoundReader,
+    inputs: Sequence[Any],
+    how: Any,
+    prefix: str,
+    predict: Callable[[list[SoundItem], str], list[Any]],
+) -> list[Transcript]:
+    """Window by window, a few at a time: memory does not grow with the recording. `predict(windows, prefix)` tells of
+    some of them; only the first of a recording begins with the prefix."""
+    found: list[list[Any]] = [[] for _ in inputs]
+    pieces = ((number, item) for number, one in enumerate(inputs) for item in input.pieces(one, how.window))
+    for some in in_budget(pieces, lambda piece: len(piece[1].features), WAITING * how.batch_tokens):
+        for begin in {prefix: None, "": None}:
+            own = [piece for piece in some if not prefix or (piece[1].start == 0) == bool(begin)]
+            for (number, _), one in zip(own, predict([item for _, item in own], begin), strict=True):
+                found[number].append(one)
+    return [joined(windows) for windows in found]
+
+
+def streamed(
+    pieces: Any, tell: Callable[[str, str], None], prefix: str, stream: Callable[[SoundItem, Any, str], Any]
+) -> Transcript:
+    """One window after the other; `stream(window, tell, prefix)` tells of one of them."""
+    windows: list[Any] = []
+
+    def told(piece: str, text: str) -> None:
+        tell(piece, " ".join([*filter(None, (said.text.strip() for said in windows)), text]))
+
+    for item in pieces:
+        windows.append(stream(item, told, "" if windows else prefix))
+    return joined(windows)
+
+
+def looked_at(input: SoundReader, one: Any, window: float) -> SoundItem:
+    """The item of a recording that can be looked at: one window, with something to hear."""
+    item = input.read(one)
+    if item.seconds > window:
+        told = f"{item.name} has {item.seconds:.0f} s: up to decoding.window={window:g} can be looked at at once"
+        raise CallError(f"{told}; cut out the part of interest")
+    if item.silent:
+        raise CallError(f"{item.name} is {SILENT}: there is nothing to look at")
+    return item

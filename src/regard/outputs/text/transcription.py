@@ -17,17 +17,15 @@ from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import LookOptions, Told
 from regard.outputs.batched import device_of
-from regard.outputs.groups import in_budget
 from regard.outputs.result import Prediction, Scores
-from regard.outputs.text.cross_attention import CrossAttention
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.seen import CrossAttention
 from regard.outputs.text.shallow_fusion import language_model_voice
 from regard.outputs.text.timing import heard
 from regard.outputs.text.transcribe_settings import TranscribeRecipe
-from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined
+from regard.outputs.text.transcript import Transcript, in_windows, joined, looked_at, note_of, streamed
 from regard.outputs.text.transcript_scores import Times, transcript_scores
 
-WAITING = 4  # times decoding.batch_tokens: frames that are kept until windows of like length are decoded together
 MEASURED = 256  # recordings whose times are measured together
 
 
@@ -46,16 +44,10 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     def predict(
         self, model: Seq2Seq, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
-        """Window by window, a few at a time: memory does not grow with the recording."""
-        how, found = self.recipe.decoding, [[] for _ in inputs]
-        pieces = ((number, item) for number, one in enumerate(inputs) for item in self.input.pieces(one, how.window))
-        for some in in_budget(pieces, lambda piece: len(piece[1].features), WAITING * how.batch_tokens):
-            for begin in {prefix: None, "": None}:  # only the first window of a recording begins with the prefix
-                own = [piece for piece in some if not prefix or (piece[1].start == 0) == bool(begin)]
-                said = super().predict(model, [item for _, item in own], prefix=begin, attention=attention)
-                for (number, _), one in zip(own, said, strict=True):
-                    found[number].append(one)
-        return [joined(windows) for windows in found]
+        def said(items: list[SoundItem], begin: str) -> list[Prediction]:
+            return super(Transcription, self).predict(model, items, prefix=begin, attention=attention)
+
+        return [*in_windows(self.input, inputs, self.recipe.decoding, prefix, said)]
 
     def pieces(self, one: Any) -> list[tuple[Any, Any]]:
         return [(item, item) for item in self.input.pieces(one, self.recipe.decoding.window)]
@@ -64,15 +56,10 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         return joined(predictions)
 
     def stream(self, model: Seq2Seq, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Transcript:
-        """One window after the other."""
-        windows: list[Any] = []
+        def of_window(item: SoundItem, told: Any, begin: str) -> Prediction:
+            return super(Transcription, self).stream(model, item, told, prefix=begin)
 
-        def told(piece: str, text: str) -> None:
-            tell(piece, " ".join([*filter(None, (said.text.strip() for said in windows)), text]))
-
-        for item in self.input.pieces(one, self.recipe.decoding.window):
-            windows.append(super().stream(model, item, told, prefix="" if windows else prefix))
-        return joined(windows)
+        return streamed(self.input.pieces(one, self.recipe.decoding.window), tell, prefix, of_window)
 
     def prediction(
         self, one: Any, item: SoundItem, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
@@ -81,18 +68,11 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         said = super().prediction(one, item, hypotheses, None if item.silent else seen, attention)
         ids, times = hypotheses[0].tokens, self.input.axis(item)
         words, tokens = ((), ()) if seen is None else heard(self.tokenizer, ids, seen, times, item)
-        note = SILENT if item.silent else CLIPPED if item.clipped else ""
-        return Transcript(said.input, said.n_best, said.alignment, item.seconds, words, tokens, note)
+        return Transcript(said.input, said.n_best, said.alignment, item.seconds, words, tokens, note_of(item))
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Seq2Seq, one: Any, options: LookOptions) -> list[Told]:
-        item, window = self.input.read(one), self.recipe.decoding.window
-        if item.seconds > window:
-            told = f"{item.name} has {item.seconds:.0f} s: up to decoding.window={window:g} can be looked at at once"
-            raise CallError(f"{told}; cut out the part of interest")
-        if item.silent:
-            raise CallError(f"{item.name} is {SILENT}: there is nothing to look at")
-        return super().tell(model, item, options)
+        return super().tell(model, looked_at(self.input, one, self.recipe.decoding.window), options)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def quick_scores(self, said: Sequence[str], examples: Sequence[Example]) -> dict[str, float]:

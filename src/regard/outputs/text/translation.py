@@ -9,7 +9,6 @@ import torch
 from regard.corpora.pair import Pair
 from regard.data.examples import Example
 from regard.decoding.protocol import Hypothesis
-from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem
 from regard.metrics.alignment import Gold
@@ -18,12 +17,13 @@ from regard.metrics.text_scores import text_scores
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import TYPICAL, Planned
 from regard.outputs.result import Prediction, Scores
-from regard.outputs.text.cross_attention import CrossAttention
-from regard.outputs.text.gold_links import add_alignment_error, alignment_errors, gold_of_test, gold_pairs, word_pieces
+from regard.outputs.text.gold_links import add_alignment_error, alignment_errors, gold_of_test, gold_pairs
 from regard.outputs.text.output import TextOutput
+from regard.outputs.text.seen import CrossAttention
 from regard.outputs.text.settings import TranslateRecipe
+from regard.outputs.text.unknown_words import with_source_words
 from regard.parts import build_seq2seq
-from regard.special_tokens import SPECIAL_TOKENS, UNK
+from regard.special_tokens import UNK
 
 
 class Translation(TextOutput[TranslateRecipe, TextInput]):
@@ -52,17 +52,8 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         tokens = hypotheses[0].tokens
         if seen is None or not seen.weights or UNK not in tokens or not self.recipe.decoding.replace_unknown:
             return found
-        whole = self.tokenizer.decode(tokens, self._replacements(item, tokens, seen))
+        whole = with_source_words(self.tokenizer, tokens, seen, self.input.tokenizer, item.text)
         return replace(found, n_best=[replace(found.n_best[0], text=whole), *found.n_best[1:]])
-
-    def _replacements(self, item: TextItem, tokens: Sequence[int], seen: CrossAttention) -> list[str]:
-        """For each unknown token of the output, the source word most attended to (PosUnk: arXiv:1410.8206)."""
-        spans = self.input.tokenizer.spans(item.text)
-        words = word_pieces(spans)
-        whole = [item.text[spans[words[span.word][0]].start : spans[words[span.word][1] - 1].end] for span in spans]
-        marked = [SPECIAL_TOKENS[UNK] if token == UNK else "" for token in tokens]
-        found = replace_unknown(marked, torch.from_numpy(seen.mean), whole)
-        return [word for word, token in zip(found, tokens, strict=True) if token == UNK]
 
     # ----------------------------------------------------------------------------------------------------- evaluation
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
