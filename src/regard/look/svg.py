@@ -17,7 +17,8 @@ def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], t
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")
     left = 12 + 8 * max((len(row) for row in rows), default=0)
     top = 12 + 7 * max((len(column) for column in columns), default=0)
-    width, height = left + CELL * len(columns) + 8, top + CELL * len(rows) + 8
+    slanting = max((CELL * j + 4 * len(column) + 20 for j, column in enumerate(columns)), default=0)  # to its end
+    width, height = left + max(CELL * len(columns), slanting) + 8, top + CELL * len(rows) + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' role="img" font-family="system-ui, sans-serif" font-size="13" fill="currentColor">',

@@ -1,21 +1,22 @@
 // The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; pointing at a cell never paints the cells again.
 import { largest, strength, topWeight } from "./data.js";
-import { element, ramp, short, whenSeen, widthOf } from "./paint.js";
+import { element, enlarged, ramp, short, whenSeen, widthOf } from "./paint.js";
 
-const [WIDEST_CELL, HIGHEST_CELL, TILE] = [96, 44, 266]; // a sentence of ten words fills a page; a small map fills its tile
+const [WIDEST_CELL, HIGHEST_CELL, SMALL_CELL] = [96, 44, 36]; // a sentence of ten words fills a page; a small map fills its tile
 const [LOWEST_ROW, HIGHEST] = [15, 1000]; // pixels of a row with a label, and of many rows together
+const [NARROW, FEW] = [480, 12]; // pixels of a page, and columns that have room for slanting names on it
 const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
 /**
- * `signed` tables (differences) have a color for each sign; `top` is painted strongest. `small`: one of many, read by its focus.
+ * `signed` tables (differences) have a color for each sign; `top` is painted strongest. `small`: one of many, read by its focus: how many pixels it has.
  * `onCell(row, column)` is told of a cell that is clicked, or entered by the keyboard. `shift`: rows and columns that a cell stands for.
  */
-export function drawMatrix(place, table, { log = false, signed = false, small = false, top, label = "attention" } = {}, focus = null, { onCell = null, shift = null } = {}) {
+export function drawMatrix(place, table, { log = false, signed = false, small = 0, top, label = "attention" } = {}, focus = null, { onCell = null, shift = null } = {}) {
   const [q, k] = [table.rows.length, table.columns.length];
   const strongest = top ?? (signed ? largest(table.values) : topWeight(table.values, k));
-  const size = small ? 10 : 13;
+  const size = small ? (small > 300 ? 12 : 10) : Math.round(13 * enlarged());
   const font = `${size}px ${FACE}`;
   const longest = small ? 12 : 24;
   const widest = (tokens) => {
@@ -24,11 +25,12 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   };
   const labeled = !small || (Math.max(q, k) <= 24 && table.columns.filter((token) => token.text.length > LONG).length <= k / 2);
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
-  const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
-  const tail = Math.ceil(head * 0.75);
-  const room = (small ? TILE : Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
-  const cell = small ? Math.min(24, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
-  const tall = small ? Math.max(Math.min(cell, TILE / q), Math.min(12, TILE / (2 * q)))
+  const upright = !small && place.clientWidth < NARROW && k > FEW; // on a phone, where slanting names would take the room of their columns
+  const head = labeled ? Math.ceil(widest(table.columns) * (upright ? 1 : 0.77)) + (small || upright ? 10 : 20) : 2;
+  const tail = upright ? 4 : Math.ceil(head * 0.75);
+  const room = (small || Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
+  const cell = small ? Math.min(SMALL_CELL, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
+  const tall = small ? Math.max(Math.min(cell, small / q), Math.min(12, small / (2 * q)))
     : q <= 60 || cell > LOWEST_ROW ? Math.max(LOWEST_ROW, Math.min(cell, HIGHEST_CELL, HIGHEST / q)) : cell; // few rows over many columns keep their labels
   const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
   const height = Math.ceil(head + tall * q + 4);
@@ -86,7 +88,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
       if (j % every) return;
       sheetPen.save();
       sheetPen.translate(left + (j + 0.5) * cell, head - size / 2);
-      sheetPen.rotate(-Math.PI / 3.6);
+      sheetPen.rotate(upright ? -Math.PI / 2 : -Math.PI / 3.6);
       sheetPen.fillText(short(token.text, longest), 0, 0, 150);
       sheetPen.restore();
     });

@@ -16,7 +16,7 @@ export function drawText(place, table, log, focus) {
     paint((j) => strength(weights[j], top, log));
     if (pinned) spans.forEach((span, j) => { span.title = weights[j].toFixed(4); });
     scale.replaceChildren(scaleBar(top, { more: largest(weights) > top * 1.0001 }));
-    told.replaceChildren("Painted by ", element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" }));
+    told.replaceChildren("Where ", element("b", {}, element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" })), " looks");
   });
   place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])), scale);
 }
