@@ -339,7 +339,7 @@ def as_nbconvert_makes_it(html):
 
 
 def sanitized(html):
-    """By nbconvert itself, where it is installed: tags that it does not know become text, and so does what they hold."""
+    """By nbconvert itself, where it is installed: tags that it does not know become text, with what is in them."""
     try:
         from nbconvert.filters import clean_html
     except ImportError:
@@ -357,6 +357,7 @@ def test_a_saved_notebook_shows_it_without_a_kernel_or_a_network(visit, tmp_path
     frame = page.frame_locator("iframe")
     np.testing.assert_allclose(numbers(frame)[0], tables.mean((0, 1)), atol=5.1e-5)
     assert not page.locator("img").is_visible()
+    assert not page.locator(".regard-words").is_visible()
     frame.locator("select[name=layer]").select_option("1")
     frame.locator("select[name=head]").select_option("2")
     np.testing.assert_allclose(numbers(frame)[0], tables[1, 2], atol=5.1e-5)

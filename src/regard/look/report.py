@@ -9,7 +9,7 @@ from regard.errors import CallError
 from regard.look.backdrop import to_png
 from regard.look.records import AttentionRecord, Matrix
 from regard.look.svg import heat_map
-from regard.look.views import range_line, top_weight
+from regard.look.views import top_weight
 
 WIDEST = 160  # columns of a heat map
 MOST_PANELS, SIDE = 24, 112  # pictures of a filmstrip, and their pixels at the most
@@ -29,6 +29,8 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
     matrix = record.matrix()
     title = f"{record.input} → {record.output}" if record.output else record.input
     note = f"{matrix.title}; method: {record.method}."
+    if matrix.columns.image is not None:
+        note += f" Looked at alike, each region would have {1 / len(matrix.columns.upon()):.2g}."
     note += f" Right would be: {right}" if right and record.output else ""
     if matrix.columns.image is not None:
         return Picture(title, _filmstrip(matrix), note)
@@ -36,12 +38,13 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
         return Picture(title, _painted(matrix), note)
     if len(matrix.columns) > WIDEST or len(matrix.rows) > WIDEST:
         raise CallError("too wide for a report")
-    return Picture(title, heat_map(matrix.weights, matrix.rows.labels, matrix.columns.labels, record.output), note)
+    names = matrix.rows.labels, matrix.columns.labels
+    return Picture(title, heat_map(matrix.weights, *names, record.output, top_weight(matrix.weights)), note)
 
 
 def _filmstrip(matrix: Matrix) -> str:
     """The picture, and once more for each row, under the heat of its weights."""
-    from regard.look.figure_overlay import OPACITY, heat  # loads what draws, which a report needs and a prediction does not
+    from regard.look.figure_overlay import OPACITY, heat  # loads what draws: a prediction needs none of it
 
     image, grid = matrix.columns.image, matrix.columns.grid
     assert image is not None
@@ -53,7 +56,7 @@ def _filmstrip(matrix: Matrix) -> str:
         weights = matrix.weights[place]
         hot = 255 * heat(weights, matrix.columns, log=False)[np.ix_(down, across)][:, :, :3]
         mixed = ((1 - OPACITY) * image + OPACITY * hot).round().astype(np.uint8)
-        panels.append(_panel(mixed, matrix.rows.labels[place], range_line(weights[matrix.columns.upon()])))
+        panels.append(_panel(mixed, matrix.rows.labels[place], f"largest {weights[matrix.columns.upon()].max():.2g}"))
     return f'<div class="strip">{"".join(panels)}</div>'
 
 

@@ -152,9 +152,8 @@ def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Numb
     figures = [(words(name), f"{value:.4g}") for name, value in scores.items()]
     best = [record for record in _validations(records) if record["best"]]
     if best:
-        figures += [
-            (f"validation {words(name)}", f"{value:.4g}") for name, value in best[-1]["scores"].items() if value is not None
-        ]
+        reached = {name: value for name, value in best[-1]["scores"].items() if value is not None}
+        figures += [(f"validation {words(name)}", f"{value:.4g}") for name, value in reached.items()]
         figures.append(("best at step", f"{best[-1]['step']:,}"))
     train = [record for record in records if record["kind"] == "train"]
     if train:

@@ -4,7 +4,7 @@ import { largest, strength, topWeight } from "./data.js";
 import { element, enlarged, ramp, short, whenSeen, widthOf } from "./paint.js";
 
 const [WIDEST_CELL, HIGHEST_CELL, SMALL_CELL] = [96, 44, 36]; // a sentence of ten words fills a page; a small map fills its tile
-const [LOWEST_ROW, HIGHEST] = [15, 1000]; // pixels of a row with a label, and of many rows together
+const HIGHEST = 1000; // pixels of many rows together
 const [NARROW, FEW] = [480, 12]; // pixels of a page, and columns that have room for slanting names on it
 const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
@@ -31,7 +31,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const room = (small || Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
   const cell = small ? Math.min(SMALL_CELL, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
   const tall = small ? Math.max(Math.min(cell, small / q), Math.min(12, small / (2 * q)))
-    : q <= 60 || cell > LOWEST_ROW ? Math.max(LOWEST_ROW, Math.min(cell, HIGHEST_CELL, HIGHEST / q)) : cell; // few rows over many columns keep their labels
+    : q <= 60 || cell > size + 2 ? Math.max(size + 2, Math.min(cell, HIGHEST_CELL, HIGHEST / q)) : cell; // few rows over many columns keep their labels
   const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
   const height = Math.ceil(head + tall * q + 4);
   const base = sheetCanvas(width, height);

@@ -105,14 +105,18 @@ export function widthOf(text, font) {
   return ruler.measureText(text).width;
 }
 
-/** Does `act` when an element is about to be seen: what is far down a page is not painted before. */
+/** Does `act` when an element is about to be seen, or printed: what is far down a page is not painted before. */
 export function whenSeen(one, act) {
-  const watching = new IntersectionObserver((changes) => {
-    if (!changes.some(({ isIntersecting }) => isIntersecting)) return;
+  const now = () => {
     watching.disconnect();
+    window.removeEventListener("beforeprint", now);
     act();
+  };
+  const watching = new IntersectionObserver((changes) => {
+    if (!one.isConnected || changes.some(({ isIntersecting }) => isIntersecting)) now();
   }, { rootMargin: "50% 0px" });
   watching.observe(one);
+  window.addEventListener("beforeprint", now);
 }
 
 /** The colors from least to most, with the value at either end; `more`: some values are larger than the last. */

@@ -61,14 +61,14 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     pen.fillStyle = color;
     pen.font = `${12 * enlarged()}px system-ui, "Noto Sans", sans-serif`;
     pen.textBaseline = "bottom";
-    const names = counted ? roundNumbers(edges[0], edges[0] + whole, Math.max(2, Math.floor(width / 110))).map((time) => [time, momentOf(told(time), columns.unit)])
+    const names = counted ? roundNumbers(edges[0], edges[0] + whole, Math.max(3, Math.floor(width / 75))).map((time) => [time, momentOf(told(time), columns.unit)])
       : [...real.map((j, i) => [edges[i], nameAt(j)]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
     const every = counted ? 1 : Math.max(1, Math.ceil(names.length / Math.max(2, Math.floor(width / 130))));
     pen.textAlign = "left";
     let end = -Infinity; // of the name before
     names.forEach(([time, name], i) => {
       const wide = pen.measureText(name).width;
-      const at = Math.min(width - wide, x(time));
+      const at = Math.max(0, Math.min(width - wide, x(time) - (counted ? wide / 2 : 0)));
       if (i % every || at < end + 10) return;
       pen.fillText(name, at, TALL + FOOT);
       end = at + wide;
