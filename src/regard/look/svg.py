@@ -10,9 +10,7 @@ from regard.metrics.classes import Bin
 CELL = 22
 
 
-def heat_map(
-    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, top: float = 1.0
-) -> str:
+def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, top: float = 1.0) -> str:
     """Weights (rows × columns) as a labeled matrix, `top` painted strongest; each cell tells its value on hover."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.arriving import Answers, Take, at_once
@@ -143,13 +144,15 @@ class Questions:
                 self.given(name, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, instead=body.instead, **about, **body.decoding(),
             )  # fmt: skip
-            return _named(record, name, self._told(run, body.text))
+            return _named(record, name, self._told(name, body.text))
 
         return name, ask
 
-    def _told(self, run: "AnyRun", text: str) -> str | None:
+    def _told(self, name: str, text: str) -> str | None:
         """What a record says that it is about, where that would be a path of ours; None: it says it well."""
-        if not {"image", "sound"} & set(run.job.input.kinds):
+        run = self._runs[name]
+        path = text.startswith(EXAMPLE) and isinstance(self.given(name, text), str | Path)
+        if not path and not {"image", "sound"} & set(run.job.input.kinds):
             return None
         return ": ".join(_shown(part, kind) for part, kind in self._parts(run, text))
 

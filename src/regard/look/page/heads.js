@@ -19,7 +19,7 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
   select.value = known.includes(sort) ? sort : "layer";
   select.addEventListener("change", () => acts.sorted(select.value));
   if (all.length > 1) place.append(element("label", { className: "sort" }, "sorted by ", select));
-  const grid = element("div", { className: "heads" });
+  const grid = element("div", { className: all.length > 1 ? "heads" : "heads only" });
   if (select.value === "role") place.append(element("p", { className: "caption", textContent: ROLE }));
   place.append(grid);
   if (select.value === "role") all.sort(byRole);

@@ -18,7 +18,14 @@ export function drawText(place, table, log, focus) {
     scale.replaceChildren(scaleBar(top, { more: largest(weights) > top * 1.0001 }));
     told.replaceChildren("Where ", element("b", {}, element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" })), " looks");
   });
-  place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])), scale);
+  const text = spans.flatMap((span, j) => {
+    const [{ span: own }, { span: next } = {}] = table.columns.slice(j, j + 2);
+    if (!own || !next || own[1] !== next[0]) return [span, " "];
+    span.classList.add("goes-on"); // a piece of a word
+    spans[j + 1].classList.add("goes-before");
+    return [span];
+  });
+  place.append(told, element("p", { className: "marked", dir: "auto" }, ...text), scale);
 }
 
 const MOST_CELLS = 200; // a side of the table: a million cells would bring any browser to a halt

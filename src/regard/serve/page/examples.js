@@ -16,7 +16,7 @@ export function drawExamples(place, examples, pick) {
       button.append(picture, element("span", { textContent: text || example.right || example.when || "example", dir: "auto" }));
     } else {
       const [first, second = ""] = text.split("\n"); // of two texts both; of a long one its beginning, or the question about it
-      button.append(element("bdi", { textContent: second && second.length <= LONG ? `${first} | ${second}` : first }));
+      button.append(element("bdi", { textContent: second && second.length <= LONG ? `${first} / ${second}` : first }));
     }
     button.addEventListener("click", () => pick(example));
     return button;
