@@ -151,6 +151,7 @@ def test_every_other_view_draws_the_record(visit):
     page = visit(record)
     choose(page, "view", "grid")
     assert page.locator(".tile canvas.over").count() == 6
+    assert page.evaluate("[...document.querySelectorAll('.tile')].every((one) => one.scrollWidth <= one.clientWidth)")
     page.locator(".tile .open").nth(4).click()  # layer 1, head 1
     np.testing.assert_allclose(numbers(page)[0], tables[1, 1], atol=5.1e-5)
     choose(page, "view", "lines")
@@ -161,6 +162,7 @@ def test_every_other_view_draws_the_record(visit):
     page.get_by_role("button", name="casa", exact=True).click()
     told = [float(span.get_attribute("title")) for span in page.locator(".marked span").all()]
     np.testing.assert_allclose(told, tables[1, 1, 1], atol=5.1e-5)
+    assert COLUMNS[1] + COLUMNS[2] in page.locator(".marked").inner_text()  # two pieces of one word
     choose(page, "view", "matrix")
     page.get_by_role("button", name="#2").click()  # of the tree: the other hypothesis, in every view
     assert "otra" in page.locator("h1").inner_text()
@@ -399,7 +401,7 @@ def heat(share):
 
 def test_the_heat_is_light_where_it_looked_and_reads_its_numbers(visit):
     record, weights = over_image()
-    page = visit(record, view="overlay")
+    page = visit(record)  # which opens upon the picture
     page.get_by_role("button", name="a", exact=True).click()
     for place, weight in enumerate(weights[0]):
         assert region(page, *divmod(place, 3), 2, 3) == pytest.approx(heat(weight / (5 / 6)), abs=0.02)

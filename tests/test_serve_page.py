@@ -250,6 +250,16 @@ def test_a_cell_that_is_clicked_is_explained_as_it_is_counted_there(visit, run):
     assert bodies[-1] == bodies[0] | {"tokens": True}
     page.keyboard.press("Escape")
     expect(canvas).to_be_focused()
+    page.select_option("[name=head]", "mean")
+    ready(page)
+    page.locator("main canvas.over").first.press("Enter")
+    expect(dialog.locator("h2 + .caption")).to_contain_text("the mean of several heads")  # and not what is told here
+    assert page.evaluate("import('/page/paint.js').then((all) => all.roundNumbers(21.19, 29.42, 5))") == [
+        22,
+        24,
+        26,
+        28,
+    ]
 
 
 def test_a_picture_is_shown_as_one_and_survives_a_reload(visit, site):

@@ -41,7 +41,7 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
     room ||= Math.min(MOST, Math.max(LEAST, tile.clientWidth - 20));
     const whole = one.q === rows.length && one.k === columns.length; // and no map of blocks
     const table = { values: one.values, rows: whole ? rows : blank(one.q), columns: whole ? columns : blank(one.k) };
-    if (whole && axis.grid) drawHeat(tile, table, axis, log, focus, all.length > 1 ? Math.min(room, 300) : 380);
+    if (whole && axis.grid) drawHeat(tile, table, axis, log, focus, Math.min(room, all.length > 1 ? 300 : 380));
     else drawMatrix(tile, table, { log, small: room, label: name }, focus, { shift: whole ? null : [rows.length / one.q, columns.length / one.k] });
   }
 }

@@ -178,7 +178,7 @@ function fillRegions(canvas, values, [rows, columns], inkOf) {
 /** The weights of one head over the picture, of the row that is pointed at or of the mean of all; small. */
 export function drawHeat(place, table, columns, log, focus, room) {
   const [high, wide] = columns.size ?? columns.grid;
-  const side = Math.max(HEAD_SIDE, Math.min(room, (room * wide) / high));
+  const side = Math.min(room, Math.max(HEAD_SIDE, (room * wide) / high));
   const picture = framed(columns, side, (side * high) / wide);
   const real = upon(columns);
   place.append(element("div", { className: "over-picture" }, picture));
@@ -198,5 +198,6 @@ export function drawSigned(place, rows, columns, top) {
     const sum = values.reduce((total, value) => total + value, 0);
     return element("figure", { className: "bare" }, picture, element("figcaption", {}, element("bdi", { textContent: text }), ` ${signedText(sum, top)}`));
   }));
+  strip.style.gridTemplateColumns = `repeat(auto-fill, ${Math.round(side)}px)`;
   place.append(strip);
 }

@@ -19,8 +19,9 @@ export function drawText(place, table, log, focus) {
     told.replaceChildren("Where ", element("b", {}, element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" })), " looks");
   });
   const text = spans.flatMap((span, j) => {
-    const [{ span: own }, { span: next } = {}] = table.columns.slice(j, j + 2);
-    if (!own || !next || own[1] !== next[0]) return [span, " "];
+    const [own, next] = table.columns.slice(j, j + 2);
+    const joined = next && ((own.span && own.span[1] === next.span?.[0]) || (own.word !== null && own.word === next.word));
+    if (!joined) return [span, " "];
     span.classList.add("goes-on"); // a piece of a word
     spans[j + 1].classList.add("goes-before");
     return [span];

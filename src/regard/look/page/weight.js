@@ -65,9 +65,10 @@ export function fromTable({ values, rows, columns, one }, { row, column }) {
 function drawWeight(place, found, byTokens) {
   const where = found.title.lastIndexOf(" (attention ");
   const [cell, told] = where < 0 ? [found.title, ""] : [found.title.slice(0, where), found.title.slice(where)];
+  const number = cell.lastIndexOf(": ") + 1; // before it are words, which stay as they are
   const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", {}, ...equation(text))]);
   place.replaceChildren(
-    element("h2", {}, element("bdi", { textContent: cell }), element("small", { textContent: told })),
+    element("h2", {}, element("bdi", { textContent: cell.slice(0, number) + withMinus(cell.slice(number)) }), element("small", { textContent: told })),
     ...(found.shown ? [element("p", { className: "caption", textContent: found.shown })] : []),
     element("dl", {}, ...(found.query ? comparedVectors(found) : []), ...steps),
     ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), barsTable(found.terms.map(([dimension, number]) => [`dimension ${dimension}`, number]))] : []),
@@ -148,8 +149,8 @@ function rowTable({ keys, scores, weights, place }) {
   const lines = shown.map((key) => {
     const name = headCell(keys[key], "row");
     name.dir = "auto";
-    const score = scores && element("td", { textContent: scores[key] === null ? "masked" : scores[key].toFixed(3) });
-    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: weights[key].toFixed(4) }));
+    const score = scores && element("td", { textContent: scores[key] === null ? "masked" : withMinus(scores[key].toFixed(3)) });
+    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: weightText(weights[key]) }));
     line.classList.toggle("own", key === place);
     if (key === place) line.setAttribute("aria-current", "true");
     return line;
@@ -171,6 +172,10 @@ function weightBar(share, below = false) {
   const made = element("span", { className: below ? "below" : "" });
   made.style.width = `${Math.max(1, 100 * share)}%`;
   return made;
+}
+
+function weightText(weight) {
+  return weight >= 5e-5 || weight === 0 ? weight.toFixed(4) : withMinus(weight.toExponential(1));
 }
 
 function withSign(number) {
