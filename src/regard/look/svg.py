@@ -10,8 +10,8 @@ from regard.metrics.classes import Bin
 CELL = 22
 
 
-def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, top: float = 1.0) -> str:
-    """Weights (rows × columns) as a labeled matrix, `top` painted strongest; each cell tells its value on hover."""
+def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, strongest: float = 1.0) -> str:
+    """Weights (rows × columns) as a labeled matrix, painted by their share of the `strongest`; each cell tells its value on hover."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")
@@ -34,7 +34,7 @@ def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], t
             value = float(weights[i, j])
             parts.append(
                 f'<rect x="{left + CELL * j}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" rx="2" fill="#2563eb"'
-                f' fill-opacity="{0.06 + 0.94 * min(max(value / top, 0.0), 1.0):.3f}">'
+                f' fill-opacity="{0.06 + 0.94 * min(max(value / strongest, 0.0), 1.0):.3f}">'
                 f"<title>{escape(row)} ← {escape(column)}: {value:.3f}</title></rect>"
             )
     return "".join(parts) + "</svg>"

@@ -5,7 +5,7 @@ import { element, enlarged, ramp, short, whenSeen, widthOf } from "./paint.js";
 
 const [WIDEST_CELL, HIGHEST_CELL, SMALL_CELL] = [96, 44, 36]; // a sentence of ten words fills a page; a small map fills its tile
 const [HIGHEST, THIN] = [1000, 4]; // pixels of many rows together; of columns that need not be whole ones
-const [NARROW, FEW] = [480, 12]; // pixels of a page, and columns that have room for slanting names on it
+const [NARROW, SLANTING] = [480, 12]; // pixels of a page, and columns that have room for slanting names on it
 const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
@@ -27,7 +27,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
   const wide = labeled ? widest(table.columns) : 0;
   const across = wide <= size + 4; // letters and the like need not slant
-  const upright = !across && !small && place.clientWidth < NARROW && k > FEW; // on a phone, where slanting names would take the room of their columns
+  const upright = !across && !small && place.clientWidth < NARROW && k > SLANTING; // on a phone, where slanting names would take the room of their columns
   const head = !labeled ? 2 : across ? size + 10 : Math.ceil(wide * (upright ? 1 : 0.77)) + (small || upright ? 10 : 20);
   const tail = upright || across ? 4 : Math.ceil(head * 0.75);
   const room = (small || Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);

@@ -1,7 +1,7 @@
 // Examples of a model's own validation data, to click: texts as they are, pictures, sounds and series as thumbnails.
 import { css, element, headColor, ramp } from "./paint.js";
 
-const LONG = 60; // characters of a second text
+const SECOND = 60; // characters of a second text
 const FEW = 8; // columns of a table that are drawn as lines
 
 /** `pick(example)` is told which. Gives back `press(text)`: marks the one that is asked about. */
@@ -16,7 +16,7 @@ export function drawExamples(place, examples, pick) {
       button.append(picture, element("span", { textContent: text || example.right || example.when || "example", dir: "auto" }));
     } else {
       const [first, second = ""] = text.split("\n"); // of two texts both; of a long one its beginning, or the question about it
-      button.append(element("bdi", { textContent: second && second.length <= LONG ? `${first} / ${second}` : first }));
+      button.append(element("bdi", { textContent: second && second.length <= SECOND ? `${first} / ${second}` : first }));
     }
     button.addEventListener("click", () => pick(example));
     return button;
