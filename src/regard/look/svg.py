@@ -10,8 +10,10 @@ from regard.metrics.classes import Bin
 CELL = 22
 
 
-def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, strongest: float = 1.0) -> str:
-    """Weights (rows × columns) as a labeled matrix, painted by their share of the `strongest`; each cell tells its value on hover."""
+def heat_map(
+    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, strongest: float = 1.0
+) -> str:
+    """Weights (rows × columns) as a labeled matrix, painted by their share of the `strongest`, told on hover."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")

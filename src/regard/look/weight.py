@@ -236,4 +236,4 @@ def _number(weight: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.1%}" if abs(share) >= 5e-4 else "less than 0.1%"
+    return f"{share:.1%}".replace("-0.0%", "0.0%")

@@ -150,7 +150,7 @@ function rowTable({ keys, scores, weights, place }) {
     const name = headCell(keys[key], "row");
     name.dir = "auto";
     const score = scores && element("td", { textContent: scores[key] === null ? "masked" : withMinus(scores[key].toFixed(3)) });
-    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: weightText(weights[key]) }));
+    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: withMinus(weightText(weights[key])) }));
     line.classList.toggle("own", key === place);
     if (key === place) line.setAttribute("aria-current", "true");
     return line;
@@ -174,8 +174,9 @@ function weightBar(share, below = false) {
   return made;
 }
 
+/** A weight that is no zero does not look like one. */
 function weightText(weight) {
-  return weight >= 5e-5 || weight === 0 ? weight.toFixed(4) : withMinus(weight.toExponential(1));
+  return weight >= 5e-5 || weight === 0 ? weight.toFixed(4) : weight.toExponential(1);
 }
 
 function withSign(number) {
