@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import regard
+from axe_checks import violations
 from export_runs import LANGUAGE, TRANSLATOR, begin
 from recipe_runs import small_corpora
 from regard import look
@@ -21,7 +22,6 @@ from test_watch import line
 from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
 pytestmark = pytest.mark.slow
 expect = playwright.expect
 
@@ -117,8 +117,8 @@ def in_order(page, name):
     assert smallest >= 10, (name, smallest)
     assert not clipped, name
     assert not cut, (name, cut)
-    found = axe.Axe().run(page)
-    assert found.violations_count == 0, (name, found.generate_report())
+    found = violations(page)
+    assert not found, (name, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -313,22 +313,23 @@ def test_a_recording_can_be_heard_and_labels_have_probabilities(visit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_that_axe_finds_and_nothing_too_wide(visit, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+    from axe_checks import violations
+
     page = visit("?model=pairs&text=one+red+cat&against=other", scheme=scheme, width=390)
     for name in ("Side by side", "Why"):  # test_page_kinds.py tries the other views, for every kind of input
         view(page, name)
         if name == "Why":
             page.locator("table.why").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-        found = axe.Axe().run(page)
-        assert found.violations_count == 0, (name, found.generate_report())
+        found = violations(page)
+        assert not found, (name, found)
     one = "?model=pairs&text=one"
     for search in ("?model=draws", f"{one}&n_best=2&beam=2", f"{one}&sample=1"):
         page.goto(page.url.split("?")[0] + search)
         ready(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), search
-        found = axe.Axe().run(page)
-        assert found.violations_count == 0, (search, found.generate_report())
+        found = violations(page)
+        assert not found, (search, found)
 
 
 def test_the_output_is_searched_for_or_drawn_beside_its_film(visit, run):  # noqa: F811
