@@ -3,7 +3,7 @@ import { drawMatrix } from "./matrix.js";
 import { drawHeat } from "./overlay.js";
 import { element } from "./paint.js";
 
-const [LEAST, MOST] = [266, 560]; // pixels of a map, at least, and of the only one
+const WIDEST_MAP = 560; // pixels, of the only one
 const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error", role: "role" };
 const ROLE = "The share of a head's weight that falls where a head of its role would look, on this input, less that of chance: previous, next or same token, what followed it before (induction), the first or the last, the same place or the same word of the source; of a picture and a text, the regions or the words.";
 
@@ -38,7 +38,7 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
     }
     const tile = element("div", { className: out ? "tile out" : "tile" }, title, element("p", { className: "line", textContent: one.line }));
     grid.append(tile);
-    room ||= Math.min(MOST, Math.max(LEAST, tile.clientWidth - 20));
+    room ||= Math.min(WIDEST_MAP, Math.floor(tile.clientWidth - 2 * parseFloat(getComputedStyle(tile).paddingInlineStart)));
     const whole = one.q === rows.length && one.k === columns.length; // and no map of blocks
     const table = { values: one.values, rows: whole ? rows : blank(one.q), columns: whole ? columns : blank(one.k) };
     if (whole && axis.grid) drawHeat(tile, table, axis, log, focus, Math.min(room, all.length > 1 ? 300 : 380));
