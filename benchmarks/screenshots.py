@@ -6,7 +6,8 @@
 RUNS is a folder of runs by the names of their recipes; what is not there is trained first, for two minutes at the most.
 squad is trained from data in the folder REGARD_DATA, for ten; without that folder, its picture stays as it was.
 Each picture is at most 200 KB. `--every` takes the runs that are there, at 1920, 1280 and 390 pixels, light and dark,
-with their reports and a weight that is explained. Needs Chromium and Playwright (`pip install playwright`).
+with their reports, a weight that is explained and the file of a look. Needs Chromium and Playwright
+(`pip install playwright`).
 """
 
 import argparse
@@ -60,7 +61,7 @@ def film(page: Any) -> None:
 def point_at_a_word(page: Any) -> None:
     chips = page.locator(".rows .chip")
     if chips.count() > 1:
-        chips.nth(min(2, chips.count() - 1)).click()
+        chips.nth(min(2, chips.count() - 2)).click()  # and not the end of a sentence
 
 
 def another_question(page: Any) -> None:
@@ -147,14 +148,19 @@ def pictures(folder: Path, only: str) -> None:
 
 
 def every(folder: Path, into: Path) -> None:
-    """Each view of each run, a weight that is explained, its report and the page of runs."""
+    """Each view of each run, a weight that is explained, its report, a look as a file, and the page of runs."""
     names = sorted(one.parent.name for one in folder.glob("*/summary.json"))
-    into.mkdir(parents=True, exist_ok=True)
-    with opened({name: api.load(folder / name) for name in names}, folder) as (browser, address):
+    runs = {name: api.load(folder / name) for name in names}
+    saved = into / "saved"
+    saved.mkdir(parents=True, exist_ok=True)
+    for name, run in runs.items():
+        run.look(run.examples(1)[0].input).save(saved / f"{name}-file.html")
+    with opened(runs, folder) as (browser, address):
         for width, scheme in ((width, scheme) for width in WIDTHS for scheme in SCHEMES):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
 
             def keep(name: str, page: Any = page, end: str = f"{width}-{scheme}.png") -> None:
+                page.evaluate("dispatchEvent(new Event('beforeprint'))")  # maps that are far down, too
                 page.wait_for_timeout(200)
                 page.screenshot(path=into / f"{name}-{end}", full_page=True)
 
@@ -175,6 +181,9 @@ def every(folder: Path, into: Path) -> None:
                 page.screenshot(path=into / f"{name}-weight-{width}-{scheme}.png")
                 page.goto((folder / name / "report.html").absolute().as_uri())
                 keep(f"{name}-report")
+                for file in saved.glob(f"{name}-*.html"):
+                    page.goto(file.absolute().as_uri())
+                    keep(file.stem)
             page.goto(f"{address}/runs")
             page.locator("#runs tbody th").first.wait_for()
             keep("runs")

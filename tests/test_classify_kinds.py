@@ -156,6 +156,8 @@ def test_the_service_knows_what_it_takes(run, one):
         (found,) = client.post("/api/predict", json={"inputs": [text]}).json()["predictions"]
         assert found["text"] == "high"
         assert client.post("/api/look", json={"text": text}).json()["output"] == "high"
+        example = client.post("/api/look", json={"text": "example:0"}).json()
+        assert example["input"] == "example 1"  # and not the path of a file here
 
 
 # ------------------------------------------------------------------------------------------------------- files of sound

@@ -65,6 +65,10 @@ def test_svg_has_every_weight_and_escapes_hostile_words():
     told = [re.search(r": ([\d.]+)$", rect[0].text or "") for rect in rects]
     assert [float(match[1]) for match in told if match] == [0.9, 0.1, 0.0, 0.0, 0.25, 0.75]
     assert not root.findall(".//{*}script")
+    strongest = ElementTree.fromstring(heat_map(WEIGHTS, ROWS, words, "", 0.75)).findall("{*}rect")
+    for painted, top in ((rects, 1.0), (strongest, 0.75)):
+        shades = [0.06 + 0.94 * min(1.0, weight / top) for weight in WEIGHTS.ravel()]
+        assert [float(rect.get("fill-opacity")) for rect in painted] == pytest.approx(shades, abs=6e-4)
 
 
 def test_shapes_that_do_not_fit_are_an_error():

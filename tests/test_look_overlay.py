@@ -151,7 +151,7 @@ def test_the_heat_of_each_word_is_light_where_it_looked():
     pictures, beneath = canvas.subfigs
     panels = pictures.axes[1 : 1 + len(WORDS)]
     for panel, word, row in zip(panels, WORDS, weights[1], strict=True):
-        assert panel.get_title() == f"{word}: largest {row.max():.2g}, even {1 / row.size:.2g}"
+        assert panel.get_title() == f"{word}\nlargest {row.max():.2g}, even {1 / row.size:.2g}"
         image, painted = (one.get_array() for one in panel.images)
         np.testing.assert_array_equal(image, picture())
         np.testing.assert_allclose(painted.reshape(-1, 4), colors(row / max(row.max(), 5 / row.size)), atol=1e-6)

@@ -4,12 +4,14 @@ Its models have weights at random: what they say is nonsense, and everything tha
 """
 
 import re
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 import torch
 
 import regard
+from axe_checks import violations
 from export_runs import LANGUAGE, TRANSLATOR, begin
 from recipe_runs import small_corpora
 from regard import look
@@ -20,7 +22,6 @@ from test_watch import line
 from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
 pytestmark = pytest.mark.slow
 expect = playwright.expect
 
@@ -103,6 +104,8 @@ SIZES = """() => {
     const [word, svg] = [one, one.ownerSVGElement].map((each) => each.getBoundingClientRect());
     return word.left < svg.left - 1 || word.right > svg.right + 1;
   }).map((one) => one.textContent);
+  const tiles = [...document.querySelectorAll("main .tile")].filter((one) => one.scrollWidth > one.clientWidth);
+  cut.push(...tiles.map((one) => one.innerText));
   return [Math.min(...sizes), clipped, cut];
 }"""
 
@@ -114,8 +117,8 @@ def in_order(page, name):
     assert smallest >= 10, (name, smallest)
     assert not clipped, name
     assert not cut, (name, cut)
-    found = axe.Axe().run(page)
-    assert found.violations_count == 0, (name, found.generate_report())
+    found = violations(page)
+    assert not found, (name, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,13 +177,15 @@ def test_what_a_person_does_first(site, open_page, kind):
     page.locator(".tile .open").last.click()
     ready(page)
     assert page.locator("[name=view]:checked").get_attribute("value") == "matrix"
+    special = page.locator("main .chip.special").count() > 0  # else there is nothing to leave out
+    assert page.get_by_label("special tokens").count() == special
     page.locator("main canvas.over").first.press("Enter")
     dialog = page.get_by_role("dialog", name="how this weight came about")
     dialog.locator("dl").wait_for()
     in_order(page, "weight")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    for scheme, width in (("light", 1280), ("dark", 390)):
+    for scheme, width in (("light", 1920), ("dark", 390)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
         for view in views(page):
@@ -271,6 +276,7 @@ def shows_how_it_trained(page, site, kind):
     step.press("Home")
     expect(page.locator("#looks .slider output").first).to_have_text("step 10")
     assert page.locator("#looks [name=input] option").count() == 2
+    expect(page.get_by_role("link", name="Ask it")).to_have_attribute("href", f"/?{urlencode({'model': kind})}")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

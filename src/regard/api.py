@@ -342,10 +342,12 @@ class Run(Looks):
         return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
 
     def best_scores(self) -> dict[str, float]:
-        """Of the best validation, by name; nothing, if training has left none behind."""
+        """Of the best validation, by name, that which chose it first; nothing, if training has left none behind."""
         file = self.folder / SUMMARY
         best = json.loads(file.read_text(encoding="utf-8")).get("best") if file.is_file() else None
-        return {} if best is None else {name: float(value) for name, value in best["scores"].items()}
+        scores = {} if best is None else {name: float(value) for name, value in best["scores"].items()}
+        chosen_by = self.recipe.training.metric
+        return {name: scores[name] for name in sorted(scores, key=lambda name: name != chosen_by)}
 
     def closing_words(self) -> str:
         """How training ended, and commands that go on from here."""

@@ -218,8 +218,8 @@ def predict(
 @click.argument("inputs", nargs=-1, metavar="[INPUT] [KEY=VALUE]...")
 @click.option("-o", "--output", type=OutputFile(), help="Draw into FILE.png, .svg, .pdf, .html or .npz.")
 @click.option(
-    "--view", type=click.Choice(["matrix", "lines", "grid", "text", "overlay", "beams"]), default="matrix",
-    help="How to draw it; overlay: upon the image, sound or series.",
+    "--view", type=click.Choice(["matrix", "lines", "grid", "text", "overlay", "beams"]),
+    help="How to draw it. Upon the image, sound or series (overlay), if there is one, else as a matrix.",
 )  # fmt: skip
 @click.option("--kind", type=click.Choice(["cross", "encoder", "decoder"]), help="Attention over the source, or self.")
 @click.option("--layer", type=int, help="One layer, from 0; -1 is the last. All of them, if not given.")

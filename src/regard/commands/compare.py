@@ -22,7 +22,7 @@ from regard import api, config, jobs
 from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.report.charts import Line, line_chart
-from regard.report.page import Section, page, table
+from regard.report.page import Section, page, table, words
 from regard.report.run import COLORS, curves
 from regard.report.run_files import RunFiles
 from regard.settings.recipe import Recipe, Variant
@@ -186,7 +186,7 @@ def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> 
 
 def _page(comparison: Comparison) -> str:
     names = comparison.columns()
-    heads = ["variant", *names, *COSTS]
+    heads = ["variant", *map(words, names), *COSTS]
     rows = [[row.name, *comparison.cells(row, names)] for row in comparison.rows]
     charts = []
     if any(row.by_length for row in comparison.rows):

@@ -5,7 +5,7 @@ from pathlib import Path
 from regard.errors import CallError
 from regard.files import atomic
 from regard.outputs.result import Scores, readable
-from regard.report.page import Section, page, table, tiles
+from regard.report.page import Section, page, table, tiles, words
 
 
 def require_page(file: Path) -> None:
@@ -18,7 +18,7 @@ def require_page(file: Path) -> None:
 
 def write_page(scores: Scores, title: str, file: Path) -> None:
     """Whole or not at all."""
-    figures = [(name, readable(value)) for name, value in scores.values.items()]
+    figures = [(words(name), readable(value)) for name, value in scores.values.items()]
     sections = [Section("Scores", tiles(figures), "; ".join(f"{name}: {text}" for name, text in scores.notes.items()))]
     sections += [Section(*picture) for picture in scores.pictures]
     sections += [

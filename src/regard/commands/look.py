@@ -18,7 +18,7 @@ from regard.look.records import AttentionRecord, Head, Kind
 from regard.look.render import require_suffix
 from regard.look.terminal import picture
 from regard.look.value_table import ValueTable
-from regard.look.views import Shown, View
+from regard.look.views import Shown, View, suitable_view
 from regard.metrics.alignment import PHARAOH, Gold
 
 POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoids
@@ -31,7 +31,7 @@ EXPLAINED = ASKED | {"explain", "against_input", "exchange", "by", "instead", "r
 class Wish(NamedTuple):
     """What the user asked to see, as given on the command line."""
 
-    view: str = "matrix"
+    view: str | None = None
     kind: str | None = None
     layer: int | None = None
     head: str = "mean"
@@ -83,7 +83,8 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
         against = taken(wish.against, inputs or (record.input,), again)
     record, against = (one and read(one, wish) for one in (record, against))
     assert record is not None
-    view, kind = cast(View, wish.view), cast(Kind | None, wish.kind)
+    kind = cast(Kind | None, wish.kind)
+    view = cast(View | None, wish.view) or suitable_view(record, kind, against)
     shown = Shown(record, view, kind, wish.layer, head_of(wish.head), wish.log, against, wish.row)
     if output is not None:
         with warnings.catch_warnings(record=True) as caught:

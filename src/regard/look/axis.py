@@ -98,6 +98,10 @@ class Axis:
         first = self.tokens[self.upon()[0]].text if self.times and self.upon() else "0"
         return not first.removesuffix(self.unit).strip().lstrip("-").replace(".", "", 1).isdecimal()
 
+    def moment(self, number: float) -> str:
+        """A time with its unit: 1.07 s, but line 34."""
+        return f"{self.unit} {number:.4g}" if len(self.unit) > 3 else f"{number:.4g} {self.unit}".strip()
+
     def real(self) -> list[int]:
         """The places of tokens that are not special."""
         return [place for place, token in enumerate(self.tokens) if not token.special]

@@ -47,7 +47,7 @@ def _filmstrip(shown: Shown) -> Canvas:
     wide = min(len(places) + 1, 6)
     high = -(-(len(places) + 1) // wide)
     panel = PANEL if len(places) > 1 else 2 * PANEL
-    canvas, strip = above_card(shown, max(6.5, wide * panel), high * (panel * shape + 0.42))
+    canvas, strip = above_card(shown, max(6.5, wide * panel), high * (panel * shape + 0.55))
     panels = strip.subplots(high, wide, squeeze=False).ravel()
     for axes in panels:
         axes.set_axis_off()
@@ -60,7 +60,7 @@ def _filmstrip(shown: Shown) -> Canvas:
         axes.set_aspect("equal")
         name = short([table.rows.labels[place]])[0]
         values = table.weights[place][columns.upon()]
-        axes.set_title(f"{name}: {range_line(values)}", fontsize=8, color=INK, pad=3)
+        axes.set_title(f"{name}\n{range_line(values)}", fontsize=8, color=INK, pad=3)
         _mark_the_region(axes, table.rows, place, (ground.shape[0], ground.shape[1]))
     colors = ScalarMappable(Normalize(0, 1), HEAT)
     scale = strip.colorbar(colors, ax=panels.tolist(), fraction=0.02, aspect=40, pad=0.01)

@@ -78,23 +78,6 @@ def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) 
 """
 
 
-def plain_page(body: str, title: str, style: str) -> str:
-    """A page that needs no script. `body` is markup: whoever makes it escapes the words in it."""
-    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{style}</style>
-</head>
-<body><main>{body}</main></body>
-</html>
-"""
-
-
 def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
     """All that the page knows: records, where to open, and a card for every table that can be chosen.
 

@@ -3,6 +3,10 @@
 Nothing is asked of a kernel or of another host, so what was saved shows itself wherever the notebook is opened: as a
 page made by nbconvert, without a network, too. Where frames and styles are taken out (a notebook that is not trusted,
 GitHub), the picture is left.
+
+nbconvert with `sanitize_html` takes no tag out, but writes frames, pictures and styles as text. It drops the attribute
+`style`, and keeps `class`. So all of that stands in a box which Jupyter's own style sheets hide by its class, and which
+its style shows; words beside it are hidden by their style. Without styles, the words are what is seen.
 """
 
 import base64
@@ -15,6 +19,8 @@ from regard.look.html import page
 from regard.look.views import Shown
 
 HEIGHT = 900  # pixels of the frame
+HIDDEN = "jp-FileSize-hidden hidden"  # by the style sheets of JupyterLab and of the classic notebook
+MOST_ROWS = 40  # that are told in words
 
 
 class NotebookView:
@@ -34,9 +40,26 @@ class NotebookView:
         """The frame may run its own script and nothing else: it has no part in the notebook around it."""
         title = escape(self._shown.title or "attention", quote=True)
         return (
-            "<div class='regard-output'><style>.regard-output details[open] + img { display: none }</style>"
+            f"<div class='regard-words' style='display: none'>{self._words()}</div>"
+            f"<div class='regard-output {HIDDEN}' style='display: block !important'>"
+            "<style>.regard-output details[open] + img { display: none }</style>"
             f"<details open><summary>{title}</summary>"
             f"<iframe title='attention' sandbox='allow-scripts' style='width: 100%; height: {HEIGHT}px; border: 0' "
             f'srcdoc="{escape(page(self._shown, keep=False), quote=True)}"></iframe></details>'
             f"<img alt='attention' src='data:image/png;base64,{picture}'></div>"
+        )
+
+    def _words(self) -> str:
+        """Where each row looks most, in tags that whoever takes others out leaves."""
+        table = self._shown.matrix
+        best = table.weights.argmax(1)
+        lines = [
+            f"<li>{escape(row)} ← {escape(table.columns.labels[place])}: {table.weights[number, place]:.2f}</li>"
+            for number, (row, place) in enumerate(zip(table.rows.labels, best, strict=True))
+        ][:MOST_ROWS]
+        left = len(table.rows) - len(lines)
+        return (
+            f"<b>{escape(self._shown.title or 'attention')}</b><div>{escape(table.title)}; where each row looks most:"
+            f"</div><ul>{''.join(lines)}</ul>{f'<div>and {left} rows more</div>' if left else ''}"
+            "<div>The picture and the page are in the notebook; here they were taken out (sanitize_html).</div>"
         )

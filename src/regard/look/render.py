@@ -8,7 +8,7 @@ from rich.console import Console
 from regard.errors import CallError, nearest
 from regard.look.records import AttentionRecord, Head, Kind
 from regard.look.terminal import picture
-from regard.look.views import Shown, View
+from regard.look.views import Shown, View, suitable_view
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html", ".npz")
 
@@ -16,7 +16,7 @@ SUFFIXES = (".png", ".svg", ".pdf", ".html", ".npz")
 def show(
     record: AttentionRecord,
     *,
-    view: View = "matrix",
+    view: View | None = None,
     kind: Kind | None = None,
     layer: int | None = None,
     head: Head = "mean",
@@ -25,8 +25,9 @@ def show(
     row: int | None = None,
     console: Console | None = None,
 ) -> None:
-    """Draw in the terminal."""
+    """Draw in the terminal. Without a view: upon the picture, sound or series that was looked at, else as a matrix."""
     console = console or Console()
+    view = view or suitable_view(record, kind, against)
     console.print(picture(Shown(record, view, kind, layer, head, log, against, row), console))
 
 
@@ -34,7 +35,7 @@ def save(
     record: AttentionRecord,
     path: str | Path,
     *,
-    view: View = "matrix",
+    view: View | None = None,
     kind: Kind | None = None,
     layer: int | None = None,
     head: Head = "mean",
@@ -44,8 +45,10 @@ def save(
 ) -> Path:
     """Draw into a .png, .svg, .pdf or .html file, or keep the record itself as .npz.
 
-    An HTML file holds the whole record: view, kind, layer and head are where it opens, and can be changed there.
+    Without a view it is drawn upon the picture, sound or series that was looked at, else as a matrix, as two records
+    are. An HTML file holds the whole record: view, kind, layer and head are where it opens, and can be changed there.
     """
+    view = view or suitable_view(record, kind, against)
     path, shown = Path(path), Shown(record, view, kind, layer, head, log, against, row)
     require_suffix(path)
     if path.suffix == ".npz":
@@ -72,8 +75,8 @@ def _hint(path: Path) -> str:
     return nearest(path.suffix, SUFFIXES) if path.suffix else ""
 
 
-def widget(record: AttentionRecord, *, view: View = "matrix") -> Any:
+def widget(record: AttentionRecord, *, view: View | None = None) -> Any:
     """The same page as an HTML file, in a notebook. A record that a cell ends with shows itself like this."""
     from regard.look.notebook import NotebookView
 
-    return NotebookView(Shown(record, view))
+    return NotebookView(Shown(record, view or suitable_view(record)))

@@ -1,17 +1,18 @@
 """A record as a picture for the report of a run: a heat map of words, a filmstrip over a picture, lines under sound."""
 
-from base64 import b64encode
 from html import escape
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
+
 from regard.errors import CallError
+from regard.look.backdrop import to_png
 from regard.look.records import AttentionRecord, Matrix
 from regard.look.svg import heat_map
 from regard.look.views import top_weight
 
 WIDEST = 160  # columns of a heat map
+MOST_PANELS, SIDE = 24, 112  # pictures of a filmstrip, and their pixels at the most
 SHADES = 10  # of painted words, as `report.css` has them: a page that is served allows no other style
 
 
@@ -28,21 +29,41 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
     matrix = record.matrix()
     title = f"{record.input} → {record.output}" if record.output else record.input
     note = f"{matrix.title}; method: {record.method}."
+    if matrix.columns.image is not None:
+        note += f" Looked at alike, each region would have {1 / len(matrix.columns.upon()):.2g}."
     note += f" Right would be: {right}" if right and record.output else ""
     if matrix.columns.image is not None:
-        from regard.look.render import save  # loads what draws, which a report needs and a prediction does not
-
-        with TemporaryDirectory(prefix="regard-look-") as folder:
-            file = save(record, Path(folder) / "strip.png", view="overlay")
-            data = b64encode(file.read_bytes()).decode()
-        return Picture(
-            title, f'<img class="look" alt="attention over the picture" src="data:image/png;base64,{data}">', note
-        )
+        return Picture(title, _filmstrip(matrix), note)
     if len(matrix.rows) == 1 and matrix.columns.times is None:
         return Picture(title, _painted(matrix), note)
     if len(matrix.columns) > WIDEST or len(matrix.rows) > WIDEST:
         raise CallError("too wide for a report")
-    return Picture(title, heat_map(matrix.weights, matrix.rows.labels, matrix.columns.labels, record.output), note)
+    names = matrix.rows.labels, matrix.columns.labels
+    return Picture(title, heat_map(matrix.weights, *names, record.output, top_weight(matrix.weights)), note)
+
+
+def _filmstrip(matrix: Matrix) -> str:
+    """The picture, and once more for each row, under the heat of its weights."""
+    from regard.look.figure_overlay import OPACITY, heat  # loads what draws: a prediction needs none of it
+
+    image, grid = matrix.columns.image, matrix.columns.grid
+    assert image is not None
+    assert grid is not None
+    image = image[:: -(-max(image.shape) // SIDE), :: -(-max(image.shape) // SIDE)]
+    down, across = (np.arange(pixels) * parts // pixels for pixels, parts in zip(image.shape, grid, strict=False))
+    panels = [_panel(image, "the picture", "")]
+    for place in range(min(len(matrix.rows), MOST_PANELS)):
+        weights = matrix.weights[place]
+        hot = 255 * heat(weights, matrix.columns, log=False)[np.ix_(down, across)][:, :, :3]
+        mixed = ((1 - OPACITY) * image + OPACITY * hot).round().astype(np.uint8)
+        panels.append(_panel(mixed, matrix.rows.labels[place], f"largest {weights[matrix.columns.upon()].max():.2g}"))
+    return f'<div class="strip">{"".join(panels)}</div>'
+
+
+def _panel(image: np.ndarray, name: str, told: str) -> str:
+    source = f"data:image/png;base64,{to_png(np.ascontiguousarray(image))}"
+    words = f"<b>{escape(name)}</b><small>{told}</small>"
+    return f'<figure class="bare"><img alt="" src="{source}"><figcaption>{words}</figcaption></figure>'
 
 
 def _painted(matrix: Matrix) -> str:

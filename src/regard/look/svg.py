@@ -10,14 +10,17 @@ from regard.metrics.classes import Bin
 CELL = 22
 
 
-def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str) -> str:
-    """Weights (rows × columns) as a labeled matrix; each cell tells its value on hover."""
+def heat_map(
+    weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, strongest: float = 1.0
+) -> str:
+    """Weights (rows × columns) as a labeled matrix, painted by their share of the `strongest`, told on hover."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")
     left = 12 + 8 * max((len(row) for row in rows), default=0)
     top = 12 + 7 * max((len(column) for column in columns), default=0)
-    width, height = left + CELL * len(columns) + 8, top + CELL * len(rows) + 8
+    slanting = max((CELL * j + 4 * len(column) + 20 for j, column in enumerate(columns)), default=0)  # to its end
+    width, height = left + max(CELL * len(columns), slanting) + 8, top + CELL * len(rows) + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' role="img" font-family="system-ui, sans-serif" font-size="13" fill="currentColor">',
@@ -33,7 +36,7 @@ def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], t
             value = float(weights[i, j])
             parts.append(
                 f'<rect x="{left + CELL * j}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" rx="2" fill="#2563eb"'
-                f' fill-opacity="{0.06 + 0.94 * min(max(value, 0.0), 1.0):.3f}">'
+                f' fill-opacity="{0.06 + 0.94 * min(max(value / strongest, 0.0), 1.0):.3f}">'
                 f"<title>{escape(row)} ← {escape(column)}: {value:.3f}</title></rect>"
             )
     return "".join(parts) + "</svg>"

@@ -167,9 +167,9 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
         text.append(" " * (label - cell_len(row)) + row + " ")
         text.append_text(_half_blocks(strength(line, top_weight(table.weights), shown.log), console))
         best = int(values.argmax())
-        when = axis.labels[axis.upon()[best]] if axis.dated else f"{edges[best]:.4g} {axis.unit}"
+        when = axis.labels[axis.upon()[best]] if axis.dated else axis.moment(edges[best])
         text.append(f" most at {when}: {values[best]:.2f}\n", style="dim")
-    text.append(f"{'':{label}} from {edges[0]:g} to {edges[-1]:g} {axis.unit}", style="dim")
+    text.append(f"{'':{label}} from {axis.moment(edges[0])} to {axis.moment(edges[-1])}", style="dim")
     return text
 
 

@@ -60,9 +60,9 @@ class ValueTable:
         return tree if self.words is None else tree | {"words": [list(row) for row in self.words]}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        style = f"<style>{PAGE_STYLE}{_shade_rules()}</style>".replace("body {", ".regard-table {")
-        return f'{style}<div class="regard-table">{self._body()}</div>'
+        """What a notebook shows, in tags that whoever takes others out of it leaves (`nbconvert`, `sanitize_html`)."""
+        words = f"<div><b>{escape(self.title)}</b></div><div>{escape(self.about)}</div>"
+        return f"{words}<table>{self._lines('td')}</table>"
 
     def show(self, console: "Console | None" = None) -> None:
         """Draw in the terminal."""
@@ -135,24 +135,27 @@ class ValueTable:
         return np.rint(SHADES * self.values / top).astype(int)
 
     def _page(self) -> str:
-        from regard.look.html import plain_page
+        from regard.look.html import report_page
 
-        return plain_page(self._body(), self.title, PAGE_STYLE + _shade_rules())
+        head = f"<header><h1>{escape(self.title)}</h1><p>{escape(self.about)}</p></header>"
+        return report_page(f'{head}<div class="wide"><table class="why">{self._lines("th")}</table></div>', self.title)
 
-    def _body(self) -> str:
+    def _lines(self, tag: str) -> str:
+        """The rows of a table; `tag`: of names."""
         cells, shades = self._cells(), self._shades()
-        head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
-        body = "".join(
-            f'<tr><th scope="row">{escape(row)}</th>'
-            + "".join(
-                f'<td class="{_shade_name(shades[r, c])}" title="{self.values[r, c]:.4g}">{escape(cells[r][c])}</td>'
+
+        def named(name: str, scope: str) -> str:
+            told = f'scope="{scope}"' if tag == "th" else f'role="{scope}header"'
+            return f"<{tag} {told}>{escape(name)}</{tag}>"
+
+        lines = ["<td></td>" + "".join(named(column, "col" if tag == "th" else "column") for column in self.columns)]
+        for r, row in enumerate(self.rows):
+            written = (
+                f'<td style="{_background(shades[r, c])}" title="{self.values[r, c]:.4g}">{escape(cells[r][c])}</td>'
                 for c in range(len(self.columns))
             )
-            + "</tr>"
-            for r, row in enumerate(self.rows)
-        )
-        table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f'<h1>{escape(self.title)}</h1><p>{escape(self.about)}</p><div class="wide">{table}</div>'
+            lines.append(named(row, "row") + "".join(written))
+        return "".join(f"<tr>{line}</tr>" for line in lines)
 
     def _figure(self) -> "Canvas":
         from matplotlib.figure import Figure as Canvas
@@ -179,25 +182,9 @@ class ValueTable:
         return canvas
 
 
-PAGE_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem; color-scheme: light dark; }
-h1 { font-size: 1.15rem; } .wide { overflow-x: auto; }
-table { border-collapse: separate; border-spacing: 2px; }
-th { font-weight: 500; text-align: right; white-space: nowrap; padding: 0 .5em; }
-td { text-align: right; padding: .15em .5em; border-radius: 3px; white-space: nowrap; }
-"""
-
-
-def _shade_rules() -> str:
-    rules = []
-    for sign, (red, green, blue) in (("p", FOR), ("m", AGAINST)):
-        for shade in range(1, SHADES + 1):
-            rules.append(f".{sign}{shade} {{ background: rgba({red}, {green}, {blue}, {0.06 * shade:.2f}) }}")
-    return "\n".join(rules)
-
-
-def _shade_name(shade: int) -> str:
-    return "" if not shade else f"{'p' if shade > 0 else 'm'}{abs(shade)}"
+def _background(shade: int) -> str:
+    red, green, blue = FOR if shade > 0 else AGAINST
+    return f"background: rgba({red}, {green}, {blue}, {0.06 * abs(shade):.2f})"
 
 
 def _style(shade: int) -> "Style":

@@ -165,10 +165,10 @@ def blocks(weights: np.ndarray, most: int) -> np.ndarray:
     return weights
 
 
-def suitable_view(record: AttentionRecord) -> View:
-    """What to open with: upon the picture, the sound or the series that was looked at, or as a matrix."""
-    columns = record.axes[record.of_kind()[0].columns]
-    return "matrix" if columns.grid is None and columns.times is None else "overlay"
+def suitable_view(record: AttentionRecord, kind: Kind | None = None, against: AttentionRecord | None = None) -> View:
+    """What to open with: upon the picture, the sound or the series that was looked at, or as a matrix, as two are."""
+    columns = record.axes[record.of_kind(kind)[0].columns]
+    return "matrix" if against or (columns.grid is None and columns.times is None) else "overlay"
 
 
 def joint_labels(one: Axis, other: Axis) -> list[str]:

@@ -74,7 +74,7 @@ class Weight:
     @property
     def title(self) -> str:
         where = f"attention {KINDS[self.kind]}, layer {self.layer}, head {self.head}"
-        return f"{self.row_label} ← {self.column_label}: {self.weight:.4f} ({where})"
+        return f"{self.row_label} ← {self.column_label}: {_number(self.weight)} ({where})"
 
     def steps(self) -> list[tuple[str, str]]:
         """From the score to the output: the name of each step, and what happens there."""
@@ -86,9 +86,8 @@ class Weight:
         if self.gate is not None:
             found.append(("gate", f"lets {self.gate:.4f} of it through: {self.gate * self.weight:.4f} is shown"))
         found.append(("value", f"‖v‖ = {self.value_length:.4g}"))
-        found.append(
-            ("output", f"‖a v W_o‖ = {self.added_length:.4g} is added to it, {self.share:.1%} of the way to the whole")
-        )
+        added = f"‖a v W_o‖ = {self.added_length:.4g} is added to it"
+        found.append(("output", f"{added}, {_percent(self.share)} of the way to the whole"))
         return found
 
     def _softmax(self) -> str:
@@ -102,7 +101,7 @@ class Weight:
         top = float(self.scores.max())
         own, every = math.exp(total - top), float(np.exp(self.scores - top).sum())
         most = f"{top:.4g}" if top >= 0 else f"({top:.4g})"
-        return f"a = exp(e − {most}) / Σ_j exp(e_j − {most}) = {own:.4g} / {every:.4g} = {own / every:.4f}"
+        return f"a = exp(e − {most}) / Σ_j exp(e_j − {most}) = {own:.4g} / {every:.4g} = {_number(own / every)}"
 
     def largest(self) -> list[int]:
         """The keys with the largest weights, this one among them, in their order."""
@@ -229,3 +228,12 @@ def _explained(found: PlacedWeight, parts: bool, tokens: bool) -> Weight:
         tokens=tuple(score_tokens(case, *place)) if tokens else (),
         shared_softmax=scoring.together,
     )  # fmt: skip
+
+
+def _number(weight: float) -> str:
+    """A weight that is no zero does not look like one."""
+    return f"{weight:.4f}" if weight >= 5e-5 or weight == 0 else f"{weight:.2g}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("-0.0%", "0.0%")

@@ -48,9 +48,10 @@ def ticks(low: Number, high: Number, count: int = 6) -> list[Number]:
 
 
 def tick_labels(ticks: Sequence[Number]) -> list[str]:
-    """Short numbers, with as many digits as it takes to tell neighbors apart: 6.735, 6.740 and not 6.74 twice."""
+    """Short numbers, with as many digits as it takes to tell neighbors apart: 6.735, 6.740 and not 6.74 twice; and in
+    one form: 0.0005 beside 0.0010, and not 5.0e-4."""
     labels = [number(tick) for tick in ticks]
-    if len(set(labels)) == len(labels):
+    if len(set(labels)) == len(labels) and len({"e" in label for label in labels if label != "0"}) < 2:
         return labels
     step = min(after - before for before, after in pairwise(ticks))
     return [f"{tick:,.{max(0, -math.floor(math.log10(step)))}f}" for tick in ticks]

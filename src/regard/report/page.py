@@ -33,6 +33,11 @@ def text(words: str) -> str:
     return f'<div class="text">{escape(words)}</div>'
 
 
+def words(name: str) -> str:
+    """The name of a score as one says it: exact_match is exact match."""
+    return name.replace("_", " ")
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Numbers to the right, everything escaped."""
 

@@ -13,7 +13,7 @@ from regard.files import atomic
 from regard.look.history import History, load_history, slim
 from regard.look.html import history_document
 from regard.report.charts import Line, Number, line_chart, number
-from regard.report.page import Section, page, table, text, tiles
+from regard.report.page import Section, page, table, text, tiles, words
 from regard.report.run_files import RunFiles
 from regard.training.metrics import Record
 from regard.training.progress import duration
@@ -122,7 +122,7 @@ def curves(found: Mapping[str, Sequence[Record]], first: Sequence[str] = ()) -> 
         )
 
     charts = [*first, line_chart("Training loss", lines(training), legend=False)]
-    charts += [line_chart(f"Validation {score}", lines(validation(score)), legend=False) for score in validated]
+    charts += [line_chart(f"Validation {words(score)}", lines(validation(score)), legend=False) for score in validated]
     return f'<ul class="key">{key}</ul><div class="charts">{"".join(charts)}</div>'
 
 
@@ -149,12 +149,11 @@ def _validations(records: Iterable[Record]) -> list[Record]:
 
 
 def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Number]) -> list[tuple[str, str]]:
-    figures = [(name, f"{value:.4g}") for name, value in scores.items()]
+    figures = [(words(name), f"{value:.4g}") for name, value in scores.items()]
     best = [record for record in _validations(records) if record["best"]]
     if best:
-        figures += [
-            (f"validation {name}", f"{value:.4g}") for name, value in best[-1]["scores"].items() if value is not None
-        ]
+        reached = {name: value for name, value in best[-1]["scores"].items() if value is not None}
+        figures += [(f"validation {words(name)}", f"{value:.4g}") for name, value in reached.items()]
         figures.append(("best at step", f"{best[-1]['step']:,}"))
     train = [record for record in records if record["kind"] == "train"]
     if train:
@@ -164,8 +163,8 @@ def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Numb
             ("epochs", f"{last['epoch']:.3g}"),
             (f"{last['unit']} seen", number(last["items"])),
             (f"{last['unit']} a second", number(last["items_per_second"])),
-            ("of it waiting for data", f"{last['waiting']:.0%}"),
             ("time", duration(records[-1]["seconds"])),
+            ("of it waiting for data", f"{last['waiting']:.0%}"),
         ]
         if last["skipped"]:
             figures.append(("steps skipped", f"{last['skipped']:,}"))
@@ -185,13 +184,13 @@ def _charts(records: Sequence[Record]) -> list[str]:
     def validated(name: str) -> Line:
         seen = [r for r in validations if r["scores"].get(name) is not None]
         steps, values = [r["step"] for r in seen], [r["scores"][name] for r in seen]
-        return Line(f"validation {name}", steps, values, "validation", dots=True, mark=best)
+        return Line(f"validation {words(name)}", steps, values, "validation", dots=True, mark=best)
 
     unit = train[-1]["unit"] if train else "tokens"
     names = list(dict.fromkeys(name for record in validations for name in record["scores"]))
     return [
         line_chart("Loss", [trained("loss"), *([validated("loss")] if "loss" in names else [])]),
-        *(line_chart(f"Validation {name}", [validated(name)]) for name in names if name != "loss"),
+        *(line_chart(f"Validation {words(name)}", [validated(name)]) for name in names if name != "loss"),
         line_chart("Learning rate", [trained("learning_rate")], zero=True),
         line_chart("Length of the gradient", [trained("gradient")], zero=True),
         line_chart(f"{unit.capitalize()} per second", [trained("items_per_second")], zero=True),

@@ -143,13 +143,15 @@ class Questions:
                 self.given(name, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, instead=body.instead, **about, **body.decoding(),
             )  # fmt: skip
-            return _named(record, name, self._told(run, body.text))
+            return _named(record, name, self._told(name, body.text, record.input))
 
         return name, ask
 
-    def _told(self, run: "AnyRun", text: str) -> str | None:
-        """What a record says that it is about, where that would be a path of ours; None: it says it well."""
-        if not {"image", "sound"} & set(run.job.input.kinds):
+    def _told(self, name: str, text: str, says: str) -> str | None:
+        """What a record is to say that it is about, where it says a path of ours; None: it says it well."""
+        run = self._runs[name]
+        path = text.startswith(EXAMPLE) and says == run.job.input.name(self.given(name, text))
+        if not path and not {"image", "sound"} & set(run.job.input.kinds):
             return None
         return ": ".join(_shown(part, kind) for part, kind in self._parts(run, text))
 

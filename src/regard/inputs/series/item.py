@@ -176,7 +176,7 @@ class SeriesReader:
         step, names = self.fitted.step, labels(item.times, self.fitted.dates)
         size, unit = step.counted()
         if step.unit == "number":
-            clock, unit = item.times, self.fitted.roles.time or "lines"
+            clock, unit = item.times, self.fitted.roles.time or "line"
         else:
             clock, unit = size * np.arange(len(names)), f"{unit} from {names[0]}"
         until = float(clock[-1]) + size

@@ -3,7 +3,7 @@
 import { drawCard } from "./card.js";
 import { differing, drawComparison } from "./compare.js";
 import { drawControls, viewsOf } from "./controls.js";
-import { has, headsOf, keyOf, kindsOf, largest, layersOf, localSource, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
+import { has, headsOf, keyOf, kindsOf, largest, layersOf, localSource, momentOf, openRecord, stepsOf, topWeight, writtenFrom } from "./data.js";
 import { drawDecoding, drawTree } from "./decoding.js";
 import { drawDrawing, drawFilm } from "./film.js";
 import { makeFocus } from "./focus.js";
@@ -49,7 +49,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   root.classList.add("regard");
   const wrote = element("bdi", { className: "wrote-this" });
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length ? ", forced to write " : " → " }), wrote);
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length && record.said?.kind !== "values" ? " · forced to write " : " → " }), wrote);
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
@@ -242,7 +242,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       drawMatrix(picture, table, { log, label, top }, pictureFocus, { onCell });
       picture.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }));
     }
-    picture.append(...curves, numbersTable(table));
+    picture.append(...(curves.length ? [element("div", { className: "curves" }, ...curves)] : []), numbersTable(table));
   }
 
   function onCell(row, column) {
@@ -300,8 +300,7 @@ function nameOf(record, number) {
 
 /** Moments that are numbers only have their unit beside them. */
 function withUnit(tokens, { times, unit }) {
-  const bare = ({ text, special }) => times && !special && text !== "" && !Number.isNaN(Number(text));
-  return tokens.map((token) => (bare(token) ? { ...token, text: `${token.text} ${unit}` } : token));
+  return tokens.map((token) => (times && !token.special ? { ...token, text: momentOf(token.text, unit) } : token));
 }
 
 /** Beneath each step of a forecast: its number. */

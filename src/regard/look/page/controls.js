@@ -48,7 +48,8 @@ export function drawControls(place, record, state, { kinds, layers, heads, one, 
   const ticks = state.view === "why" ? [] : [tick("log scale", "log")];
   if (!["grid", "overlay", "why"].includes(state.view)) {
     if (hasWords(record)) ticks.push(tick("words", "words"));
-    ticks.push(tick("special tokens", "specials"));
+    const shown = [layers[0].rows, layers[0].columns].flatMap((axis) => record.axes[axis].tokens);
+    if (shown.some(({ special }) => special)) ticks.push(tick("special tokens", "specials"));
   }
   place.replaceChildren(...parts, element("div", { className: "ticks" }, ...ticks));
 }

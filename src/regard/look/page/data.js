@@ -204,3 +204,9 @@ export function strength(value, top, log) {
   const share = Math.min(1, Math.abs(value) / top);
   return log ? Math.max(0, 1 + Math.log10(share) / 4) : share;
 }
+
+/** A date as it is; a number with its unit: 1.07 s, but line 34. */
+export function momentOf(text, unit) {
+  if (text === "" || Number.isNaN(Number(text))) return text;
+  return unit.length > 3 ? `${unit} ${text}` : `${text} ${unit}`.trim();
+}

@@ -3,6 +3,7 @@ import { drawMatrix } from "./matrix.js";
 import { drawHeat } from "./overlay.js";
 import { element } from "./paint.js";
 
+const WIDEST_MAP = 560; // pixels, of the only one
 const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error", role: "role" };
 const ROLE = "The share of a head's weight that falls where a head of its role would look, on this input, less that of chance: previous, next or same token, what followed it before (induction), the first or the last, the same place or the same word of the source; of a picture and a text, the regions or the words.";
 
@@ -18,11 +19,12 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
   select.value = known.includes(sort) ? sort : "layer";
   select.addEventListener("change", () => acts.sorted(select.value));
   if (all.length > 1) place.append(element("label", { className: "sort" }, "sorted by ", select));
-  const grid = element("div", { className: "heads" });
+  const grid = element("div", { className: all.length > 1 ? "heads" : "heads only" });
   if (select.value === "role") place.append(element("p", { className: "caption", textContent: ROLE }));
   place.append(grid);
   if (select.value === "role") all.sort(byRole);
   else if (select.value !== "layer") all.sort((a, b) => a[select.value] - b[select.value]);
+  let room = 0; // of a map, as wide as the tiles are: all alike, so that one is asked
   for (const one of all) {
     const name = `${kind}.${one.layer}.${one.head}`;
     const out = silent.includes(name);
@@ -36,10 +38,11 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
     }
     const tile = element("div", { className: out ? "tile out" : "tile" }, title, element("p", { className: "line", textContent: one.line }));
     grid.append(tile);
+    room ||= Math.min(WIDEST_MAP, Math.floor(tile.clientWidth - 2 * parseFloat(getComputedStyle(tile).paddingInlineStart)));
     const whole = one.q === rows.length && one.k === columns.length; // and no map of blocks
     const table = { values: one.values, rows: whole ? rows : blank(one.q), columns: whole ? columns : blank(one.k) };
-    if (whole && axis.grid) drawHeat(tile, table, axis, log, focus);
-    else drawMatrix(tile, table, { log, small: true, label: name }, focus, { shift: whole ? null : [rows.length / one.q, columns.length / one.k] });
+    if (whole && axis.grid) drawHeat(tile, table, axis, log, focus, Math.min(room, all.length > 1 ? 300 : 380));
+    else drawMatrix(tile, table, { log, small: room, label: name }, focus, { shift: whole ? null : [rows.length / one.q, columns.length / one.k] });
   }
 }
 

@@ -1,7 +1,7 @@
 // Lines between words: who looks stands at the left, what is looked at at the right, each head in a color of its own, which
 // can be switched off.
 import { strength, topWeight } from "./data.js";
-import { element, headColor, short, svgElement, widthOf } from "./paint.js";
+import { element, enlarged, headColor, short, svgElement, widthOf } from "./paint.js";
 
 const [STEP, CLOSE, APART] = [27, 19, 64]; // between words, where there are many of them, and at the most, where the other side has many more
 const MANY_WORDS = 40;
@@ -12,15 +12,16 @@ const OF_A_ROW = 6; // the strongest of a row and a head, where there are many c
 export function drawLines(place, tables, names, log, focus) {
   const { rows, columns } = tables[0];
   const most = Math.max(rows.length, columns.length);
-  const height = (most > MANY_WORDS ? CLOSE : STEP) * most + 12;
-  const width = Math.min(PICTURE, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
+  const larger = enlarged();
+  const height = (most > MANY_WORDS ? CLOSE : STEP) * larger * most + 12;
+  const width = Math.min(PICTURE * larger, place.clientWidth || PICTURE); // and no scaling, so that words are as large as elsewhere
   const longest = Math.max(4, Math.min(22, Math.floor((width - LINES) / 18)));
   const { font } = getComputedStyle(place);
   const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => widthOf(short(token.text, longest), `bold ${font}`)))); // as it is when it is pointed at
   const [left, right] = [widest(rows) + 4, width - widest(columns) - 4];
   const bend = (right - left - 20) / 2;
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "lines between words" });
-  const y = (i, count) => height / 2 + (i + 0.5 - count / 2) * Math.min((height - 12) / count, APART);
+  const y = (i, count) => height / 2 + (i + 0.5 - count / 2) * Math.min((height - 12) / count, APART * larger);
   const drawn = tables.flatMap((table, number) => strongestLines(table, number, log)).sort((a, b) => a.share - b.share);
   const paths = drawn.slice(-MOST_LINES).map(({ i, j, share, value, number }) => {
     const shift = (number - (tables.length - 1) / 2) * 1.8;

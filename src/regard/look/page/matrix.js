@@ -1,21 +1,22 @@
 // The labeled matrix: cells on a canvas of one pixel each, scaled up, so that a thousand by thousand stays fluent.
 // A second canvas above it carries the crosshair; pointing at a cell never paints the cells again.
 import { largest, strength, topWeight } from "./data.js";
-import { element, ramp, short, whenSeen, widthOf } from "./paint.js";
+import { element, enlarged, ramp, short, whenSeen, widthOf } from "./paint.js";
 
-const [WIDEST_CELL, HIGHEST_CELL, TILE] = [96, 44, 266]; // a sentence of ten words fills a page; a small map fills its tile
-const [LOWEST_ROW, HIGHEST] = [15, 1000]; // pixels of a row with a label, and of many rows together
+const [WIDEST_CELL, HIGHEST_CELL, SMALL_CELL] = [96, 44, 36]; // a sentence of ten words fills a page; a small map fills its tile
+const [HIGHEST, THIN] = [1000, 4]; // pixels of many rows together; of columns that need not be whole ones
+const [NARROW, SLANTING] = [480, 12]; // pixels of a page, and columns that have room for slanting names on it
 const LONG = 12; // characters: small maps, most of whose columns are longer, have no labels
 const FACE = 'system-ui, "Noto Sans", sans-serif';
 
 /**
- * `signed` tables (differences) have a color for each sign; `top` is painted strongest. `small`: one of many, read by its focus.
+ * `signed` tables (differences) have a color for each sign; `top` is painted strongest. `small`: one of many, read by its focus: how many pixels it has.
  * `onCell(row, column)` is told of a cell that is clicked, or entered by the keyboard. `shift`: rows and columns that a cell stands for.
  */
-export function drawMatrix(place, table, { log = false, signed = false, small = false, top, label = "attention" } = {}, focus = null, { onCell = null, shift = null } = {}) {
+export function drawMatrix(place, table, { log = false, signed = false, small = 0, top, label = "attention" } = {}, focus = null, { onCell = null, shift = null } = {}) {
   const [q, k] = [table.rows.length, table.columns.length];
   const strongest = top ?? (signed ? largest(table.values) : topWeight(table.values, k));
-  const size = small ? 10 : 13;
+  const size = small ? (small > 300 ? 12 : 10) : Math.round(13 * enlarged());
   const font = `${size}px ${FACE}`;
   const longest = small ? 12 : 24;
   const widest = (tokens) => {
@@ -24,12 +25,15 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   };
   const labeled = !small || (Math.max(q, k) <= 24 && table.columns.filter((token) => token.text.length > LONG).length <= k / 2);
   const left = labeled ? Math.ceil(widest(table.rows)) + (small ? 8 : 14) : 2;
-  const head = labeled ? Math.ceil(widest(table.columns) * 0.77) + (small ? 10 : 20) : 2;
-  const tail = Math.ceil(head * 0.75);
-  const room = (small ? TILE : Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
-  const cell = small ? Math.min(24, room / k) : Math.max(1, Math.min(WIDEST_CELL, Math.floor(room / k)));
-  const tall = small ? Math.max(Math.min(cell, TILE / q), Math.min(12, TILE / (2 * q)))
-    : q <= 60 || cell > LOWEST_ROW ? Math.max(LOWEST_ROW, Math.min(cell, HIGHEST_CELL, HIGHEST / q)) : cell; // few rows over many columns keep their labels
+  const wide = labeled ? widest(table.columns) : 0;
+  const across = wide <= size + 4; // letters and the like need not slant
+  const upright = !across && !small && place.clientWidth < NARROW && k > SLANTING; // on a phone, where slanting names would take the room of their columns
+  const head = !labeled ? 2 : across ? size + 10 : Math.ceil(wide * (upright ? 1 : 0.77)) + (small || upright ? 10 : 20);
+  const tail = upright || across ? 4 : Math.ceil(head * 0.75);
+  const room = (small || Math.max(120 + left + tail, place.clientWidth - 4)) - left - (labeled ? tail : 2);
+  const cell = small ? Math.min(SMALL_CELL, room / k) : Math.max(1, room / k < THIN ? room / k : Math.min(WIDEST_CELL, Math.floor(room / k)));
+  const tall = small ? Math.max(Math.min(cell, small / q), Math.min(12, small / (2 * q)))
+    : q <= 60 || cell > size + 2 ? Math.max(size + 2, Math.min(cell, HIGHEST_CELL, HIGHEST / q)) : cell; // few rows over many columns keep their labels
   const width = Math.ceil(left + cell * k + (labeled ? tail : 2));
   const height = Math.ceil(head + tall * q + 4);
   const base = sheetCanvas(width, height);
@@ -81,12 +85,12 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
     table.rows.forEach((token, i) => {
       if (i % second === 0) sheetPen.fillText(short(token.text, longest), left - 6, head + (i + 0.5) * tall, left - 7);
     });
-    sheetPen.textAlign = "left";
+    sheetPen.textAlign = across ? "center" : "left";
     table.columns.forEach((token, j) => {
       if (j % every) return;
       sheetPen.save();
       sheetPen.translate(left + (j + 0.5) * cell, head - size / 2);
-      sheetPen.rotate(-Math.PI / 3.6);
+      if (!across) sheetPen.rotate(upright ? -Math.PI / 2 : -Math.PI / 3.6);
       sheetPen.fillText(short(token.text, longest), 0, 0, 150);
       sheetPen.restore();
     });
@@ -101,8 +105,8 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
     overPen.clearRect(0, 0, width, height);
     if (i === null && j === null) return;
     overPen.strokeStyle = getComputedStyle(place).getPropertyValue("--mark") || "#c2410c";
-    const [down, across] = shift ?? [1, 1];
-    const [y, x] = [head + Math.floor((i ?? 0) / down) * tall, left + Math.floor((j ?? 0) / across) * cell];
+    const [down, beside] = shift ?? [1, 1];
+    const [y, x] = [head + Math.floor((i ?? 0) / down) * tall, left + Math.floor((j ?? 0) / beside) * cell];
     overPen.globalAlpha = 0.75;
     overPen.lineWidth = small ? 1.5 : 1;
     if (i !== null) overPen.strokeRect(left, y, k * cell, tall);
@@ -128,14 +132,14 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
   const within = (now, count) => (now !== null && now < count * (shift ? Infinity : 1) ? now : null);
   if (focus) focus.listen(({ row, column }) => show([within(row, q), within(column, k)]));
   else show([null, null]);
-  const [down, across] = shift ?? [1, 1];
+  const [down, beside] = shift ?? [1, 1];
 
   function cellAt(event) {
     const box = over.getBoundingClientRect();
     const j = Math.floor((event.clientX - box.left - left) / cell);
     const i = Math.floor((event.clientY - box.top - head) / tall);
     const inside = i >= 0 && i < q && j >= 0 && j < k;
-    return inside ? [Math.floor(i * down), Math.floor(j * across)] : [null, null];
+    return inside ? [Math.floor(i * down), Math.floor(j * beside)] : [null, null];
   }
 
   over.addEventListener("pointermove", (event) => point(...cellAt(event)));

@@ -1,11 +1,11 @@
 // Attention over a picture: heat from dark violet to light yellow, seen on light and on dark regions alike.
 //     pixel = (1 − o) · image + o · heat(weight),     o the opacity
 import { largest, meanRow, strength, topWeight } from "./data.js";
-import { css, element, heatRamp, scaleBar, signedHeat, signedText } from "./paint.js";
+import { css, element, enlarged, heatRamp, scaleBar, signedHeat, signedText } from "./paint.js";
 
 const [WIDEST, BESIDE] = [560, 232]; // of the picture, and of what stands beside it at the least
 const STRIP = 24; // pictures of the filmstrip, at most
-const [SIDE, ONLY_SIDE, HEAD_SIDE] = [180, 320, 200]; // pixels of one of several pictures with signs, of the only one, and of a head's
+const [SIDE, ONLY_SIDE, HEAD_SIDE] = [180, 320, 200]; // pixels of one of many pictures with signs, of one of few, and of a head's
 
 /** The weights of a row, or the mean of all, on what lies upon it. */
 export function weightsOf(table, row, real) {
@@ -27,7 +27,7 @@ export function drawOverlay(place, table, rows, columns, { log, opacity }, focus
   const [high, wide] = columns.size ?? [gridRows * 40, gridColumns * 40];
   const strip = !own && table.rows.length > 1;
   const room = place.clientWidth || WIDEST;
-  const width = Math.min(strip ? 420 : WIDEST, room < 2 * BESIDE ? room : room - BESIDE, (620 * wide) / high);
+  const width = Math.min((strip ? 420 : WIDEST) * enlarged(), room < 2 * BESIDE ? room : room - BESIDE, (620 * wide) / high);
   const readout = element("output", { className: "readout" });
   const large = framed(columns, width, (width * high) / wide);
   const over = large.querySelector("canvas");
@@ -84,7 +84,9 @@ export function drawOverlay(place, table, rows, columns, { log, opacity }, focus
     const name = row === null ? "the mean of all rows" : table.rows[row].text;
     over.setAttribute("aria-label", `where ${name} looks, ${gridRows} by ${gridColumns} regions. Arrow keys read them`
       + (own ? ", Enter lets the region look." : "."));
-    scale.replaceChildren(scaleBar(topWeight(weights, weights.length), { colors: heatRamp(), more: largest(weights) > topWeight(weights, weights.length) }));
+    const bar = scaleBar(topWeight(weights, weights.length), { colors: heatRamp(), more: largest(weights) > topWeight(weights, weights.length) });
+    bar.append(`; looked at alike, each would have ${(1 / weights.length).toPrecision(2)}`);
+    scale.replaceChildren(bar);
     paint();
     tell();
   });
@@ -124,7 +126,7 @@ function filmstrip(table, columns, real, log, focus, pictures) {
     const weights = weightsOf(table, number, real);
     heat(picture.querySelector("canvas"), weights, columns.grid, log, 1);
     pictures.push(picture.querySelector("canvas"));
-    const told = element("small", { textContent: `largest ${largest(weights).toPrecision(2)}, even ${(1 / weights.length).toPrecision(2)}` });
+    const told = element("small", { textContent: `largest ${largest(weights).toPrecision(2)}` });
     const button = element("button", { type: "button" }, element("bdi", { textContent: token.text }), picture, told);
     button.addEventListener("click", () => focus.pin({ row: number }));
     button.addEventListener("pointerenter", () => focus.hover({ row: number }));
@@ -174,9 +176,10 @@ function fillRegions(canvas, values, [rows, columns], inkOf) {
 }
 
 /** The weights of one head over the picture, of the row that is pointed at or of the mean of all; small. */
-export function drawHeat(place, table, columns, log, focus) {
+export function drawHeat(place, table, columns, log, focus, room) {
   const [high, wide] = columns.size ?? columns.grid;
-  const picture = framed(columns, HEAD_SIDE, (HEAD_SIDE * high) / wide);
+  const side = Math.min(room, Math.max(HEAD_SIDE, (room * wide) / high));
+  const picture = framed(columns, side, (side * high) / wide);
   const real = upon(columns);
   place.append(element("div", { className: "over-picture" }, picture));
   focus.listen(({ row }) => heat(picture.querySelector("canvas"), weightsOf(table, row !== null && row < table.rows.length ? row : null, real), columns.grid, log, 0.6));
@@ -185,7 +188,8 @@ export function drawHeat(place, table, columns, log, focus) {
 /** Numbers with a sign over the picture, one picture a row: blue adds, orange takes away, and nothing is left clear. */
 export function drawSigned(place, rows, columns, top) {
   const [high, wide] = columns.size ?? columns.grid;
-  const side = Math.min(rows.length > 1 ? SIDE : ONLY_SIDE, ((place.clientWidth || WIDEST) - 12) / 2); // two beside each other on a phone
+  const room = place.clientWidth || WIDEST;
+  const side = Math.min(Math.max(SIDE, Math.min(ONLY_SIDE, room / rows.length - 14)), (room - 12) / 2); // two beside each other on a phone
   const colors = signedHeat();
   const [against, supporting] = [css(colors[0]), css(colors[255])];
   const strip = element("div", { className: "strip signed" }, ...rows.slice(0, STRIP).map(({ text, values }) => {
@@ -194,5 +198,6 @@ export function drawSigned(place, rows, columns, top) {
     const sum = values.reduce((total, value) => total + value, 0);
     return element("figure", { className: "bare" }, picture, element("figcaption", {}, element("bdi", { textContent: text }), ` ${signedText(sum, top)}`));
   }));
+  strip.style.gridTemplateColumns = `repeat(auto-fill, ${Math.round(side)}px)`;
   place.append(strip);
 }

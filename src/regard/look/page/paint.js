@@ -93,6 +93,11 @@ export function painter(elements) {
 
 let ruler = null; // one for all texts: of 48 maps each would make its own
 
+/** How much larger than usual everything is that is measured in letters: canvases have to ask. */
+export function enlarged() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+}
+
 /** How many pixels a text takes in a font. */
 export function widthOf(text, font) {
   ruler ??= document.createElement("canvas").getContext("2d");
@@ -100,14 +105,18 @@ export function widthOf(text, font) {
   return ruler.measureText(text).width;
 }
 
-/** Does `act` when an element is about to be seen: what is far down a page is not painted before. */
+/** Does `act` when an element is about to be seen, or printed: what is far down a page is not painted before. */
 export function whenSeen(one, act) {
-  const watching = new IntersectionObserver((changes) => {
-    if (!changes.some(({ isIntersecting }) => isIntersecting)) return;
+  const now = () => {
     watching.disconnect();
+    window.removeEventListener("beforeprint", now);
     act();
+  };
+  const watching = new IntersectionObserver((changes) => {
+    if (!one.isConnected || changes.some(({ isIntersecting }) => isIntersecting)) now();
   }, { rootMargin: "50% 0px" });
   watching.observe(one);
+  window.addEventListener("beforeprint", now);
 }
 
 /** The colors from least to most, with the value at either end; `more`: some values are larger than the last. */
@@ -121,6 +130,14 @@ export function scaleBar(top, { colors = ramp(), low = "0", more = false } = {})
 export function signedText(value, top) {
   const text = Math.abs(value).toFixed(top < 0.1 ? 4 : top < 1 ? 3 : 2);
   return Number(text) ? `${value < 0 ? "−" : "+"}${text}` : text;
+}
+
+/** At most about `most` numbers from `low` to `high` for the ticks of an axis: 1, 2 or 5 times a power of ten apart. */
+export function roundNumbers(low, high, most) {
+  const power = 10 ** Math.floor(Math.log10((high - low) / most));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => (high - low) / one <= most + 1e-9);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
 /** Long tokens are cut in pictures; tables and readings have them whole. */

@@ -1,7 +1,7 @@
 // Attention along a sound or a series: light on the moments that were looked at, what is forecast after them, and a play head.
-import { largest, strength, topWeight } from "./data.js";
+import { largest, momentOf, strength, topWeight } from "./data.js";
 import { drawMatrix } from "./matrix.js";
-import { element, isDark, scaleBar } from "./paint.js";
+import { element, enlarged, isDark, roundNumbers, scaleBar } from "./paint.js";
 import { upon, weightsOf } from "./overlay.js";
 
 const [TALL, FOOT] = [190, 22];
@@ -26,6 +26,8 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
   const left = columns.signal_shape?.length === 1 ? VALUES : 0;
   const x = (time) => left + ((time - edges[0]) / whole) * (width - left);
   const readout = element("output", { className: "readout" });
+  const nameAt = (place) => momentOf(columns.tokens[place].text, columns.unit);
+  const counted = real.every((place) => !Number.isNaN(Number(columns.tokens[place].text))); // and no dates
   let head = null; // of what is played, in the unit of the edges
 
   function paint({ row }) {
@@ -49,7 +51,7 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     }
     const best = weights.indexOf(Math.max(...weights));
     const name = who === null ? "the mean of all rows" : table.rows[who].text;
-    const moment = momentOf(columns, real[best]);
+    const moment = nameAt(real[best]);
     canvas.setAttribute("aria-label", `${name} looks most at ${moment}, with ${weights[best].toFixed(4)}`);
     const number = ahead && who !== null && who < ahead.values.length ? ` is forecast as ${told(ahead.values[who])}${ahead.low.length ? ` (${told(ahead.low[who])} to ${told(ahead.high[who])})` : ""} and` : "";
     readout.replaceChildren(element("bdi", { textContent: name }), `${number} looks most at `, element("b", { textContent: moment }), `: ${weights[best].toFixed(4)}`);
@@ -57,15 +59,16 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
 
   function ticks(color) {
     pen.fillStyle = color;
-    pen.font = '12px system-ui, "Noto Sans", sans-serif';
+    pen.font = `${12 * enlarged()}px system-ui, "Noto Sans", sans-serif`;
     pen.textBaseline = "bottom";
-    const names = [...real.map((j, i) => [edges[i], momentOf(columns, j)]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
-    const every = Math.max(1, Math.ceil(names.length / Math.max(2, Math.floor(width / 130))));
+    const names = counted ? roundNumbers(edges[0], edges[0] + whole, Math.max(3, Math.floor(width / 75))).map((time) => [time, momentOf(told(time), columns.unit)])
+      : [...real.map((j, i) => [edges[i], nameAt(j)]), ...(ahead?.names ?? []).map((name, i) => [edges[edges.length - 1] + i * step, name])];
+    const every = counted ? 1 : Math.max(1, Math.ceil(names.length / Math.max(2, Math.floor(width / 130))));
     pen.textAlign = "left";
     let end = -Infinity; // of the name before
     names.forEach(([time, name], i) => {
       const wide = pen.measureText(name).width;
-      const at = Math.min(width - wide, x(time));
+      const at = Math.max(0, Math.min(width - wide, x(time) - (counted ? wide / 2 : 0)));
       if (i % every || at < end + 10) return;
       pen.fillText(name, at, TALL + FOOT);
       end = at + wide;
@@ -91,12 +94,6 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
   const top = topWeight(table.values, table.columns.length);
   drawMatrix(place, table, { log, label: "rows over time", top }, focus, { onCell: acts.onCell });
   place.append(scaleBar(top, { more: largest(table.values) > top * 1.0001 }));
-}
-
-/** Its name: a date, or a time with its unit. */
-function momentOf({ tokens, unit }, place) {
-  const { text } = tokens[place];
-  return Number.isNaN(Number(text)) ? text : `${text} ${unit}`;
 }
 
 function told(value) {
@@ -161,9 +158,9 @@ function paintSeries(pen, signal, ahead, [left, width], style, now) {
     pen.stroke();
     pen.setLineDash([]);
   };
-  pen.font = '12px system-ui, "Noto Sans", sans-serif';
+  pen.font = `${12 * enlarged()}px system-ui, "Noto Sans", sans-serif`;
   [pen.textAlign, pen.textBaseline] = ["right", "middle"];
-  for (const value of [low, low + size / 2, low + size]) {
+  for (const value of roundNumbers(low, low + size, 5)) {
     pen.fillStyle = color("--faint");
     pen.fillText(told(value), left - 7, Math.min(TALL - 7, Math.max(7, y(value))));
     pen.fillStyle = color("--line");

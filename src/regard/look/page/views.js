@@ -16,9 +16,17 @@ export function drawText(place, table, log, focus) {
     paint((j) => strength(weights[j], top, log));
     if (pinned) spans.forEach((span, j) => { span.title = weights[j].toFixed(4); });
     scale.replaceChildren(scaleBar(top, { more: largest(weights) > top * 1.0001 }));
-    told.replaceChildren("Painted by ", element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" }));
+    told.replaceChildren("Where ", element("b", {}, element("bdi", { textContent: there ? table.rows[row].text : "the mean of all rows" })), " looks");
   });
-  place.append(told, element("p", { className: "marked", dir: "auto" }, ...spans.flatMap((span) => [span, " "])), scale);
+  const text = spans.flatMap((span, j) => {
+    const [own, next] = table.columns.slice(j, j + 2);
+    const joined = next && ((own.span && own.span[1] === next.span?.[0]) || (own.word !== null && own.word === next.word));
+    if (!joined) return [span, " "];
+    span.classList.add("goes-on"); // a piece of a word
+    spans[j + 1].classList.add("goes-before");
+    return [span];
+  });
+  place.append(told, element("p", { className: "marked", dir: "auto" }, ...text), scale);
 }
 
 const MOST_CELLS = 200; // a side of the table: a million cells would bring any browser to a halt

@@ -30,6 +30,7 @@ export function explainWeights(root, choice, explain, table) {
     body.focus(); // the Enter that opens it shall not press its button
     try {
       const found = explain ? await explain(wanted) : fromTable(table(), wanted);
+      found.shown = shownInstead(table(), found, wanted);
       const byTokens = found.tokens && !found.tokens.length ? () => open({ detail: { ...event.detail, tokens: true } }) : null;
       if (mine === turn) drawWeight(body, found, byTokens);
     } catch (error) {
@@ -64,9 +65,11 @@ export function fromTable({ values, rows, columns, one }, { row, column }) {
 function drawWeight(place, found, byTokens) {
   const where = found.title.lastIndexOf(" (attention ");
   const [cell, told] = where < 0 ? [found.title, ""] : [found.title.slice(0, where), found.title.slice(where)];
+  const number = cell.lastIndexOf(": ") + 1; // before it are words, which stay as they are
   const steps = found.steps.flatMap(([name, text]) => [element("dt", { textContent: name }), element("dd", {}, ...equation(text))]);
   place.replaceChildren(
-    element("h2", {}, element("bdi", { textContent: cell }), element("small", { textContent: told })),
+    element("h2", {}, element("bdi", { textContent: cell.slice(0, number) + withMinus(cell.slice(number)) }), element("small", { textContent: told })),
+    ...(found.shown ? [element("p", { className: "caption", textContent: found.shown })] : []),
     element("dl", {}, ...(found.query ? comparedVectors(found) : []), ...steps),
     ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), barsTable(found.terms.map(([dimension, number]) => [`dimension ${dimension}`, number]))] : []),
     ...(found.parts?.length ? [element("h3", { textContent: "Where the score comes from: parts that add up to it" }), barsTable(mostOf(found.parts.map(({ name, value }) => [name, value])))] : []),
@@ -83,11 +86,24 @@ function asking(text, act) {
   return made;
 }
 
+/** Where the picture has several heads in one: what it shows, which is not what is told of one of them. */
+function shownInstead(now, { weights, place }, { head, row, column }) {
+  if (!["mean", "max"].includes(head) || !now) return "";
+  const shown = now.values[row * now.columns.length + column];
+  return Math.abs(shown - weights[place]) < 5e-5 ? "" : `The picture shows ${shown.toFixed(4)}, the ${head === "max" ? "largest" : "mean"} of several heads; this is the head that looks there most.`;
+}
+
 /** As it is written on a board: _q stands low, and the numbers that are filled in stand in a line of their own. */
 function equation(text) {
   const [left, right, ...filled] = text.split(" = ");
   const lines = right === undefined ? [left] : [`${left} = ${right}`, ...(filled.length ? [` = ${filled.join(" = ")}`] : [])];
-  return lines.map((line) => element("span", {}, ...line.split(/_(\w+)/).map((part, i) => (i % 2 ? element("sub", { textContent: part }) : part))));
+  return lines.map(withMinus).map((line) => element("span", {}, ...line.split(/_(\w+)/).map((part, i) => (i % 2 ? element("sub", { textContent: part }) : part))));
+}
+
+/** −2.9 − 0.99 and 4.1·10⁻⁵, where a program writes -2.9 + -0.99 and 4.1e-05. */
+function withMinus(line) {
+  const high = (digits) => [...String(Number(digits))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
+  return line.replace(/e-(\d+)/g, (_, digits) => `·10⁻${high(digits)}`).replace(/\+ -(?=\d)/g, "− ").replace(/(^|[\s(])-(?=\d)/g, "$1−");
 }
 
 /** Query and key as the score compares them: a strip each, a color for each sign, in one scale. */
@@ -133,8 +149,8 @@ function rowTable({ keys, scores, weights, place }) {
   const lines = shown.map((key) => {
     const name = headCell(keys[key], "row");
     name.dir = "auto";
-    const score = scores && element("td", { textContent: scores[key] === null ? "masked" : scores[key].toFixed(3) });
-    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: weights[key].toFixed(4) }));
+    const score = scores && element("td", { textContent: scores[key] === null ? "masked" : withMinus(scores[key].toFixed(3)) });
+    const line = element("tr", {}, name, ...(scores ? [score] : []), element("td", { className: "bar" }, weightBar(weights[key])), element("td", { textContent: withMinus(weightText(weights[key])) }));
     line.classList.toggle("own", key === place);
     if (key === place) line.setAttribute("aria-current", "true");
     return line;
@@ -156,6 +172,11 @@ function weightBar(share, below = false) {
   const made = element("span", { className: below ? "below" : "" });
   made.style.width = `${Math.max(1, 100 * share)}%`;
   return made;
+}
+
+/** A weight that is no zero does not look like one. */
+function weightText(weight) {
+  return weight >= 5e-5 || weight === 0 ? weight.toFixed(4) : weight.toExponential(1);
 }
 
 function withSign(number) {

@@ -1,6 +1,7 @@
 // Examples of a model's own validation data, to click: texts as they are, pictures, sounds and series as thumbnails.
 import { css, element, headColor, ramp } from "./paint.js";
 
+const SECOND = 60; // characters of a second text
 const FEW = 8; // columns of a table that are drawn as lines
 
 /** `pick(example)` is told which. Gives back `press(text)`: marks the one that is asked about. */
@@ -13,7 +14,10 @@ export function drawExamples(place, examples, pick) {
       button.className = "drawn";
       const picture = example.image ? element("img", { src: `data:image/png;base64,${example.image}`, alt: "" }) : drawnSignal(example.signal);
       button.append(picture, element("span", { textContent: text || example.right || example.when || "example", dir: "auto" }));
-    } else button.append(element("bdi", { textContent: text.split("\n")[0] }));
+    } else {
+      const [first, second = ""] = text.split("\n"); // of two texts both; of a long one its beginning, or the question about it
+      button.append(element("bdi", { textContent: second && second.length <= SECOND ? `${first} / ${second}` : first }));
+    }
     button.addEventListener("click", () => pick(example));
     return button;
   });

@@ -11,6 +11,7 @@ let runs = [];
 let version = "";
 let views = new Map(); // by the name of a run: what shows its attention, and of how many validations
 const wanted = new Map(); // by the name of a run: the validation input that is shown, if not the first
+let served = null; // names of the models that can be asked; of a training that is watched there are none
 let timer = 0;
 
 const chosen = () => new URLSearchParams(location.search).getAll("run");
@@ -28,6 +29,7 @@ async function refresh() {
   clearTimeout(timer);
   try {
     runs = (await ask("/api/runs")).runs;
+    served ??= (await ask("/api/models")).models.map(({ name }) => name);
     const names = chosen().filter((name) => runs.some((run) => run.name === name));
     listRuns(names);
     if (names.length) await showReport(names);
@@ -46,7 +48,7 @@ function listRuns(names) {
   const focus = document.activeElement?.value;
   const lines = runs.map((run) => {
     const box = element("input", { type: "checkbox", name: "run", value: run.name, checked: names.includes(run.name) });
-    const best = Object.entries(run.best).filter(([, value]) => value !== null).map(([name, value]) => `${name} ${Number(value.toPrecision(4))}`).join(", ");
+    const best = Object.entries(run.best).filter(([, value]) => value !== null).map(([name, value]) => `${name.replaceAll("_", " ")} ${Number(value.toPrecision(3))}`).join(" · ");
     const state = element("span", { className: `state ${run.state}`, textContent: run.state === "training" && run.done !== null ? `training, ${Math.round(100 * run.done)} %` : run.state });
     const name = element("th", {}, element("label", {}, box, " ", element("bdi", { textContent: run.name })));
     name.scope = "row";
@@ -60,6 +62,9 @@ function listRuns(names) {
   const [only] = runs.filter((run) => names.length === 1 && run.name === names[0]);
   part("title").textContent = names.join(", ") || "Runs";
   part("about").textContent = only?.about ?? (names.length ? "" : "Tick one to see how it trains, or several to see them side by side.");
+  part("ask").hidden = !served.length;
+  part("ask").href = served.includes(only?.name) ? `/?${new URLSearchParams({ model: only.name })}` : "/";
+  part("ask").textContent = served.includes(only?.name) ? "Ask it" : "Ask a model";
   document.title = `regard: ${names.join(", ") || "runs"}`;
 }
 

@@ -31,7 +31,7 @@ export function weightOf({ attentions, axes }, kinds, { kind, layer, head, row, 
     value_length: length(values[place]), added_length: length(own), share: dot(own, whole) / Math.max(dot(whole, whole), 1e-30),
   };
   const where = `attention ${kinds[kind]}, layer ${table.layer}, head ${h}`;
-  return { ...found, title: `${rows[row]} ← ${columns[column]}: ${found.weight.toFixed(4)} (${where})`, steps: stepsOf(found, scores) };
+  return { ...found, title: `${rows[row]} ← ${columns[column]}: ${weightNumber(found.weight)} (${where})`, steps: stepsOf(found, scores) };
 }
 
 /** From the score to the output: the name of each step, and what happens there. */
@@ -41,10 +41,10 @@ function stepsOf({ equation, score, bias, weight, gate, value_length, added_leng
   return [
     ["score", equation],
     ...(bias === null ? [] : [["position", `e = ${general(score)} ${bias < 0 ? "" : "+"}${general(bias)} = ${general(total)}`]]),
-    ["softmax", `a = exp(e − ${most}) / Σ_j exp(e_j − ${most}) = ${general(own)} / ${general(every)} = ${(own / every).toFixed(4)}`],
+    ["softmax", `a = exp(e − ${most}) / Σ_j exp(e_j − ${most}) = ${general(own)} / ${general(every)} = ${weightNumber(own / every)}`],
     ...(gate === null ? [] : [["gate", `lets ${gate.toFixed(4)} of it through: ${(gate * weight).toFixed(4)} is shown`]]),
     ["value", `‖v‖ = ${general(value_length)}`],
-    ["output", `‖a v W_o‖ = ${general(added_length)} is added to it, ${(100 * share).toFixed(1)}% of the way to the whole`],
+    ["output", `‖a v W_o‖ = ${general(added_length)} is added to it, ${(100 * share).toFixed(1).replace("-0.0", "0.0")}% of the way to the whole`],
   ];
 }
 
@@ -64,3 +64,8 @@ function wholeOf(asked) {
 }
 
 const length = (x) => Math.sqrt(dot(x, x));
+
+/** A weight that is no zero does not look like one. */
+function weightNumber(weight) {
+  return weight >= 5e-5 || weight === 0 ? weight.toFixed(4) : weight.toExponential(1);
+}
