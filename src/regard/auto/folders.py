@@ -21,7 +21,7 @@ def of_folder(place: Path, told: Told) -> Detected:
     if parts := parts_of(place):
         found = _of_part(parts["train"], told)
         others = {role: path for role, path in parts.items() if role != "train"}
-        blind = [role for role, path in others.items() if not _says(path, found)]
+        blind = [role for role, path in others.items() if not _says(path, parts["train"], found)]
         said = [f"{place} has parts of its own: {', '.join(role for role in parts if role not in blind)}"]
         said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
         data = found.data | {role: str(path) for role, path in others.items() if role not in blind}
@@ -44,13 +44,13 @@ def of_folder(place: Path, told: Told) -> Detected:
     raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
 
 
-def _says(path: Path, found: Detected) -> bool:
-    """Whether a table has the column of what is to be said; those of competitions keep it back."""
-    names = [found.data[name] for name in ("target", "label", "tags", "answer") if name in found.data]
-    if not path.is_file() or not all(isinstance(name, str) for name in names):
+def _says(path: Path, train: Path, found: Detected) -> bool:
+    """Whether a table has all columns that are read; those of competitions keep back what is to be said."""
+    one, other = (read_table(file) if file.is_file() else None for file in (path, train))
+    if one is None or other is None or not one.header:
         return True
-    table = read_table(path)
-    return table is None or not table.header or {*names} <= {column.key for column in table.columns}
+    read = {column.key for column in other.columns} & {value for value in found.data.values() if isinstance(value, str)}
+    return read <= {column.key for column in one.columns}
 
 
 def _of_part(path: Path, told: Told) -> Detected:
