@@ -7,6 +7,17 @@ BASE   := $(VENV)/.base
 STAMP  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# What `pip install -e '.[train]'` installs, and what builds the package: all at once, where pip would make an environment
+# of its own for the tools of building, twice, before it begins.
+define NEEDS
+import tomllib
+tree = tomllib.load(open('pyproject.toml', 'rb'))
+project = tree['project']
+print(*project['dependencies'], *project['optional-dependencies']['train'], sep='\n')
+print(*tree['build-system']['requires'], 'editables', sep='\n')
+endef
+export NEEDS
+
 # Modules are compiled once, when they are first used: without this each of the many processes of the tests would compile
 # PyTorch anew where this variable is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,7 +55,9 @@ format: $(STAMP)
 $(BASE): constraints.txt pyproject.toml
 	@echo "setting up $(VENV): PyTorch and what regard needs; this downloads some 300 MB the first time"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --no-compile -e '.[train]'
+	@$(BIN)/python -c "$$NEEDS" > $(VENV)/needs.txt
+	@$(PIP) --no-compile -r $(VENV)/needs.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $(BASE)
 
 $(STAMP): $(BASE) tests/weights.txt

@@ -1,6 +1,7 @@
 """Writes the files of this folder from the embedded corpora: `python examples/make_examples.py`. Always the same."""
 
 import csv
+import json
 from itertools import islice
 from pathlib import Path
 
@@ -25,10 +26,22 @@ def table(name: str, rows, delimiter: str = "\t") -> None:
         csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_MINIMAL).writerows(rows)
 
 
+def _two(pairs) -> list[tuple[str, str]]:
+    return [(pair.source, pair.target) for pair in pairs]
+
+
 def texts() -> None:
     train, test = load("pocket", "train")[:400], load("pocket", "test")[:40]
-    table("pairs.tsv", [(pair.source, pair.target) for pair in train])
-    table("test.tsv", [(pair.source, pair.target) for pair in test])
+    table("pairs.tsv", _two(train))
+    table("test.tsv", _two(test))
+    rows = [("id", "English", "Spanish"), *((number, *pair) for number, pair in enumerate(_two(train[:200]), 1))]
+    table("pairs.csv", rows, ";")
+    chats = [
+        {"messages": [{"role": "user", "content": f"{one} In Spanish?"}, {"role": "assistant", "content": other}]}
+        for one, other in _two(train[:100])
+    ]
+    lines = [json.dumps(chat, ensure_ascii=False) + "\n" for chat in chats]
+    (HERE / "chats.jsonl").write_text("".join(lines), encoding="utf-8")
     table("labels.tsv", [row for pair in train[:150] for row in ((pair.source, "English"), (pair.target, "Spanish"))])
     two = [(*pair.source.split("\t"), pair.target) for pair in load("follows", "train")[:300]]
     table("two_texts.tsv", [("first", "second", "label"), *two])

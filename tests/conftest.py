@@ -1,9 +1,14 @@
 """What all tests share: caches of their own, so that those of whoever runs them stay as they are; and a browser."""
 
+import fcntl
 import gc
 import os
 import shutil
+import subprocess
+import sys
+import tarfile
 from collections import Counter
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -56,6 +61,34 @@ def no_waiting():
         patch.setattr(os, "fsync", lambda handle: None)
         patch.setattr("regard.job.PICTURES", 1)
         yield
+
+
+@pytest.fixture(scope="session")
+def built(cache_of_the_tests) -> Path:
+    """An sdist of the repository, a wheel of what the sdist holds, and `site`, where that wheel is installed: once,
+    whichever process asks first."""
+    folder = Path(os.environ["REGARD_TEST_RUNS"]) / "dist"
+    build = [sys.executable, "-m", "hatchling", "build"]
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (done := folder / "done").exists():
+            root = Path(__file__).parents[1]
+            subprocess.run([*build, "-t", "sdist", "-d", str(folder)], cwd=root, check=True, capture_output=True)
+            with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+                archive.extractall(folder, filter="data")
+            unpacked = next(path for path in folder.iterdir() if path.is_dir())
+            subprocess.run([*build, "-t", "wheel", "-d", str(folder)], cwd=unpacked, check=True, capture_output=True)
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+            wheel, site = next(folder.glob("*.whl")), folder / "site"
+            subprocess.run([*install, "--target", str(site), str(wheel)], check=True, capture_output=True)
+            done.touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(built) -> Path:
+    """A folder with the installed wheel and nothing else."""
+    return built / "site"
 
 
 @pytest.fixture(scope="module")

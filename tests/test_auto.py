@@ -6,7 +6,7 @@ import tarfile
 import wave
 import zipfile
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from regard.auto.detect import detect
 from regard.auto.facts import SeriesFacts
 from regard.auto.given import as_path
 from regard.auto.plan import plan
+from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
 from regard.auto.write import as_yaml
@@ -328,7 +329,10 @@ def test_what_the_user_says_steers_what_is_found(tmp_path: Path) -> None:
     pairs = str(_written(tmp_path / "pairs.tsv", both))
     assert detect(pairs, Told({"source": 1, "target": 0})).inputs[0].startswith("eins")
     flowers = "".join(f"{n * n % 7},{n % 3},{'ab'[n % 2]}\n" for n in range(60))
-    assert "no times" in detect(str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n" + flowers))).doubt
+    table = str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n" + flowers))
+    assert "no times" in detect(table, Told(said=frozenset(["values"]))).doubt
+    with pytest.raises(CallError, match="no order in them"):
+        detect(table)
 
 
 def test_english_texts_start_from_a_pretrained_encoder_where_one_is_installed(monkeypatch) -> None:
@@ -555,6 +559,72 @@ def _clock(folder: Path, form: str) -> Path:
     return _written(folder / "sold.csv", "\n".join(["quarter,sold,share" if quarters else ",sold,share", *rows]))
 
 
+def _labeled(folder: Path, form: str) -> Path:
+    """Sixty texts with labels, as they come out of other programs."""
+    rows = [(n, f"film {n} was très long and slow", "good" if n % 2 else "bad") for n in range(60)]
+    texts = {
+        "excel": "\ufeff" + "".join(f"{n};{text};{label}\r\n" for n, text, label in [("Nr.", "Satz", "Urteil"), *rows]),
+        "remarks": "# of 2024\n# by a tool\ntext,label\n" + "".join(f"{text},{label}\n" for _, text, label in rows),
+        "title": "".join(
+            json.dumps({"review": {"title": f"film {n}", "body": text}, "stars": 1 + n % 5}) + "\n"
+            for n, text, _ in rows
+        ),
+    }
+    if form == "two encodings":
+        lines = [f"{text}\t{label}\n".encode("latin-1" if n % 12 == 0 else "utf-8") for n, text, label in rows]
+        (folder / "films.tsv").write_bytes(b"".join(lines))
+        return folder / "films.tsv"
+    if form == "competition":
+        (folder / "films").mkdir()
+        _written(folder / "films" / "test.csv", "Id,Phrase\n" + "".join(f"{n},{text}\n" for n, text, _ in rows))
+        lines = "".join(f"{n},{text},{label}\n" for n, text, label in rows)
+        _written(folder / "films" / "train.csv", f"Id,Phrase,Sentiment\n{lines}")
+        return folder / "films"
+    return _written(folder / ("films.jsonl" if form == "title" else "films.csv"), texts[form])
+
+
+def _list_beside(folder: Path) -> Path:
+    """Names without an ending, and pictures in a folder that is called as their list."""
+    for number in range(20):
+        _picture(folder / "whales" / "train" / f"{number:05x}.jpg", (200, 9, 9))
+    lines = "".join(f"{number:05x},w_{number % 2}\n" for number in range(20))
+    return _written(folder / "whales" / "train.csv", f"Image,Id\n{lines}").parent
+
+
+def _chats(folder: Path, form: str) -> Path:
+    said = [("Where is Anna?", f"Anna is in Rome, {n}.") for n in range(30)]
+    rows: dict[str, list[dict[str, object]]] = {
+        "messages": [
+            {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]} for a, b in said
+        ],
+        "ShareGPT": [{"conversations": [{"from": "human", "value": a}, {"from": "gpt", "value": b}]} for a, b in said],
+        "Alpaca": [{"instruction": a, "input": "", "output": b} for a, b in said],
+    }
+    return _written(folder / "chats.jsonl", "".join(json.dumps(row) + "\n" for row in rows[form]))
+
+
+def _many_series(folder: Path, form: str) -> Path:
+    days, names = [f"2024-01-{day:02d}" for day in range(1, 32)], ["A,milk", "A,eggs", "B,milk", "B,eggs"]
+    if form == "wide":
+        lines = [f"{name}," + ",".join(str(day % 7) for day in range(31)) for name in names]
+        return _written(folder / "sold.csv", "\n".join([f"store,item,{','.join(days)}", *lines]))
+    if form == "long":
+        lines = [f"{day},{name},{at % 7}" for name in names for at, day in enumerate(days)]
+        return _written(folder / "sold.csv", "\n".join(["date,store,item,sold", *lines]))
+    rows = [[1 + n % 2, *(np.sin(np.arange(40) / (1 + n % 2) + n).round(3))] for n in range(60)]
+    return _written(folder / "ECG_TRAIN.tsv", "\n".join("\t".join(map(str, row)) for row in rows))
+
+
+def _named_months(folder: Path, form: str) -> Path:
+    start = datetime(2020, 1, 1)
+    if form == "hours":
+        times = [f"{start + timedelta(hours=n):%d-%b-%Y %I:%M %p}" for n in range(500)]
+    else:
+        times = [f"{datetime(2000 + n // 12, n % 12 + 1, 1):%b-%y}" for n in range(144)]
+    season = 24 if form == "hours" else 12
+    return _written(folder / "load.csv", "\n".join(["When,Load", *(f"{t},{n % season}" for n, t in enumerate(times))]))
+
+
 FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "objects in objects": (partial(_nested_pairs, form="lines"), ("text", "text"), "translate-recurrent", 60),
     "a list of objects": (partial(_nested_pairs, form="list"), ("text", "text"), "translate-recurrent", 60),
@@ -587,6 +657,20 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
     "a table of quarters": (partial(_clock, form="quarters"), ("series", "values"), "", 4),
     "seconds since 1970": (partial(_clock, form="seconds"), ("series", "values"), "", 24),
     "a table of months": (_months, ("series", "values"), "", 12),
+    "Excel in German": (partial(_labeled, form="excel"), ("text", "label"), "languages", 60),
+    "remarks above a table": (partial(_labeled, form="remarks"), ("text", "label"), "languages", 60),
+    "two encodings": (partial(_labeled, form="two encodings"), ("text", "label"), "languages", 60),
+    "a title, a body and stars": (partial(_labeled, form="title"), ("text", "label"), "languages", 60),
+    "a competition": (partial(_labeled, form="competition"), ("text", "label"), "languages", 60),
+    "a list beside its folder": (_list_beside, ("image", "label"), "digits-cnn", 20),
+    "chats as messages": (partial(_chats, form="messages"), ("nothing", "text"), "language-model", 30),
+    "chats of ShareGPT": (partial(_chats, form="ShareGPT"), ("nothing", "text"), "language-model", 30),
+    "chats of Alpaca": (partial(_chats, form="Alpaca"), ("nothing", "text"), "language-model", 30),
+    "a time in each column": (partial(_many_series, form="wide"), ("series", "values"), "", 7),
+    "two names of a series": (partial(_many_series, form="long"), ("series", "values"), "", 7),
+    "a series in each line": (partial(_many_series, form="UCR"), ("series", "label"), "series-classify", 60),
+    "hours and names of months": (partial(_named_months, form="hours"), ("series", "values"), "", 24),
+    "names of months": (partial(_named_months, form="months"), ("series", "values"), "", 12),
 }  # fmt: skip
 
 
@@ -594,7 +678,8 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
 def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Path) -> None:
     make, kinds, recipe, count = FORMS[form]
     data = make(tmp_path)
-    found = detect(rewritten(str(data), tmp_path / "utf8", lambda message: None))
+    place = rewritten(str(data), tmp_path / "utf8", lambda message: None)
+    found = detect(reshaped(place, Told(), tmp_path / "reshaped", lambda message: None))
     assert found.kinds == kinds
     if not recipe:
         assert found.inputs[0].season == count
@@ -604,6 +689,9 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
     report = api.check(recipe, {f"data.{key}": value for key, value in found.data.items()} | {"data.valid_share": 0.1})
     assert not report.errors
     assert not any("\ufffd" in str(target) for target in found.targets)
+    if kinds[0] == "nothing":
+        assert [*found.inputs] == [f"User: Where is Anna?\nAssistant: Anna is in Rome, {n}.\n" for n in range(count)]
+        return
     assert sum(figures.pairs for figures in report.splits.values()) == count
     if "split" in found.data:
         assert report.splits["train"].pairs == 10, "restval is for training, too"

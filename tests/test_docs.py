@@ -1,31 +1,28 @@
 """Every command of README.md and docs/*.md can be given, and those that are quick do what they say."""
 
+import json
+import os
 import re
 import shutil
-from contextlib import nullcontext
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from doc_commands import BLOCKS, COMMANDS, ROOT, Command
-from export_runs import without_shape_checks
-from recipe_runs import SHORT, short, small_corpora
+from doc_commands import COMMANDS, PAGES, ROOT, STEPS, Block, Step, parts_of
 from regard import config
 from regard.auto.detect import HUB
 from regard.cli import cli
 from regard.cost.published import PUBLISHED
-from regard.exporters import check_inputs
 from regard.jobs import JOBS
 
 PLACEHOLDER = re.compile(r"[A-Z]+")  # RUN, RECIPE, NAME
-CHECKED = 3  # inputs that prove an export
-BUDGET = ["--max-steps", "2"]  # of what is trained here, on a few examples of each corpus
-PAGES = list(dict.fromkeys([*(one.page for one in COMMANDS if one.runs), *(block.page for block in BLOCKS)]))
-PARSED = list(dict.fromkeys(command._replace(runs=False) for command in COMMANDS))
+PARSED = list(dict.fromkeys(command._replace(reason="") for command in COMMANDS))
 
 
 @pytest.mark.parametrize("command", PARSED, ids=str)
-def test_every_command_can_be_given(command: Command):
+def test_every_command_can_be_given(command: Step):
     """Its options are those of the command line, its recipe is there and takes its settings."""
     verb, *words = command.words
     assert verb in cli.commands
@@ -46,27 +43,44 @@ def test_every_command_can_be_given(command: Command):
             config.read(recipe, {name: value})
 
 
+@pytest.fixture(scope="module")
+def run_in_wheel(site, tmp_path_factory):
+    """Steps of a page, in a folder where there is nothing but `examples`, by the regard of an installed wheel."""
+    folder = tmp_path_factory.mktemp("docs")
+    process = subprocess.Popen(
+        [sys.executable, "-P", ROOT / "tests" / "doc_runner.py", site, ROOT / "tests"], cwd=folder, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(site)},
+    )  # fmt: skip
+    assert process.stdin
+    assert process.stdout
+
+    def run(page: str, steps: list[Step]) -> str:
+        work = folder / page.replace("/", "-")
+        shutil.copytree(ROOT / "examples", work / "examples")
+        print(
+            json.dumps({"folder": str(work), "steps": [step._asdict() for step in steps]}),
+            file=process.stdin,
+            flush=True,
+        )
+        answer = process.stdout.readline()
+        shutil.rmtree(work)
+        return json.loads(answer or '"the process has ended"')
+
+    yield run
+    process.communicate()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
-def test_the_quick_commands_and_the_python_of_a_page_run_as_they_are_printed(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(check_inputs, "MOST", CHECKED)
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    with small_corpora():
-        names: dict[str, object] = {}
-        for command in (command for command in COMMANDS if command.page == page and command.runs):
-            verb, *words = command.words
-            budget = []
-            if verb in ("train", "compare"):
-                budget = BUDGET + [f"decoding.max_length={SHORT}"] * bool(short(words[0]))
-            try:
-                with without_shape_checks() if verb == "export" else nullcontext():
-                    cli.main([verb, *words, *budget], standalone_mode=False)
-            except Exception as error:
-                raise AssertionError(f"regard {' '.join(command.words)}") from error
-            capsys.readouterr()
-        for block in (block for block in BLOCKS if block.page == page):
-            block.run(names)
+@pytest.mark.parametrize("page", [page for page, steps in STEPS.items() if not all(step.reason for step in steps)])
+def test_what_a_page_prints_runs_where_only_the_examples_and_a_wheel_are(page, run_in_wheel):
+    problem = run_in_wheel(page, [step for step in STEPS[page] if not step.reason])
+    assert not problem, problem
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_is_fenced_and_so_is_run(page):
+    hidden = [part.lines for part in parts_of(page) if isinstance(part, Block) and not part.fenced and part.is_python]
+    assert hidden == []
 
 
 EXAMPLES = [

@@ -3,6 +3,7 @@
 import json
 import re
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,7 +123,9 @@ def test_bytes_become_characters():
 
 
 def test_hiding_specials_leaves_the_other_weights_alone():
-    seen = text_record(scores=(-1.0, -2.0, -3.0, -4.0)).without_specials()
+    empty = look.record(weights(1, 1, 5), ["</s>"], COLUMNS)  # a hypothesis that ends at once
+    seen = replace(text_record(scores=(-1.0, -2.0, -3.0, -4.0)), beams=(text_record(), empty)).without_specials()
+    assert [len(beam.axes["target"]) for beam in seen.beams] == [3]
     assert seen.axes["target"].labels == ["gato", "incre", "íble"]
     assert seen.scores == (-1.0, -2.0, -3.0)
     np.testing.assert_array_equal(seen.attentions[0].weights, weights(3, 4, 5)[:, :3, :4])

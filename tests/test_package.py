@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 import sysconfig
 import tarfile
 import venv
@@ -77,37 +76,22 @@ def metadata_of(built: Path) -> Message:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Path:
-    """An sdist of the repository, and a wheel of what the sdist holds."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build"]
-    subprocess.run([*build, "-t", "sdist", "-d", str(folder)], cwd=ROOT, check=True, capture_output=True)
-    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
-        archive.extractall(folder, filter="data")
-    unpacked = next(path for path in folder.iterdir() if path.is_dir())
-    subprocess.run([*build, "-t", "wheel", "-d", str(folder)], cwd=unpacked, check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def installed(built, tmp_path_factory):
+def installed(built, site, tmp_path_factory):
     """The wheel in a new environment that sees the packages of this one, but for regard and what only extras need."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "env", with_pip=False)
     python = folder / "env" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, str(next(built.glob("*.whl")))], check=True, capture_output=True)
     base: set[str] = set()
     for text in metadata_of(built).get_all("Requires-Dist"):
         if not EXTRA.search(text) or TRAIN.search(text):
             needed(NAME.match(text)[0], base)
     owned = {module: owners for module, owners in packages_distributions().items() if module != "regard"}
     modules = [module for module, owners in owned.items() if not any(normal(one) in base for one in owners)]
-    packages = [one.name for one in distributions() if normal(one.name) not in base | {"regard"}]
-    (folder / "absent.json").write_text(json.dumps({"modules": modules, "packages": packages}))
-    site = next((folder / "env" / "lib").glob("python*/site-packages"))
-    (site / "alone.py").write_text(ALONE.replace("ABSENT", repr(str(folder / "absent.json"))))
-    (site / "needed.pth").write_text(f"{sysconfig.get_paths()['purelib']}\nimport alone\n")
+    others = [one.name for one in distributions() if normal(one.name) not in base | {"regard"}]
+    (folder / "absent.json").write_text(json.dumps({"modules": modules, "packages": others}))
+    packages = next((folder / "env" / "lib").glob("python*/site-packages"))
+    (packages / "alone.py").write_text(ALONE.replace("ABSENT", repr(str(folder / "absent.json"))))
+    (packages / "needed.pth").write_text(f"{site}\n{sysconfig.get_paths()['purelib']}\nimport alone\n")
     work = folder / "work"
     work.mkdir()
     (work / "examples").symlink_to(ROOT / "examples")

@@ -9,6 +9,7 @@ from regard.auto.archives import is_archive, unpacked
 from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path
+from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
 from regard.auto.write import MADE_FOR, as_yaml
@@ -53,8 +54,9 @@ def begin(
     place = as_path(data, folder / "data")
     if is_archive(Path(place).expanduser()):
         place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
-    place = rewritten(place, folder / "data-utf8", tell)
-    found = detect(place, _told(job, overrides))
+    told = _told(job, overrides)
+    place = reshaped(rewritten(place, folder / "data-utf8", tell), told, folder / "data-reshaped", tell)
+    found = detect(place, told)
     for line in described(found):
         tell(line)
     if found.doubt and not sure(found.doubt):

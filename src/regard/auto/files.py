@@ -78,6 +78,9 @@ def parts_of(place: Path) -> dict[str, Path]:
     if len(inside) == 1 and inside[0].is_dir():
         return parts_of(inside[0])
     found: dict[str, Path] = {}
+    lists = {path.stem for path in inside if path.is_file() and ending(path) in _TABLES}
+    if any(path.name in lists and _is_flat(path) for path in inside):  # files, and a list of them under the same name
+        return {}
     for path in inside:
         role = SPLITS.get(_WORD.split(path.name)[0].lower())
         if role is None or not (path.is_dir() or ending(path) in _TABLES | _TEXTS | _OTHERS):
@@ -88,6 +91,10 @@ def parts_of(place: Path) -> dict[str, Path]:
             )
         found.setdefault(role, path)
     return found if "train" in found else {}
+
+
+def _is_flat(path: Path) -> bool:
+    return path.is_dir() and not any(inner.is_dir() for inner in path.iterdir())
 
 
 def parallel_files(place: Path) -> dict[str, tuple[Path, Path]]:

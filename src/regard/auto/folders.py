@@ -20,9 +20,12 @@ from regard.inputs.media_files import Beside, members
 def of_folder(place: Path, told: Told) -> Detected:
     if parts := parts_of(place):
         found = _of_part(parts["train"], told)
-        others = {role: str(path) for role, path in parts.items() if role != "train"}
-        said = f"{place} has parts of its own: {', '.join(parts)}"
-        return replace(found, data=found.data | others, beliefs=[said, *found.beliefs])
+        others = {role: path for role, path in parts.items() if role != "train"}
+        blind = [role for role, path in others.items() if not _says(path, parts["train"], found)]
+        said = [f"{place} has parts of its own: {', '.join(role for role in parts if role not in blind)}"]
+        said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
+        data = found.data | {role: str(path) for role, path in others.items() if role not in blind}
+        return replace(found, data=data, beliefs=[*said, *found.beliefs])
     if pairs := parallel_files(place):
         return of_parallel(pairs, guessed=True)
     files = files_in(place)
@@ -39,6 +42,15 @@ def of_folder(place: Path, told: Told) -> Detected:
         return _series_classes(files)
     held = ", ".join(files.names[:5]) or "nothing"
     raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
+
+
+def _says(path: Path, train: Path, found: Detected) -> bool:
+    """Whether a table has all columns that are read; those of competitions keep back what is to be said."""
+    one, other = (read_table(file) if file.is_file() else None for file in (path, train))
+    if one is None or other is None or not one.header:
+        return True
+    read = {column.key for column in other.columns} & {value for value in found.data.values() if isinstance(value, str)}
+    return read <= {column.key for column in one.columns}
 
 
 def _of_part(path: Path, told: Told) -> Detected:

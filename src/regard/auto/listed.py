@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.auto.columns import LABELS, Column, are_tags, is_number
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
+from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
 from regard.auto.tables import Table, ending
@@ -22,6 +23,8 @@ from regard.inputs.series.settings import MOST_TEXTS
 CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
 TWO_TEXTS = [(side, *SYNONYMS[side]) for side in ("first", "second")]
 SAID_OF_BOTH = ("label", "gold_label", "class", "is_duplicate", "entailment", "relation", "y")
+RATINGS = ("stars", "rating", "ratings", "score", "overall", "grade")
+UNLIKE = 2.0  # times as long: a title and what stands under it
 FEWEST = 4  # rows: two classes, for training and for validation
 NEAR = 0.9  # mean step between neighbors, in deviations; rows in any order have 1.13
 LOOKED_AT = 64  # pictures and recordings that are opened
@@ -47,7 +50,7 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
     if found := _question_columns(named):
         return _asked(table, found, data)
     if told.said == {"values"} and "number" in of:
-        return _series(table, of, data)
+        return _series(table, of, data, sure=True)
     if not told.said - {"label"} and (both := _both_texts(texts, named)):
         return _two_texts(table, *both, data)
     for tags in (*texts[1:], *labels) if texts else ():
@@ -57,6 +60,10 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
         longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
         doubt = "a class and several texts: the longest text is taken"
         return _columns(table, ("text", "label"), longest, first, data, ("text", "label"), doubt)
+    if len(texts) > 1 and not told.said and (label := _said_of_texts(table, texts, of)) is not None:
+        longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
+        doubt = f"a class and several texts: the longest text is taken; or is {texts[1].key!r} what is to be written?"
+        return _columns(table, ("text", "label"), longest, label, data, ("text", "label"), doubt)
     if len(texts) > 1 and told.said != {"label"}:
         doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
         return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
@@ -71,6 +78,8 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
         label, *others = by_name
         doubt = f"the label could also be {' or '.join(repr(one.key) for one in others)}" if others else ""
         return _columns(table, ("text", "label"), texts[0], label, data, ("text", "label"), doubt)
+    if texts and texts[0].key == "text" and ending(table.path) in JSON_ENDINGS and told.may_be_plain:
+        return of_documents(table.path)
     if texts:
         raise CallError(f"{table.path}: {_nothing_said(texts[0], table.columns)}")
     if "number" in of:
@@ -126,6 +135,19 @@ def _nothing_said(text: Column, columns: Sequence[Column]) -> str:
         f"one column of text ({text.key!r}) and nothing to say of it: a second text to write, or labels, are missing; "
         "plain text to be continued is a .txt file"
     )
+
+
+def _said_of_texts(table: Table, texts: Sequence[Column], of: dict[str, list[Column]]) -> Column | None:
+    """What a title and a body are labeled with; None for texts of like length, which say the same twice."""
+    one, other, *_ = (sum(map(len, table.cells(column))) for column in texts)
+    if max(one, other) < UNLIKE * min(one, other):
+        return None
+    classes = [*of.get("label", []), *filter(_counts_classes, of.get("number", []))]
+    return next((column for column in classes if column.distinct > 1 and _named_label(column)), None)
+
+
+def _named_label(column: Column) -> bool:
+    return not {*LABELS, *RATINGS}.isdisjoint(column.name.replace(".", " ").replace("_", " ").split())
 
 
 def _counts_classes(column: Column) -> bool:
@@ -250,8 +272,9 @@ def _tells_apart(table: Table, column: Column, time: Column | None) -> bool:
     return len({*times}) < len(times) == len({*zip(names, times, strict=True)})
 
 
-def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> Detected:
-    """Numbers over time; with a name of the series in each row, several; with a label for each, to classify."""
+def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, sure: bool = False) -> Detected:
+    """Numbers over time; with a name of the series in each row, several; with a label for each, to classify. `sure`:
+    somebody has said so."""
     data.pop("header", None)
     ids = [column for column in (*of.get("id", []), *of.get("label", [])) if column.distinct < column.filled]
     label = next((c for c in of.get("label", []) if c.name in ("label", "class", "category", "target", "y")), None)
@@ -282,7 +305,13 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any]) -> 
     if unused := [str(column.key) for column in texts if column not in helping]:
         beliefs.append(f"columns of many different texts are not read: {', '.join(unused)}")
     beliefs.append(f"to be forecast: {', '.join(numbers)}")
-    doubt = "" if times or _follow(table, id) else "there are no times: rows are taken for steps that follow each other"
+    follow = bool(times) or _follow(table, id)
+    if not follow and "label" in of and not sure:
+        raise CallError(
+            f"{table.path}: rows of numbers with a label, and no order in them: features are not what regard learns "
+            "from. If they are steps of a series, a column has to say when (time) or which series (id)"
+        )
+    doubt = "" if follow else "there are no times: rows are taken for steps that follow each other"
     return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown, doubt)
 
 

@@ -5,17 +5,20 @@ lines that end with a line feed, tables. What they were is said.
     Windows-1252, which has Latin-1 in it   other bytes that are no UTF-8, if most letters are plain ones
     carriage returns alone                  as old Macs wrote them
     __label__good A fine film               fastText: a label and a text
+    # exported by ...                       remarks above a table
 """
 
 import codecs
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
 from regard.auto.files import files_in
 from regard.auto.tables import ending
+from regard.data.formats import find_delimiter
 from regard.errors import CallError
 from regard.files import atomic
 from regard.files.lines import open_bytes, raw_lines
@@ -24,12 +27,15 @@ _TEXTS = frozenset(
     ("", ".txt", ".text", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".conll", ".iob", ".bio")
 )
 _BINARY = frozenset((".npz", ".parquet", ".tmx", ".zip", ".gz", ".zst"))  # or says itself how it is written
-_WESTERN, _FASTTEXT, _MAC = "cp1252", "__label__", "\r"
+_WESTERN, _FASTTEXT, _MAC, _MIXED, _REMARK = "cp1252", "__label__", "\r", "mixed", "#"
 _TOLD = {
     _WESTERN: "is not UTF-8: taken for Windows-1252 (Latin-1)",
     _FASTTEXT: "has labels as fastText does",
     _MAC: "ends its lines with carriage returns",
+    _MIXED: "is UTF-8 in some lines only: the others are taken for Windows-1252 (Latin-1)",
+    _REMARK: "begins with remarks, which are left out",
 }
+_MOST_BAD = 0.01  # of all lines may be broken, and are left out
 _MOST_HIGH = 0.25  # of all bytes are beyond ASCII, in a language of Latin letters
 
 
@@ -69,8 +75,9 @@ def _form(path: Path) -> str:
     if b"\0" in start:  # of Latin letters in UTF-16, every second byte is zero
         even, odd = (start[side::2].count(0) / max(1, len(start) // 2) for side in (0, 1))
         return "utf-16-le" if odd > 0.4 > 10 * even else "utf-16-be" if even > 0.4 > 10 * odd else ""
-    good = bad = high = size = 0
+    good = bad = high = size = count = 0
     for line in raw_lines(path):
+        count += 1
         if not line.isascii():
             high, size = high + len(line.translate(None, bytes(range(128)))), size + len(line)
             with suppress(UnicodeDecodeError):
@@ -82,15 +89,35 @@ def _form(path: Path) -> str:
         if high > _MOST_HIGH * size:
             raise CallError(f"{path}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8 {path} > NEW")
         return _WESTERN
+    if bad > _MOST_BAD * count:
+        return _MIXED
+    if ending(path) in (".csv", ".tsv", ".tab") and _remarks(start):
+        return _REMARK
     if start.count(b"\r") > 3 and b"\n" not in start:
         return _MAC
     lines = start.decode(errors="ignore").splitlines()[:-1]
     return _FASTTEXT if lines and all(line.startswith(_FASTTEXT) and " " in line for line in lines) else ""
 
 
+def _remarks(start: bytes) -> int:
+    """How many lines at the top are no part of the table: they begin with # and have no delimiter of those below."""
+    lines = start.decode("utf-8-sig", errors="ignore").splitlines()[:-1]
+    count = next((number for number, line in enumerate(lines) if not line.startswith(_REMARK)), 0)
+    below = find_delimiter(lines[count:]) if count else None
+    return count if below and not any(below in line for line in lines[:count]) else 0
+
+
+def _mixed(raw: io.BufferedReader) -> Iterator[str]:
+    for line in raw:
+        try:
+            yield line.decode()
+        except UnicodeDecodeError:
+            yield line.decode(_WESTERN, "replace")
+
+
 def _write(path: Path, to: Path, form: str) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
-    encoding = "utf-8" if form in ("", _FASTTEXT, _MAC) else form
+    encoding = "utf-8" if form in ("", _FASTTEXT, _MAC, _MIXED, _REMARK) else form
     ends = None if form == _MAC else "\n"  # None: a carriage return is an end, too
 
     def copy(part: Path) -> None:
@@ -99,7 +126,9 @@ def _write(path: Path, to: Path, form: str) -> None:
             io.TextIOWrapper(raw, encoding, "replace", ends) as text,
             part.open("w", encoding="utf-8", newline="") as out,
         ):
-            out.writelines(_labeled(line) if form == _FASTTEXT else line for line in text)
+            lines = _mixed(raw) if form == _MIXED else iter(text)
+            skipped = _remarks(raw.peek(4096)) if form == _REMARK else 0
+            out.writelines(_labeled(line) if form == _FASTTEXT else line for line in islice(lines, skipped, None))
 
     atomic.write_with(to, copy)
 

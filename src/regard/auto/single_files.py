@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.auto.detected import Detected, first_three
+from regard.auto.documents import JSON_ENDINGS, are_chats, of_documents
 from regard.auto.listed import of_table
 from regard.auto.tables import MOST, ending, read_table
 from regard.auto.told import Told
@@ -37,6 +38,8 @@ def of_file(path: Path, told: Told) -> Detected:
         _require_text(path)
         if suffix not in (".csv", ".json", ".jsonl", ".ndjson", ".tmx") and _is_conll(path):
             return _conll(path)
+        if suffix in JSON_ENDINGS and told.may_be_plain and are_chats(path):
+            return of_documents(path)
     table = read_table(path)
     return _plain_text(path) if table is None else of_table(table, told)
 

@@ -11,7 +11,7 @@ from typing import Any
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns
 from regard.data.formats import DELIMITERS, find_delimiter, flat_record, quoting
-from regard.data.json_rows import json_rows
+from regard.data.json_rows import is_document, json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import raw_lines, read_lines
@@ -47,7 +47,10 @@ def ending(path: Path) -> str:
 def read_table(path: Path, *, listing: bool = False) -> Table | None:
     """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list."""
     if ending(path) in (".jsonl", ".ndjson", ".json"):
-        return _records(path, list(islice((row for _, row in json_rows(path) if row is not None), MOST)))
+        rows = (row for _, row in json_rows(path) if row is not None)
+        found = list(islice(rows, MOST))
+        whole = len(found) + sum(1 for _ in rows) if is_document(path) else None  # it is in memory already
+        return _records(path, found, whole)
     if ending(path) == ".parquet":
         return _records(path, list(islice(parquet_records(path), MOST)))
     if ending(path) == ".tmx":
@@ -84,7 +87,7 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
     return found or (("," if suffix == ".csv" else "\t") if table and lines else None)
 
 
-def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
+def _records(path: Path, records: Sequence[dict[str, Any]], count: int | None = None) -> Table | None:
     flat = [flat_record(record) for record in records]
     names = list(dict.fromkeys(name for record in flat for name in record))
     if not names:
@@ -93,7 +96,7 @@ def _records(path: Path, records: Sequence[dict[str, Any]]) -> Table | None:
     columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
     lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
     lists = frozenset(name for record in flat for name, value in record.items() if isinstance(value, list))
-    return Table(path, columns, rows, _count(path, lines, len(rows)), True, None, lists=lists)
+    return Table(path, columns, rows, count or _count(path, lines, len(rows)), True, None, lists=lists)
 
 
 def _cell(value: Any) -> str:

@@ -23,6 +23,11 @@ class Told:
     data: Mapping[str, Any] = field(default_factory=dict)
     said: frozenset[str] = frozenset()
 
+    @property
+    def may_be_plain(self) -> bool:
+        """Whether nothing was said that texts to be continued do not have: columns, labels."""
+        return self.said <= {"text"} and not any(role in self.data for role in _ROLES)
+
     def is_column(self, role: str, column: Column) -> bool:
         return role in self.data and str(self.data[role]) == str(column.key)
 

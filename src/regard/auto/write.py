@@ -27,7 +27,8 @@ def _lines(tree: Mapping[str, Any], reasons: Mapping[str, str], path: tuple[str,
             yield f"{pad}{key}:"
             yield from _lines(value, reasons, (*path, str(key)))
             continue
-        written = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+        style = '"' if "\\n" in repr(value) else None  # else a line feed would be one in the file
+        written = yaml.safe_dump(value, default_flow_style=True, default_style=style, width=10**6, allow_unicode=True)
         line = f"{pad}{key}: {written.removesuffix(chr(10)).removesuffix(chr(10) + '...')}"
         why = reasons.get(dotted, "")
         yield f"{line:<{_WIDTH}} # {'〃' if why == last else why}".rstrip() if why else line

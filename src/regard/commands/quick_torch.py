@@ -50,6 +50,7 @@ class _Finder(MetaPathFinder):
             gc.disable()
             try:
                 run(module)
+                _generators(module)
                 gc.freeze()
             finally:
                 gc.enable()
@@ -62,6 +63,15 @@ class _Finder(MetaPathFinder):
             self.later = lambda: run(module)
 
         return defer
+
+
+def _generators(torch: ModuleType) -> None:
+    """Since 2.13 the deferred module readies `torch.Generator`, too, without which nothing can be drawn. What it does
+    to it is done at once, and does no harm a second time."""
+    if (ready := getattr(torch._C, "_set_generator_metaclass", None)) is not None:
+        from torch._opaque_base import OpaqueBaseMeta
+
+        ready(OpaqueBaseMeta)
 
 
 class _Loaded(Loader):

@@ -51,7 +51,7 @@ _LANGUAGES = """
 FILES = {"image", "path"}  # columns of names of files
 CLASSES = {"label"}  # columns of few different values
 _ENDING = re.compile(r"\.[A-Za-z0-9]{2,5}$")
-_SENTENCE = re.compile(r"[.!?…。！？,;]\s*$")
+_SENTENCE = re.compile(r"(?<!^nr)(?<!^no)(?<!^pos)(?<!^ref)\.\s*$|[!?…。！？,;]\s*$")  # Nr. is a name
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _LISTS = ("data", "rows", "examples")
 
 def json_rows(path: Path) -> Iterator[tuple[Line, dict[str, Any] | None]]:
     """Each row and where it is: the line, or in a document the number of the row. None: the line says what is wrong."""
-    if not _is_document(path):
+    if not is_document(path):
         yield from read_jsonl(path)
         return
     for number, row in enumerate(_rows(path, _document(path)), start=1):
@@ -31,7 +31,8 @@ def json_rows(path: Path) -> Iterator[tuple[Line, dict[str, Any] | None]]:
         )
 
 
-def _is_document(path: Path) -> bool:
+def is_document(path: Path) -> bool:
+    """Whether all of a file is one JSON value."""
     lines = (line for line in read_lines(path) if line.text.strip())
     first = next(lines, None)
     if first is None or not first.text.lstrip().startswith(("{", "[")):

@@ -159,7 +159,8 @@ class AttentionRecord:
         return self._merged(Axis.characters)
 
     def without_specials(self) -> "AttentionRecord":
-        """Begin, end and padding left out. The weights stay as they are: rows may then sum to less than one."""
+        """Begin, end and padding left out, and hypotheses that have nothing else. The weights stay as they are: rows
+        may then sum to less than one."""
         kept = {name: axis.real() for name, axis in self.axes.items()}
         for attention in self.attentions:
             if not kept[attention.rows] or not kept[attention.columns]:
@@ -172,8 +173,12 @@ class AttentionRecord:
             axes={name: axis.taken(kept[name]) for name, axis in self.axes.items()},
             scores=tuple(self.scores[place] for place in kept["target"]) if self.scores else (),
             next_tokens=tuple(self.next_tokens[place] for place in kept["target"]) if self.next_tokens else (),
-            beams=tuple(beam.without_specials() for beam in self.beams),
+            beams=tuple(beam.without_specials() for beam in self.beams if beam.has_text()),
         )
+
+    def has_text(self) -> bool:
+        """Whether anything but special tokens looks, and is looked at: not of a hypothesis that ends at once."""
+        return all(self.axes[a.rows].real() and self.axes[a.columns].real() for a in self.attentions)
 
     def _merged(self, groups_of: Callable[[Axis], list[Group]]) -> "AttentionRecord":
         groups = {name: groups_of(axis) for name, axis in self.axes.items()}

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from regard.errors import CallError
+from regard.files.chats import ENDS, REPLY, as_play
 from regard.outputs.result import Prediction
 from regard.serve import openai_schemas as asked
 from regard.serve import schemas
@@ -135,8 +136,7 @@ def _drawn(run: "AnyRun", body: asked.Sampled, most: int | None, stops: list[str
 
 def _chat(messages: Sequence[asked.Message]) -> tuple[str, list[str]]:
     """The text that an assistant goes on from, and what ends its turn."""
-    said = "".join(f"{message.role.capitalize()}: {message.text}\n" for message in messages)
-    return f"{said}Assistant:", ["\nUser:"]
+    return as_play((message.role, message.text) for message in messages) + REPLY, ENDS
 
 
 def _tokens(run: "AnyRun", texts: Sequence[str]) -> int:

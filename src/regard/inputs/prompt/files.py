@@ -1,10 +1,10 @@
 """Plain text files as a stream of pieces: any number, any size, one piece in memory at a time.
 
-    data.train=book.txt   data.train='books/*.txt,more.txt.gz'   data.train=folder
+    data.train=book.txt   data.train='books/*.txt,more.txt.gz'   data.train=folder   data.train=chats.jsonl
 
 UTF-8, perhaps packed (.gz, .zst). A line that is no UTF-8 becomes a `Bad` with its number; what makes the whole file
 unusable (it is missing, it is UTF-16, it cannot be unpacked) is raised. Line ends are line feeds, however they were
-written; otherwise not a character is changed.
+written; otherwise not a character is changed. In JSON, each object is a document (`files/chats.py`).
 
 Without data.valid, the last part of the text is held out: from a place in the middle of one long text (nanoGPT's
 split), or from the end of a document where there are many.
@@ -21,16 +21,20 @@ from regard.corpora import PREFIX
 from regard.data.cache import built_once
 from regard.data.counts import COUNTS, Counts
 from regard.data.files import Source, places
+from regard.data.formats import unreadable
+from regard.data.json_rows import json_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.prepare import Steps, watched
 from regard.data.splits import Split
 from regard.data.tables import Role, read_corpus
 from regard.errors import CallError
+from regard.files.chats import document
 from regard.files.lines import decoded, raw_lines
 from regard.inputs.prompt.settings import TextDataSettings
 
 Documents = Literal["file", "line", "paragraph"]
 BLOCK = 1 << 16  # bytes of a piece, about
+JSON_ENDINGS = {".json", ".jsonl", ".ndjson"}
 TEXT_ENDINGS = {".txt", ".text", ".md", ".rst", ".tex", ".html", ".xml", ".py", ".c", ".h", ".js", ".java", ""}
 
 
@@ -67,14 +71,20 @@ def text_files(where: str, role: Role = "train") -> list[Path]:
 
 
 def _is_text(file: Path) -> bool:
-    ending = Path(file.stem).suffix if file.suffix in (".gz", ".zst") else file.suffix
-    return ending.lower() in TEXT_ENDINGS and not file.name.startswith(".")
+    return _ending(file) in TEXT_ENDINGS and not file.name.startswith(".")
+
+
+def _ending(file: Path) -> str:
+    return (Path(file.stem).suffix if file.suffix in (".gz", ".zst") else file.suffix).lower()
 
 
 def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad]:
     """All files, one after the other. What parts documents belongs to none, and nothing between two is no document."""
     end = {"file": None, "line": "\n", "paragraph": "\n\n"}[documents]
     for file in files:
+        if _ending(file) in JSON_ENDINGS:
+            yield from _objects(file)
+            continue
         held = ""  # only after the last one is it known to be the last
         for block in _blocks(file):
             if isinstance(block, Bad):
@@ -88,6 +98,18 @@ def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad
                 yield from (Piece(text, ends=True) for text in whole if text.strip())
         if held if end is None else held.strip():
             yield Piece(held if end is None else held.rstrip("\n"), ends=True)
+
+
+def _objects(file: Path) -> Iterator[Piece | Bad]:
+    for line, record in json_rows(file):
+        if record is None:
+            yield unreadable(file, line)
+        elif text := document(record):
+            yield Piece(text, ends=True)
+        else:
+            has = ", ".join(map(str, record))
+            reason = f"has no text, messages, conversations, or instruction and output (it has {has[:80]})"
+            yield Bad(str(file), line.number, "columns", reason, excerpt(line.text))
 
 
 def _blocks(file: Path) -> Iterator[str | Bad]:

@@ -30,7 +30,10 @@ class TextDataSettings(Settings):
     UTF-8; also .gz and .zst. Tokens are kept in memory-mapped files that are made once, so data may be of any size.
     """
 
-    train: str = Field(description="training text: FILE, 'GLOB', a folder, several with commas, or corpus:NAME")
+    train: str = Field(
+        description="training text: FILE, 'GLOB', a folder, several with commas, or corpus:NAME; in .json and .jsonl, "
+        "each object is a document or a chat"
+    )
     valid: str | None = Field(None, description="validation text; by default the last part of the training text")
     test: str | None = Field(None, description="test text, for `regard evaluate`; by default the validation text")
     documents: Literal["file", "line", "paragraph"] = Field(

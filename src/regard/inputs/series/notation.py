@@ -3,6 +3,7 @@
     1234.5    1,234.5    1,5   1.234,5                a point, or a comma with points between thousands
     $5    5 €    5%                                   money and shares, without their sign
     2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
+    31-Jan-2024    January 31, 2024                   months by their English names
     2024-01    01/2024    Jan 2024    2024-Q1         months and quarters
 
 `1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and
@@ -17,9 +18,11 @@ from itertools import pairwise
 
 from regard.errors import CallError
 
-_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
-_HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
-_MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y")
+_NUMBERED = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
+_NAMED = ("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y")
+_DAYS = (*_NUMBERED, *_NAMED)
+_HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%b-%y")
 _QUARTER = "Q%m"  # 1 to 4; each is read as its first month
 _QUARTERS = ("%YQ%m", "%Y-Q%m", "%Y Q%m", "Q%m %Y")
 FORMATS = (*(day + hour for day in _DAYS for hour in _HOURS), *_MONTHS, *_QUARTERS)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from regard.files.chats import ENDS, REPLY
 from regard.inputs.image import defaults as pictures
 from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
@@ -125,6 +126,8 @@ def generate(kinds: tuple[str, str], sample: Sample) -> Plan:
         Decision("training.schedule", "linear", "ends at zero"),
         Decision("training.learning_rate", 0.01, "usual for muon"),
     ]
+    if sum(f"\n{REPLY}" in f"\n{text}" for text in sample.inputs) > len(sample.inputs) / 2:
+        decisions.append(Decision("decoding.stop", ENDS, "a chat: where the other speaks, the model's turn ends"))
     common = {"activation": "swiglu", "norm": "rms", "positions": "rotary", "context": context}
     return Plan(decisions, [
         Size("small", {**common, "layers": 4, "width": 128, "heads": 4}, 1),

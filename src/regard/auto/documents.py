@@ -1,0 +1,27 @@
+"""Texts to be continued, an object each: chats, and documents of which nothing else is said."""
+
+from itertools import islice
+from pathlib import Path
+
+from regard.auto.detected import Detected
+from regard.auto.tables import MOST
+from regard.data.json_rows import json_rows
+from regard.files.chats import document, is_chat
+
+JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+
+
+def are_chats(path: Path) -> bool:
+    rows = [row for _, row in islice(json_rows(path), MOST) if row is not None]
+    return bool(rows) and all(map(is_chat, rows))
+
+
+def of_documents(path: Path) -> Detected:
+    rows = [row for _, row in islice(json_rows(path), MOST) if row is not None]
+    texts = [text for row in rows if (text := document(row))]
+    size = path.stat().st_size
+    chats = "chats, laid out as plays (User: ..., Assistant: ...)"
+    what = chats if all(map(is_chat, rows)) else "documents, an object each"
+    beliefs = [f"{what}; {size / 1e6:.3g} MB, to be continued"]
+    data = {"train": str(path), "documents": "line"}
+    return Detected(("nothing", "text"), data, size, texts, [], beliefs, [(text, "") for text in texts[:3]])

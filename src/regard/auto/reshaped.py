@@ -1,0 +1,130 @@
+"""Tables of several series, written once more so that one column says which series a line belongs to.
+
+shop,2024-01,2024-02      →   series,time,value                a time in each column
+A,5,7                         A,2024-01,5
+date,store,item,sales     →   series,date,store,item,sales     several columns tell the series apart
+2024-01-01,A,milk,5           A · milk,2024-01-01,A,milk,5
+1  0.3  0.5  0.4          →   series,label,value               a label and a whole series in each line, as in the
+2  0.1  0.2  0.3              line 1,1,0.3                        UCR archive
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, islice
+from pathlib import Path
+
+import numpy as np
+
+from regard.auto.columns import Column, is_number, is_time
+from regard.auto.listed import NEAR
+from regard.auto.tables import Table, ending, read_table
+from regard.auto.told import Told
+from regard.data.formats import csv_rows
+from regard.files import atomic
+
+SERIES, BETWEEN = "series", " · "
+_FEWEST_TIMES = 6
+_FEWEST_STEPS = 16
+_MOST_NAMES = 3  # columns that name a series together
+_YEAR = re.compile(r"(1[6-9]|20)\d\d")
+Rows = Iterator[Sequence[str]]
+
+
+def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> str:
+    """Where a table can be read: where it is, or in `into`."""
+    path = Path(data).expanduser()
+    if not path.is_file() or ending(path) not in (".csv", ".tsv", ".tab") or told.data or told.said - {"values"}:
+        return data
+    table = read_table(path)
+    if table is None:
+        return data
+    names = [str(column.key) for column in table.columns] if table.header else (table.rows or [[]])[0]
+    if first := _first_time(names, table):
+        tell(f"{path} has a time in each column: a copy with a line for each, in {into}")
+        return _written(path, into, lambda rows: _long(rows, first))
+    if ids := _names_of_series(table):
+        names = " and ".join(str(column.key) for column in ids)
+        tell(f"{path}: {names} say which series a line belongs to; a copy where one column does, in {into}")
+        at = [table.columns.index(column) for column in ids]
+        return _written(path, into, lambda rows: _joined(rows, at))
+    if _is_series_a_line(table):
+        tell(f"{path} has a label and a whole series in each line: a copy with a line for each step, in {into}")
+        return _written(path, into, lambda rows: _steps(rows, header=table.header))
+    return data
+
+
+def _is_series_a_line(table: Table) -> bool:
+    """A column of classes, then many numbers, of which neighbors are alike; names say no more than their places."""
+    first, *rest = table.columns
+    named = table.header and any(not re.search(r"\d$", str(column.key)) for column in rest)
+    if named or len(rest) < _FEWEST_STEPS or any(column.kind != "number" for column in rest):
+        return False
+    if first.kind not in ("label", "number") or not 1 < first.distinct <= len(table.rows) / 4:
+        return False
+    values = np.array([row[1:] for row in table.rows], dtype=float)
+    return bool(np.nanmean(np.abs(np.diff(values))) < NEAR * np.nanmean(values.std(axis=1)))
+
+
+def _first_time(names: Sequence[str], table: Table) -> int:
+    """The place of the first column that is a time, if all after it are, too, and hold numbers; else 0."""
+    times = [is_time(name.strip()) or bool(_YEAR.fullmatch(name.strip())) for name in names]
+    first = times.index(True) if True in times else 0
+    cells = [cell.strip() for row in table.rows[not table.header :] for cell in row[first:]]
+    whole = 0 < first <= len(times) - _FEWEST_TIMES and all(times[first:])
+    return first if whole and all(not cell or is_number(cell) for cell in cells) else 0
+
+
+def _names_of_series(table: Table) -> Sequence[Column]:
+    """The fewest columns, two or more, by which each time comes once in each series."""
+    times = [column for column in table.columns if column.kind == "time"]
+    if not table.header or len(times) != 1:
+        return ()
+    clock = table.cells(times[0])
+    numbers = [column for column in table.columns if column.kind == "number"]
+    may = [
+        column
+        for column in table.columns
+        if column.distinct <= len(clock) / 10
+        and (column.kind == "label" or (column in numbers[:-1] and all(map(str.isdigit, table.cells(column)))))
+    ]
+    if len({*clock}) > len(clock) / 2:  # hardly a time comes twice
+        return ()
+    for several in range(1, _MOST_NAMES + 1):
+        for ids in combinations(may, several):
+            if len({*zip(clock, *map(table.cells, ids), strict=True)}) == len(clock):
+                return ids if several > 1 or ids[0].kind == "number" else ()  # one name is found as it is
+    return ()
+
+
+def _long(rows: Rows, first: int) -> Rows:
+    _, *times = next(rows)[first - 1 :]
+    yield SERIES, "time", "value"
+    for row in rows:
+        yield from ((BETWEEN.join(row[:first]), *one) for one in zip(times, row[first:], strict=False))
+
+
+def _joined(rows: Rows, at: Sequence[int]) -> Rows:
+    yield SERIES, *next(rows)
+    for row in rows:
+        yield BETWEEN.join(row[place] for place in at if place < len(row)), *row
+
+
+def _steps(rows: Rows, *, header: bool) -> Rows:
+    yield SERIES, "label", "value"
+    for number, (label, *values) in enumerate(islice(rows, header, None), 1):
+        yield from ((f"line {number}", label, value) for value in values)
+
+
+def _written(path: Path, into: Path, change: Callable[[Rows], Rows]) -> str:
+    file = into / path.name.removesuffix(path.suffix * (path.suffix in (".gz", ".zst")))
+    file = file.with_suffix(".csv")
+    file.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8", newline="") as out:
+            rows = (row.fields for row in csv_rows(path) if not row.line.problem and any(map(str.strip, row.fields)))
+            csv.writer(out, lineterminator="\n").writerows(change(rows))
+
+    atomic.write_with(file, write)
+    return str(file)
