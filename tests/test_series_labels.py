@@ -120,7 +120,7 @@ def test_without_a_clock_a_line_is_a_step(tmp_path):
     input = series_input(tmp_path / "plain.csv", time=None)
     one = input.prepare(tmp_path, Classes())["train"].examples(1)[0].input
     assert one.times.tolist() == list(range(1, len(one.numbers) + 1))
-    assert input.axis(one).unit == "lines"
+    assert input.axis(one).unit == "line"
     for array in (np.array([[1.0, 500.0], [2.0, 501.0]]), torch.tensor([[1.0, 500.0], [2.0, 501.0]])):
         assert input.is_one(array)
         np.testing.assert_array_equal(
