@@ -24,6 +24,7 @@ from regard.cost.step import step_cost, weight_bytes
 from regard.cost.units import count, duration, memory
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, ExampleBatches
+from regard.data.pairs import excerpt
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.base import Input, Vocabulary
@@ -208,7 +209,9 @@ class Output(ABC, Generic[R, I, M]):
     def sample(self, model: M, example: Example) -> str:
         """Something to show while training."""
         (found,) = self.predict(model, [example.input])
-        return f"{found.input}\n→ {found.text}\n= {' | '.join(example.texts)}"
+        wanted = " | ".join(example.texts)
+        said = excerpt(found.text, 2 * max(SHORT_TEXT, len(wanted)))  # a beginner says the same words again and again
+        return f"{found.input}\n→ {said}\n= {wanted}"
 
     def pictures(self, model: M, valid: Any) -> list[Picture]:
         """What the report of a run shows beside its curves and what it looked at."""
@@ -318,6 +321,7 @@ LONGEST = 1024  # tokens of the step that `estimates` measures, at the most
 MEASURED = 10_000_000_000  # and weights × tokens of it
 TYPICAL = 32  # tokens of a typical sentence
 QUICK = 200  # validation examples that are decoded while training goes on
+SHORT_TEXT = 60  # letters
 
 
 @torch.inference_mode()
