@@ -13,7 +13,7 @@ RUN python -m venv $LIGHT
 RUN $LIGHT/bin/pip install --no-compile --no-cache-dir -c $SOURCE/constraints.txt "regard[light] @ file://$SOURCE"
 # What tokenizers would download with, rich would color code with, ONNX Runtime would convert models by and numpy would compile
 # Fortran by, tests, and what type checkers and C compilers read: nobody runs them here.
-RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm pygments setuptools pip
+RUN $LIGHT/bin/pip uninstall --yes hf-xet huggingface_hub httpx2 httpcore2 fsspec filelock tqdm pygments protobuf flatbuffers setuptools pip
 RUN cd $LIGHT/lib/python*/site-packages && rm -r onnxruntime/transformers onnxruntime/quantization onnxruntime/tools numpy/f2py numpy/distutils
 RUN find $LIGHT/lib -type d -name tests -prune -exec rm -r {} +
 RUN find $LIGHT/lib -name "*.pyi" -delete -o -name "*.[ah]" -delete

@@ -143,7 +143,7 @@ def main(run: Path, exported: Path | None) -> None:
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for row in rows:
         times, speeds = (f"{row.seconds:.2f}", f"{row.processor:.2f}"), (f"{row.speed[way]:.0f}" for way in ways)
-        print(f"| {' | '.join([row.name, f'{row.size / 1e6:.0f}', *times, f'{row.memory / 1e6:.0f}', *speeds])} |")
+        print(f"| {' | '.join([row.name, f'{row.size / 1e6:.1f}', *times, f'{row.memory / 1e6:.0f}', *speeds])} |")
     said = "the same" if rows[0].said == rows[1].said else "NOT the same"
     print(f"outputs of {len(rows[0].said[ways[0]])} inputs, each way: {said}")
 

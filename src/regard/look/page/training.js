@@ -1,7 +1,7 @@
 // Attention as training goes on: a slider over the validations, and how the figures of the chosen weights changed.
 import { element, headColor, svgElement } from "./paint.js";
 
-const [CURVE, HIGH, LEFT, BELOW] = [640, 190, 44, 26];
+const [CURVE, HIGH, LEFT, BELOW] = [640, 190, 62, 26];
 
 /** `steps`: of the validations; `figures`: for each of them, those of the chosen weights by name. Gives the curves back. */
 export function drawTraining(place, steps, figures, chosen, pick) {
@@ -27,7 +27,7 @@ export function curve(place, name, number, steps, values, chosen, unit = "step")
   const svg = svgElement("svg", { viewBox: `0 0 ${wide} ${HIGH}`, width: wide, height: HIGH, role: "img",
     "aria-label": `${name} by ${unit}, from ${there[0].toFixed(3)} to ${there[there.length - 1].toFixed(3)}` });
   svg.append(svgElement("line", { x1: LEFT, x2: wide - 12, y1: y(0), y2: y(0), class: "axis" }));
-  svg.append(tickText(LEFT - 6, y(top) + 5, "end", top.toPrecision(3)), tickText(LEFT - 6, y(0) + 5, "end", "0"));
+  svg.append(tickText(LEFT - 6, y(top) + 5, "end", String(Number(top.toPrecision(3)))), tickText(LEFT - 6, y(0) + 5, "end", "0"));
   svg.append(tickText(LEFT, HIGH - 6, "start", steps[0]), tickText(wide - 12, HIGH - 6, "end", steps[steps.length - 1]));
   const points = values.flatMap((value, i) => (value === null ? [] : [`${x(i)},${y(value)}`]));
   svg.append(svgElement("polyline", { points: points.join(" "), fill: "none", stroke: headColor(number), "stroke-width": 2 }));
