@@ -164,6 +164,11 @@ def test_a_proof_says_where(one, message):
 def test_a_tie_may_fall_either_way():
     proof = prove([Compared("a", 1e-6, "", "x", "y", tied=True), Compared("b", 0.0, "", "x", "x")], exact=True)
     assert (proof.equal_outputs, proof.ties, proof.inputs) == (0.5, 1, 2)
+    assert proof.sentence().endswith("50.0% of outputs equal (and 1 ties)")
+
+
+def test_numbers_are_no_equal_outputs():
+    assert prove([Compared("a", 1e-6, "", "", "")], exact=True).sentence().endswith("no output has words to compare")
 
 
 def test_the_command_line_the_card_and_bad_calls(tmp_path, capsys):

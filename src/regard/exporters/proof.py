@@ -24,13 +24,14 @@ class Proof:
     largest_difference: float
     equal_outputs: float  # the share
     ties: int  # of those that are not equal
+    texts: int  # outputs that have words, and not numbers alone
 
     def sentence(self) -> str:
+        said = f"checked on {self.inputs} inputs: largest difference {self.largest_difference:.2g}"
+        if not self.texts:
+            return f"{said}; no output has words to compare"
         ties = f" (and {self.ties} ties)" if self.ties else ""
-        return (
-            f"checked on {self.inputs} inputs: largest difference {self.largest_difference:.2g}, "
-            f"{self.equal_outputs:.1%} of outputs equal{ties}"
-        )
+        return f"{said}, {self.equal_outputs:.1%} of outputs equal{ties}"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,7 +39,7 @@ class Proof:
 
 def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
     """`exact`: refuse what differs."""
-    largest, equal, ties, count = 0.0, 0, 0, 0
+    largest, equal, ties, texts, count = 0.0, 0, 0, 0, 0
     for one in compared:
         if math.isnan(one.difference):
             raise RegardError(f"the export gives no numbers (NaN): {one.place} of {excerpt(one.input)!r}")
@@ -53,7 +54,7 @@ def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
                 f"{one.ours!r}; nothing was written"
             )
         largest, ties = max(largest, one.difference), ties + one.tied
-        equal, count = equal + (one.ours == one.theirs), count + 1
+        equal, texts, count = equal + (one.ours == one.theirs), texts + bool(one.ours), count + 1
     if not count:
         raise RegardError("there was no input to check the export with")
-    return Proof(count, largest, equal / count, ties)
+    return Proof(count, largest, equal / count, ties, texts)
