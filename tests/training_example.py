@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -145,6 +146,18 @@ def _train_and_die(folder: str, given: dict[str, Any], write: int, after: float 
     print("died" if os.WIFSIGNALED(status) else "lived", flush=True)
 
 
+def _seconds(given: dict[str, Any]) -> float:
+    """That the whole training takes on this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            train(folder, **given)
+            os._exit(0)
+        os.waitpid(child, 0)
+        return time.monotonic() - began
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     arguments: dict[str, Any] = dict(argument.split("=", 1) for argument in sys.argv[2:])
@@ -155,8 +168,9 @@ if __name__ == "__main__":
 
     for number in filter(None, writes.split(",")):
         _train_and_die(sys.argv[1], arguments, int(number), None)
-    for _ in range(kills):
-        _train_and_die(sys.argv[1], arguments, 0, random.uniform(0, 0.25))
+    took = _seconds(arguments) if kills else 0.0
+    for _ in range(kills):  # within half of the time that all of it takes: one that is done cannot be killed any more
+        _train_and_die(sys.argv[1], arguments, 0, random.uniform(0, took / 2))
     with processes("cpu", shard=sharded) as alone_or_many:
         if alone_or_many.rank == 1 and int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < attempts:
             os.kill(os.getpid(), signal.SIGKILL)
