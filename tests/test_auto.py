@@ -329,7 +329,7 @@ def test_what_the_user_says_steers_what_is_found(tmp_path: Path) -> None:
     pairs = str(_written(tmp_path / "pairs.tsv", both))
     assert detect(pairs, Told({"source": 1, "target": 0})).inputs[0].startswith("eins")
     flowers = "".join(f"{n * n % 7},{n % 3},{'ab'[n % 2]}\n" for n in range(60))
-    table = str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n" + flowers))
+    table = str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n-,3.1,a\n" + flowers))
     assert "no times" in detect(table, Told(said=frozenset(["values"]))).doubt
     with pytest.raises(CallError, match="no order in them"):
         detect(table)
@@ -612,6 +612,7 @@ def _many_series(folder: Path, form: str) -> Path:
         lines = [f"{day},{name},{at % 7}" for name in names for at, day in enumerate(days)]
         return _written(folder / "sold.csv", "\n".join(["date,store,item,sold", *lines]))
     rows = [[1 + n % 2, *(np.sin(np.arange(40) / (1 + n % 2) + n).round(3))] for n in range(60)]
+    rows[3][5], rows[4][-6:] = "", ["NaN"] * 6  # one that was not measured, and a shorter series
     return _written(folder / "ECG_TRAIN.tsv", "\n".join("\t".join(map(str, row)) for row in rows))
 
 

@@ -1,5 +1,6 @@
 """What a column of a table holds, by its name and some of its cells."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -81,6 +82,14 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return cell.lower() in ("nan", "na", "n/a", "null", "none", "-")
     return True
+
+
+def as_number(cell: str) -> float:
+    """NaN for one that is missing, however that is written."""
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return math.nan
 
 
 def is_time(cell: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.auto.columns import LABELS, Column, are_tags, is_number
+from regard.auto.columns import LABELS, Column, are_tags, as_number
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
@@ -320,8 +320,8 @@ def _follow(table: Table, id: Column | None) -> bool:
     if id is not None:
         return True
     for column in table.columns:
-        cells = [cell for cell in table.cells(column) if is_number(cell)] if column.kind == "number" else []
-        values = np.array([float(cell) for cell in cells if cell.strip("+-.eE0123456789") == ""])
+        values = np.array([as_number(cell) for cell in table.cells(column)] if column.kind == "number" else [])
+        values = values[np.isfinite(values)]
         spread = values.std() if len(values) > 2 else 0.0
         if spread > 0 and np.abs(np.diff(values)).mean() < NEAR * spread:
             return True

@@ -9,6 +9,7 @@ date,store,item,sales     →   series,date,store,item,sales     several columns
 """
 
 import csv
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.auto.columns import Column, is_number, is_time
+from regard.auto.columns import Column, as_number, is_number, is_time
 from regard.auto.listed import NEAR
 from regard.auto.tables import Table, ending, read_table
 from regard.auto.told import Told
@@ -62,8 +63,15 @@ def _is_series_a_line(table: Table) -> bool:
         return False
     if first.kind not in ("label", "number") or not 1 < first.distinct <= len(table.rows) / 4:
         return False
-    values = np.array([row[1:] for row in table.rows], dtype=float)
-    return bool(np.nanmean(np.abs(np.diff(values))) < NEAR * np.nanmean(values.std(axis=1)))
+    series = [np.array([as_number(cell) for cell in row[1:] if _is_given(cell)]) for row in table.rows]
+    long = [one for one in series if len(one) >= _FEWEST_TIMES]
+    apart, spread = ([measure(one) for one in long] for measure in (lambda one: np.abs(np.diff(one)).mean(), np.std))
+    return bool(long) and bool(np.mean(apart) < NEAR * np.mean(spread))
+
+
+def _is_given(cell: str) -> bool:
+    """Shorter series are filled up with nothing, or with NaN."""
+    return math.isfinite(as_number(cell))
 
 
 def _first_time(names: Sequence[str], table: Table) -> int:
@@ -113,7 +121,7 @@ def _joined(rows: Rows, at: Sequence[int]) -> Rows:
 def _steps(rows: Rows, *, header: bool) -> Rows:
     yield SERIES, "label", "value"
     for number, (label, *values) in enumerate(islice(rows, header, None), 1):
-        yield from ((f"line {number}", label, value) for value in values)
+        yield from ((f"line {number}", label, value) for value in values if _is_given(value))
 
 
 def _written(path: Path, into: Path, change: Callable[[Rows], Rows]) -> str:
