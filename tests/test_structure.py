@@ -18,7 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LONGEST = 400  # lines
 
 OPEN = {"arriving", "errors", "files", "special_tokens", "work", "__version__"}  # to all
-MODELS = {"attention", "layers", "encoders", "decoders", "models"}
+MODELS = {"native", "attention", "layers", "encoders", "decoders", "models"}
 INPUTS = MODELS | {"catalog", "corpora", "data", "look", "metrics", "parts", "pretrained", "settings"}
 OUTPUTS = INPUTS | {"inputs", "cost", "decoding", "other_run"}
 
@@ -34,12 +34,13 @@ MAY_IMPORT = {
     "settings": {"catalog"},
     "config": {"settings", "recipes", "jobs", "outputs", "recipe_mistakes"},
     "recipe_mistakes": {"settings"},
+    "native": set(),
     "attention": set(),
-    "layers": {"attention"},
-    "encoders": {"attention", "layers"},
-    "decoders": {"attention", "layers"},
-    "models": {"attention", "layers", "encoders", "decoders"},
-    "decoding": {"attention"},
+    "layers": {"attention", "native"},
+    "encoders": {"attention", "layers", "native"},
+    "decoders": {"attention", "layers", "native"},
+    "models": {"attention", "layers", "encoders", "decoders", "native"},
+    "decoding": {"attention", "native"},
     "metrics": set(),
     "corpora": {"metrics"},
     "data": {"corpora", "settings"},

@@ -1,0 +1,90 @@
+"""The kernels of this room, compiled on the machine that runs them.
+
+They are C of a few hundred lines, which any gcc or clang compiles in a second for just this processor; the result is
+kept among the user's caches. Where there is no compiler, `library` is None, and everything goes by torch alone: the
+same numbers, more slowly. REGARD_NATIVE=off does the same.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from regard.files.user_cache import user_cache
+
+SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
+SECONDS = 120  # after which a compiler is given up
+
+
+class NotCompiledError(Exception):
+    """Says why."""
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(compiled()))
+    except (NotCompiledError, OSError):
+        return None
+
+
+def compiled() -> Path:
+    """The file with the kernels, compiled now if it is not there yet."""
+    if os.environ.get("REGARD_NATIVE", "").lower() in ("off", "0", "false", "no"):
+        raise NotCompiledError("REGARD_NATIVE says so")
+    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise NotCompiledError("there is no C compiler (cc, gcc or clang)")
+    place = user_cache() / "native" / f"{_key(compiler)}.so"
+    failed = place.with_suffix(".failed")
+    if failed.exists():
+        raise NotCompiledError(failed.read_text(encoding="utf-8"))
+    if not place.exists():
+        _compile(compiler, place, failed)
+    return place
+
+
+def _key(compiler: str) -> str:
+    """Of all that the result depends on: another processor, or another version of regard, has a file of its own."""
+    parts = [file.read_bytes() for file in SOURCES]
+    parts += [part.encode() for part in (*FLAGS, os.path.realpath(compiler), platform.machine(), _vector_units())]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+
+
+def _vector_units() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+
+
+def _compile(compiler: str, place: Path, failed: Path) -> None:
+    """Into a file of its own first: several processes may do this at once."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        made = Path(folder) / "kernels.so"
+        free = ("-Wl,-undefined,dynamic_lookup",) if sys.platform == "darwin" else ()
+        files = [str(file) for file in SOURCES if file.suffix == ".c"]
+        try:
+            done = subprocess.run(
+                [compiler, *FLAGS, *free, *files, "-o", str(made), "-lm"],
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+            problem = "" if done.returncode == 0 else f"{compiler} ended with {done.returncode}: {done.stderr[-1000:]}"
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = f"{compiler}: {error}"
+        if problem:
+            failed.write_text(problem, encoding="utf-8")
+            raise NotCompiledError(problem)
+        os.replace(made, place)

@@ -1,0 +1,152 @@
+"""The kernels as functions of tensors: float32, on a processor, outside of autograd. `available` says if there are any.
+
+linear       y = x Wᵀ + b, by weights that are packed once            products.c
+attend       one query a row, keys wherever they lie                  attend.c
+norm         layer norm and RMS norm of each row                      rows.c
+normalizer   log Σ exp of each row                                    rows.c
+best         the best few numbers of each row                         rows.c
+"""
+
+import ctypes
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.native.compiled import library
+
+POINTER, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
+SIGNATURES = {
+    "pack": (POINTER, LONG, LONG, POINTER),
+    "linear": (POINTER, LONG, LONG, LONG, POINTER, LONG, POINTER, INT, POINTER, LONG, LONG),
+    "attend": (
+        *(POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, LONG),
+        *(POINTER, LONG, POINTER, POINTER, POINTER, LONG),
+    ),
+    "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
+    "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
+    "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
+}
+RELU, ADD = 1, 2
+
+
+@cache
+def _kernels() -> ctypes.CDLL | None:
+    found = library()
+    if found is not None:
+        for name, types in SIGNATURES.items():
+            getattr(found, name).argtypes = types
+            getattr(found, name).restype = None
+    return found
+
+
+def _loaded() -> ctypes.CDLL:
+    found = _kernels()
+    assert found is not None, "ask available() first"
+    return found
+
+
+def available(*tensors: Tensor) -> bool:
+    """Whether there are kernels, and for these."""
+    suited = all(one.dtype == torch.float32 and one.device.type == "cpu" for one in tensors)
+    return suited and not torch.compiler.is_compiling() and _kernels() is not None
+
+
+class Panels(NamedTuple):
+    """A matrix as `linear` reads it."""
+
+    numbers: Float[Tensor, " size"]
+    outputs: int
+    inputs: int
+
+
+def pack(weight: Float[Tensor, "E D"]) -> Panels:
+    outputs, inputs = weight.shape
+    width = int(_loaded().panel_width())
+    numbers = torch.empty(-(-outputs // width) * width * inputs)
+    _loaded().pack(weight.contiguous().data_ptr(), outputs, inputs, numbers.data_ptr())
+    return Panels(numbers, outputs, inputs)
+
+
+def linear(
+    x: Float[Tensor, "N D"],
+    panels: Panels,
+    bias: Float[Tensor, " E"] | None = None,
+    *,
+    relu: bool = False,
+    add_to: Float[Tensor, "N E"] | None = None,
+) -> Float[Tensor, "N E"]:
+    """x Wᵀ + b; relu of that; or that, added to a table in its place."""
+    if x.stride(1) != 1:
+        x = x.contiguous()
+    y = x.new_empty(len(x), panels.outputs) if add_to is None else add_to
+    assert x.shape[1] == panels.inputs
+    assert y.stride(1) == 1
+    how = ADD if add_to is not None else RELU if relu else 0
+    _loaded().linear(
+        x.data_ptr(), x.stride(0), len(x), panels.inputs, panels.numbers.data_ptr(), panels.outputs, _place(bias),
+        how, y.data_ptr(), y.stride(0), torch.get_num_threads(),
+    )  # fmt: skip
+    return y
+
+
+def attend(
+    query: Float[Tensor, "N D"],
+    key: Float[Tensor, "P D"],
+    value: Float[Tensor, "P D"],
+    heads: int,
+    count: Int[Tensor, " N"],
+    *,
+    places: Int[Tensor, "N T"] | None = None,
+    first: Int[Tensor, " N"] | None = None,
+) -> Float[Tensor, "N D"]:
+    """Row n asks `count[n]` keys: those at `places[n]`, or those from `first[n]` on; all three are int32."""
+    assert query.stride(1) == key.stride(1) == value.stride(1) == 1
+    assert key.stride(0) == value.stride(0)
+    context = query.new_empty(query.shape)
+    _loaded().attend(
+        query.data_ptr(), query.stride(0), len(query), heads, query.shape[1] // heads, key.data_ptr(),
+        value.data_ptr(), key.stride(0), _place(places), 0 if places is None else places.stride(0), _place(first),
+        count.data_ptr(), context.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return context
+
+
+def norm(
+    x: Float[Tensor, "N D"],
+    scale: Float[Tensor, " D"] | None,
+    shift: Float[Tensor, " D"] | None,
+    eps: float,
+    *,
+    rms: bool = False,
+) -> Float[Tensor, "N D"]:
+    y = torch.empty_like(x)
+    _loaded().norm(
+        x.data_ptr(), *x.shape, _place(scale), _place(shift), eps, rms, y.data_ptr(), torch.get_num_threads()
+    )
+    return y
+
+
+def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
+    out = logits.new_empty(len(logits))
+    _loaded().normalizer(logits.data_ptr(), *logits.shape, out.data_ptr(), torch.get_num_threads())
+    return out
+
+
+def most_best() -> int:
+    """How many numbers `best` finds at most."""
+    return int(_loaded().most_best())
+
+
+def best(logits: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N n"], Int[Tensor, "N n"]]:
+    """The `count` largest numbers of each row and where they stand, the largest first."""
+    value = logits.new_empty(len(logits), count)
+    place = torch.empty(value.shape, dtype=torch.int64)
+    _loaded().best(logits.data_ptr(), *logits.shape, count, value.data_ptr(), place.data_ptr(), torch.get_num_threads())
+    return value, place
+
+
+def _place(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

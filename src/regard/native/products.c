@@ -1,0 +1,92 @@
+/* y = f(x Wᵀ + b), or y + x Wᵀ + b: many rows of x with a W that is laid out once, and used again and again.
+
+   W is kept in panels of COLUMNS outputs, whose numbers lie as they are read: input by input. ROWS rows of x meet a
+   panel in registers, ROWS · COLUMNS sums at a time (Goto and van de Geijn 2008, "Anatomy of high-performance matrix
+   multiplication", section 4). A panel of a few hundred inputs stays in the first cache for all rows of x, so neither
+   x nor W is copied. */
+
+#include "vectors.h"
+
+#define COLUMNS (2 * LANES)
+#if LANES == 16
+#define ROWS 12 /* of 32 registers, 24 are sums */
+#else
+#define ROWS 6 /* 12 of 16 */
+#endif
+
+enum { PLAIN, RELU, ADD };
+
+long panel_width(void) { return COLUMNS; }
+
+void pack(const float *w, long outputs, long inputs, float *panels) {
+    for (long first = 0; first < outputs; first += COLUMNS)
+        for (long i = 0; i < inputs; i++)
+            for (long j = 0; j < COLUMNS; j++)
+                *panels++ = first + j < outputs ? w[(first + j) * inputs + i] : 0.0f;
+}
+
+#define KERNEL(R)                                                                                                  \
+    static void kernel_##R(const float *x, long stride, long inputs, const float *panel, float *sums) {            \
+        vec s[R][2];                                                                                               \
+        for (int r = 0; r < R; r++) s[r][0] = s[r][1] = (vec){0};                                                  \
+        for (long i = 0; i < inputs; i++, panel += COLUMNS) {                                                      \
+            vec left = load(panel), right = load(panel + LANES);                                                   \
+            _Pragma("GCC unroll 16") for (int r = 0; r < R; r++) {                                                 \
+                float one = x[r * stride + i];                                                                     \
+                s[r][0] += one * left;                                                                             \
+                s[r][1] += one * right;                                                                            \
+            }                                                                                                      \
+        }                                                                                                          \
+        for (int r = 0; r < R; r++) store(sums + r * COLUMNS, s[r][0]), store(sums + r * COLUMNS + LANES, s[r][1]); \
+    }
+#if ROWS == 12
+KERNEL(12)
+#endif
+KERNEL(6) KERNEL(3) KERNEL(2) KERNEL(1)
+
+static long sums_of(const float *x, long stride, long rows, long inputs, const float *panel, float *sums) {
+#if ROWS == 12
+    if (rows >= 12) return kernel_12(x, stride, inputs, panel, sums), 12;
+#endif
+    if (rows >= 6) return kernel_6(x, stride, inputs, panel, sums), 6;
+    if (rows >= 3) return kernel_3(x, stride, inputs, panel, sums), 3;
+    if (rows >= 2) return kernel_2(x, stride, inputs, panel, sums), 2;
+    return kernel_1(x, stride, inputs, panel, sums), 1;
+}
+
+static void finish(const float *sums, long rows, long columns, const float *bias, int how, float *y, long stride) {
+    for (long r = 0; r < rows; r++, y += stride, sums += COLUMNS)
+        for (long c = 0; c < columns; c++) {
+            float value = sums[c] + (bias ? bias[c] : 0.0f);
+            if (how == RELU) value = value > 0.0f ? value : 0.0f;
+            y[c] = how == ADD ? y[c] + value : value;
+        }
+}
+
+struct product {
+    const float *x, *panels, *bias;
+    float *y;
+    long rows, inputs, outputs, x_stride, y_stride;
+    int how;
+};
+
+static void product_part(void *task) {
+    const struct product *p = task;
+    float sums[ROWS * COLUMNS];
+    long first, last;
+    for (share(p->outputs, COLUMNS, &first, &last); first < last; first += COLUMNS) {
+        long columns = p->outputs - first < COLUMNS ? p->outputs - first : COLUMNS;
+        const float *bias = p->bias ? p->bias + first : 0;
+        for (long row = 0, rows; row < p->rows; row += rows) {
+            rows = sums_of(p->x + row * p->x_stride, p->x_stride, p->rows - row, p->inputs,
+                           p->panels + first * p->inputs, sums);
+            finish(sums, rows, columns, bias, p->how, p->y + row * p->y_stride + first, p->y_stride);
+        }
+    }
+}
+
+void linear(const float *x, long x_stride, long rows, long inputs, const float *panels, long outputs, const float *bias,
+            int how, float *y, long y_stride, long threads) {
+    struct product task = {x, panels, bias, y, rows, inputs, outputs, x_stride, y_stride, how};
+    in_parallel(product_part, &task, rows * inputs * outputs < 100000 ? 1 : threads);
+}

@@ -1,0 +1,118 @@
+/* What is done to each row of a table by itself: norms, and the best words of a row with the logarithm of the sum. */
+
+#include "vectors.h"
+
+struct table {
+    const float *from, *scale, *shift;
+    float *to;
+    long rows, width, best;
+    float eps;
+    int rms;
+    int64_t *index;
+};
+
+static void norm_part(void *task) {
+    const struct table *t = task;
+    long first, last, width = t->width, whole = width / LANES * LANES;
+    for (share(t->rows, 1, &first, &last); first < last; first++) {
+        const float *x = t->from + first * width;
+        float *y = t->to + first * width, mean = 0.0f, square = 0.0f;
+        vec s = {0};
+        if (!t->rms) {
+            for (long i = 0; i < whole; i += LANES) s += load(x + i);
+            mean = sum(s);
+            for (long i = whole; i < width; i++) mean += x[i];
+            mean /= width;
+        }
+        s = (vec){0};
+        for (long i = 0; i < whole; i += LANES) {
+            vec d = load(x + i) - mean;
+            s += d * d;
+        }
+        square = sum(s);
+        for (long i = whole; i < width; i++) square += (x[i] - mean) * (x[i] - mean);
+        float factor = 1.0f / __builtin_sqrtf(square / width + t->eps);
+        for (long i = 0; i < width; i++) {
+            float value = (x[i] - mean) * factor * (t->scale ? t->scale[i] : 1.0f);
+            y[i] = t->shift ? value + t->shift[i] : value;
+        }
+    }
+}
+
+void norm(const float *x, long rows, long width, const float *scale, const float *shift, float eps, int rms, float *y,
+          long threads) {
+    struct table task = {.from = x, .scale = scale, .shift = shift, .to = y, .rows = rows, .width = width, .eps = eps, .rms = rms};
+    in_parallel(norm_part, &task, rows * width < 65536 ? 1 : threads);
+}
+
+/* log Σ exp a = max a + log Σ exp(a - max a). A row is passed over twice while it is in the cache. */
+static void normalizer_part(void *task) {
+    const struct table *t = task;
+    long first, last, width = t->width, whole = width / LANES * LANES;
+    for (share(t->rows, 1, &first, &last); first < last; first++) {
+        const float *a = t->from + first * width;
+        vec most = all(-__builtin_inff()), total = {0};
+        for (long i = 0; i < whole; i += LANES) most = larger(load(a + i), most);
+        float peak = -__builtin_inff(), rest[LANES];
+        for (int i = 0; i < LANES; i++) peak = most[i] > peak ? most[i] : peak, rest[i] = -__builtin_inff();
+        for (long i = whole; i < width; i++) peak = a[i] > peak ? a[i] : peak, rest[i - whole] = a[i];
+        for (long i = 0; i < whole; i += LANES) total += exponential(load(a + i) - peak);
+        total += exponential(load(rest) - peak);
+        t->to[first] = peak + __builtin_logf(sum(total));
+    }
+}
+
+void normalizer(const float *logits, long rows, long width, float *out, long threads) {
+    struct table task = {.from = logits, .to = out, .rows = rows, .width = width};
+    in_parallel(normalizer_part, &task, threads);
+}
+
+/* The n best of a row, best first. Of G = 4 · LANES groups (every G-th word), the n-th best maximum is a number that n
+   words reach: only words that reach it, which are few, are put in order. n is at most G. */
+#define GROUPS (4 * LANES)
+
+/* x among the `count` numbers that are in order already; how many there are then, at most n. */
+static long put(float *value, int64_t *index, long count, long n, float x, int64_t place) {
+    if (count == n && !(x > value[n - 1])) return n;
+    long i = count < n ? count : n - 1;
+    for (; i > 0 && value[i - 1] < x; i--) value[i] = value[i - 1], index[i] = index[i - 1];
+    value[i] = x, index[i] = place;
+    return count < n ? count + 1 : n;
+}
+
+static void best_part(void *task) {
+    const struct table *t = task;
+    long first, last, width = t->width, n = t->best, whole = width / GROUPS * GROUPS;
+    for (share(t->rows, 1, &first, &last); first < last; first++) {
+        const float *a = t->from + first * width;
+        float *value = t->to + first * n, tops[GROUPS], floor = -__builtin_inff();
+        int64_t *index = t->index + first * n, ignored[GROUPS];
+        for (long j = 0; j < n; j++) value[j] = tops[j] = floor, index[j] = 0; /* where nothing is found: NaN */
+        if (whole) {
+            vec most[4];
+            for (int g = 0; g < 4; g++) most[g] = load(a + g * LANES);
+            for (long i = GROUPS; i < whole; i += GROUPS)
+                for (int g = 0; g < 4; g++) most[g] = larger(load(a + i + g * LANES), most[g]);
+            for (int g = 0; g < GROUPS; g++) put(tops, ignored, n, n, most[g / LANES][g % LANES], g);
+            floor = tops[n - 1];
+        }
+        long count = 0;
+        for (long i = 0; i < whole; i += LANES) {
+            ivec reach = load(a + i) >= floor;
+            int64_t any[LANES / 2], found = 0;
+            memcpy(any, &reach, sizeof reach);
+            for (int j = 0; j < LANES / 2; j++) found |= any[j];
+            if (found)
+                for (long j = i; j < i + LANES; j++)
+                    if (a[j] >= floor) count = put(value, index, count, n, a[j], j);
+        }
+        for (long j = whole; j < width; j++) count = put(value, index, count, n, a[j], j);
+    }
+}
+
+long most_best(void) { return GROUPS; }
+
+void best(const float *logits, long rows, long width, long n, float *value, int64_t *index, long threads) {
+    struct table task = {.from = logits, .to = value, .rows = rows, .width = width, .best = n, .index = index};
+    in_parallel(best_part, &task, threads);
+}

@@ -1,0 +1,84 @@
+/* Vectors as wide as the processor has them, by the extension that gcc and clang share, so that one text serves them all;
+   and work that is shared out among the threads of torch. */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+
+static inline vec load(const float *from) { vec v; memcpy(&v, from, sizeof v); return v; }
+static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
+static inline vec all(float x) { return x - (vec){0}; }
+static inline vec larger(vec a, vec b) { ivec m = a > b; return (vec)((m & (ivec)a) | (~m & (ivec)b)); }
+
+/* Halves are added until four numbers are left. */
+static inline float sum(vec v) {
+#if LANES == 16
+    typedef float half __attribute__((vector_size(32)));
+    half parts[2];
+    memcpy(parts, &v, sizeof v);
+    half both = parts[0] + parts[1];
+#elif LANES == 8
+    vec both = v;
+#endif
+    typedef float quarter __attribute__((vector_size(16)));
+#if LANES == 4
+    quarter four = v;
+#else
+    quarter two[2];
+    memcpy(two, &both, sizeof two);
+    quarter four = two[0] + two[1];
+#endif
+    return (four[0] + four[1]) + (four[2] + four[3]);
+}
+
+/* exp x = 2^n exp r with n whole and |r| <= ln 2 / 2, where a polynomial of degree 6 is right to the last bit or two.
+   Below -87, where floats end, it is 0. */
+static inline vec exponential(vec x) {
+    const vec lowest = all(-87.0f);
+    ivec tiny = x < lowest;
+    x = larger(x, lowest);
+    vec shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: what is added rounds to a whole number */
+    vec n = shifted - 12582912.0f;
+    vec r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts, so that nothing is lost */
+    vec p = r * 1.3888889e-3f + 8.3333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    ivec power = (__builtin_convertvector(n, ivec) + 127) << 23;
+    return (vec)((ivec)(p * (vec)power) & ~tiny);
+}
+
+/* torch brings the library of OpenMP with its pool of threads. Where its symbols are not to be found, one thread works. */
+extern void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned) __attribute__((weak));
+extern int omp_get_thread_num(void) __attribute__((weak));
+extern int omp_get_num_threads(void) __attribute__((weak));
+
+static inline void in_parallel(void (*work)(void *), void *task, long threads) {
+    if (threads > 1 && GOMP_parallel && omp_get_thread_num && omp_get_num_threads)
+        GOMP_parallel(work, task, (unsigned)threads, 0);
+    else
+        work(task);
+}
+
+/* The part of 0 ... count that this thread has, which begins at a multiple of `unit`. */
+static inline void share(long count, long unit, long *first, long *last) {
+    long threads = 1, mine = 0;
+    if (omp_get_thread_num && omp_get_num_threads) threads = omp_get_num_threads(), mine = omp_get_thread_num();
+    long units = (count + unit - 1) / unit;
+    *first = units * mine / threads * unit;
+    *last = units * (mine + 1) / threads * unit;
+    if (*last > count) *last = count;
+}

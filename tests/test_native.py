@@ -1,0 +1,125 @@
+"""The compiled kernels beside what torch computes; and what happens where they cannot be compiled."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.native import compiled, kernels
+
+needs_kernels = pytest.mark.skipif(
+    not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
+)
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@needs_kernels
+@pytest.mark.parametrize("rows", [1, 2, 5, 11, 12, 31])  # each of the kernels, and what is left of them
+@pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (31, 7), (33, 64), (97, 129)])
+def test_a_product_is_that_of_torch(rows, outputs, inputs):
+    x, weight, bias = numbers(rows, inputs), numbers(outputs, inputs, seed=1), numbers(outputs, seed=2)
+    panels, close = kernels.pack(weight), {"rtol": 1e-5, "atol": 1e-4}
+    torch.testing.assert_close(kernels.linear(x, panels), F.linear(x, weight), **close)
+    torch.testing.assert_close(kernels.linear(x, panels, bias), F.linear(x, weight, bias), **close)
+    torch.testing.assert_close(kernels.linear(x, panels, bias, relu=True), F.linear(x, weight, bias).relu(), **close)
+    table = numbers(rows, outputs, seed=3)
+    wanted = table + F.linear(x, weight, bias)
+    assert kernels.linear(x, panels, bias, add_to=table) is table
+    torch.testing.assert_close(table, wanted, **close)
+
+
+@needs_kernels
+def test_a_product_takes_parts_of_a_table():
+    wide = numbers(5, 40)
+    weight = numbers(9, 16, seed=1)
+    torch.testing.assert_close(kernels.linear(wide[:, 8:24], kernels.pack(weight)), F.linear(wide[:, 8:24], weight))
+    torch.testing.assert_close(kernels.linear(wide.T[:16].T, kernels.pack(weight)), F.linear(wide[:, :16], weight))
+
+
+@needs_kernels
+def test_threads_share_a_product(monkeypatch):
+    x, weight = numbers(50, 200), numbers(333, 200, seed=1)
+    alone = kernels.linear(x, kernels.pack(weight))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert torch.equal(kernels.linear(x, kernels.pack(weight)), alone)
+
+
+@needs_kernels
+@pytest.mark.parametrize("width", [1, 15, 16, 37, 256])
+def test_norms_are_those_of_torch(width):
+    x, scale, shift = numbers(7, width) * 3 + 1, numbers(width, seed=1), numbers(width, seed=2)
+    torch.testing.assert_close(
+        kernels.norm(x, scale, shift, 1e-5), F.layer_norm(x, (width,), scale, shift, 1e-5), rtol=1e-4, atol=1e-5
+    )
+    torch.testing.assert_close(
+        kernels.norm(x, scale, None, 1e-6, rms=True), F.rms_norm(x, (width,), scale, 1e-6), rtol=1e-4, atol=1e-5
+    )
+
+
+@needs_kernels
+@pytest.mark.parametrize("words", [1, 5, 63, 64, 65, 1000])
+def test_normalizer_and_best_are_those_of_torch(words):
+    logits = numbers(6, words) * 8
+    logits[1, 0] = -torch.inf
+    logits[2] = 3.0
+    torch.testing.assert_close(kernels.normalizer(logits), logits.logsumexp(1), rtol=1e-5, atol=1e-5)
+    count = min(words, 10)
+    value, place = kernels.best(logits, count)
+    assert torch.equal(value, logits.topk(count, 1).values)
+    assert torch.equal(logits.gather(1, place), value)
+    assert all(len(set(row)) == count for row in place.tolist())
+
+
+@needs_kernels
+def test_best_of_numbers_that_are_none_stays_inside_the_row():
+    _, place = kernels.best(torch.full((2, 100), torch.nan), 10)
+    assert bool(((place >= 0) & (place < 100)).all())
+
+
+@needs_kernels
+@pytest.mark.parametrize(("heads", "width"), [(1, 5), (3, 16), (2, 37)])
+def test_each_row_attends_to_its_own_keys(heads, width):
+    query, key, value = (numbers(n, heads * width, seed=n) for n in (4, 31, 32))
+    key, value = key[:31], value[:31]
+    count = torch.tensor([0, 1, 17, 31], dtype=torch.int32)
+    places = torch.stack([torch.randperm(31, generator=torch.Generator().manual_seed(n)) for n in range(4)]).int()
+    found = kernels.attend(query, key, value, heads, count, places=places)
+    assert bool((found[0] == 0).all())
+    for row in range(1, 4):
+        mine = places[row, : count[row]].long()
+        parts = (table.view(-1, heads, width).transpose(0, 1) for table in (query[row], key[mine], value[mine]))
+        torch.testing.assert_close(found[row], F.scaled_dot_product_attention(*parts).flatten(), rtol=1e-4, atol=1e-5)
+    first = torch.tensor([3, 0, 9, 0], dtype=torch.int32)
+    in_a_row = kernels.attend(query, key, value, heads, count, first=first)
+    listed = (first.unsqueeze(1) + torch.arange(31)).int()
+    assert torch.equal(in_a_row, kernels.attend(query, key, value, heads, count, places=listed))
+
+
+def test_without_a_compiler_torch_works_alone(tmp_path):
+    program = (
+        "import torch; from regard.native import kernels; from regard.layers.packed import linear; "
+        "assert not kernels.available(); layer = torch.nn.Linear(4, 3); x = torch.ones(2, 4); "
+        "torch.set_grad_enabled(False); assert all(torch.equal(linear(layer, x), layer(x)) for _ in range(40))"
+    )
+    for environment in ({"PATH": str(tmp_path)}, {"REGARD_NATIVE": "off"}):
+        subprocess.run([sys.executable, "-c", program], env={**os.environ, **environment}, check=True)
+
+
+def test_a_compiler_that_fails_is_asked_once(tmp_path, monkeypatch):
+    calls = tmp_path / "calls"
+    compiler = tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\necho called >> {calls}\necho 'no such vectors' >&2\nexit 3\n")
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):
+        with pytest.raises(compiled.NotCompiledError, match="no such vectors"):
+            compiled.compiled()
+    assert calls.read_text() == "called\n"
