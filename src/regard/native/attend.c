@@ -6,7 +6,7 @@
    there are no places, at first[r], first[r] + 1, .... So nothing is copied when rows are chosen, dropped or repeated
    (as Kwon et al. 2023, section 4.1, arXiv:2309.06180, with pages of one key). A row without keys gives zeros. */
 
-#include "vectors.h"
+#include "row.h"
 
 struct attention {
     const float *query, *key, *value;
@@ -14,37 +14,6 @@ struct attention {
     const int32_t *places, *first, *count;
     long rows, heads, width, query_stride, key_stride, place_stride;
 };
-
-static inline float product(const float *a, const float *b, long width) {
-    vec s = {0};
-    long i = 0;
-    for (; i + LANES <= width; i += LANES) s += load(a + i) * load(b + i);
-    float total = sum(s);
-    for (; i < width; i++) total += a[i] * b[i];
-    return total;
-}
-
-static void softmax(float *scores, long count) {
-    const float none = -__builtin_inff();
-    for (long j = count; j % LANES; j++) scores[j] = none; /* there is room up to a whole vector */
-    vec most = all(none), total = {0};
-    for (long j = 0; j < count; j += LANES) most = larger(load(scores + j), most);
-    float peak = none;
-    for (int i = 0; i < LANES; i++) peak = most[i] > peak ? most[i] : peak;
-    for (long j = 0; j < count; j += LANES) {
-        vec e = exponential(load(scores + j) - peak);
-        total += e;
-        store(scores + j, e);
-    }
-    float share_of = 1.0f / sum(total);
-    for (long j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * share_of);
-}
-
-static void add_scaled(float *to, const float *from, float factor, long width) {
-    long i = 0;
-    for (; i + LANES <= width; i += LANES) store(to + i, load(to + i) + factor * load(from + i));
-    for (; i < width; i++) to[i] += factor * from[i];
-}
 
 static void attend_part(void *task) {
     const struct attention *a = task;
@@ -61,7 +30,7 @@ static void attend_part(void *task) {
         for (long j = 0; j < a->count[r]; j++) {
             const float *key = a->key + (places ? places[j] : a->first[r] + j) * a->key_stride;
             for (long h = 0; h < a->heads; h++)
-                scores[h * room + j] = scale * product(query + h * a->width, key + h * a->width, a->width);
+                scores[h * room + j] = scale * dot(query + h * a->width, key + h * a->width, a->width);
         }
         if (a->count[r])
             for (long h = 0; h < a->heads; h++) softmax(scores + h * room, a->count[r]);

@@ -5,9 +5,12 @@ attend       one query a row, keys wherever they lie                  attend.c
 norm         layer norm and RMS norm of each row                      rows.c
 normalizer   log Σ exp of each row                                    rows.c
 best         the best few numbers of each row                         rows.c
+linear_kept  y = x Wᵀ + b: one row, or weights in fewer bits          products.c, panels.h
+single_step  one step of one text through all blocks of a decoder     single.c
 """
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -15,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.cache import PreallocatedCache
 from regard.native.compiled import library
 
 POINTER, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
@@ -28,6 +32,8 @@ SIGNATURES = {
     "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
     "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
     "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
+    "linear_kept": (POINTER, LONG, LONG, POINTER, POINTER, LONG),
+    "single_step": (POINTER, *(LONG,) * 8, POINTER, POINTER, LONG, LONG, POINTER, POINTER, POINTER, LONG),
 }
 RELU, ADD = 1, 2
 
@@ -150,3 +156,77 @@ def best(logits: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N n"]
 
 def _place(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+class Matrix(ctypes.Structure):
+    """A matrix as panels.h has it; whoever makes one keeps its tensors."""
+
+    _fields_ = (
+        *((name, POINTER) for name in ("numbers", "scale", "bias")),
+        *((name, LONG) for name in ("outputs", "inputs", "kind")),
+    )
+
+
+class Norm(ctypes.Structure):
+    _fields_ = (("scale", POINTER), ("shift", POINTER), ("eps", FLOAT), ("rms", INT))
+
+
+class Layer(ctypes.Structure):
+    """A block of a decoder as single.c has it."""
+
+    _fields_ = (
+        *((name, Norm) for name in ("before_attention", "before_wide")),
+        *((name, Matrix) for name in ("project", "out", "widen", "narrow")),
+    )
+
+
+FLOATS, HALVES, BYTES = range(3)
+FOUR = 4  # inputs that lie together in a panel of fewer bits
+
+
+def panel_width() -> int:
+    """Outputs in a panel."""
+    return int(_loaded().panel_width())
+
+
+def matrix(
+    numbers: Tensor, kind: int, outputs: int, inputs: int, scale: Tensor | None = None, bias: Tensor | None = None
+) -> Matrix:
+    return Matrix(numbers.data_ptr(), _place(scale), _place(bias), outputs, inputs, kind)
+
+
+def linear_kept(x: Float[Tensor, "N D"], weight: Matrix) -> Float[Tensor, "N E"]:
+    """A matrix of floats serves for one row only."""
+    if x.stride(1) != 1:
+        x = x.contiguous()
+    y = x.new_empty(len(x), weight.outputs)
+    _loaded().linear_kept(
+        x.data_ptr(), x.stride(0), len(x), ctypes.byref(weight), y.data_ptr(), torch.get_num_threads()
+    )
+    return y
+
+
+def norm_weights(
+    scale: Float[Tensor, " D"] | None, shift: Float[Tensor, " D"] | None, eps: float, *, rms: bool
+) -> Norm:
+    return Norm(_place(scale), _place(shift), eps, rms)
+
+
+def single_step(
+    layers: ctypes.Array[Layer],
+    sizes: Sequence[int],
+    cache: Sequence[PreallocatedCache],
+    place: int,
+    turns: Float[Tensor, "2 half"] | None,
+    x: Float[Tensor, "1 D"],
+) -> None:
+    """Changes x, and writes to `place` of each layer's keys and values.
+
+    sizes: width, heads, kv_heads, width of a key, width of a value, width inside the feed-forward, number of f
+    """
+    keys, values = ((POINTER * len(cache))(*(room[part].data_ptr() for room in cache)) for part in (0, 1))
+    cosine, sine = (None, None) if turns is None else turns
+    _loaded().single_step(
+        layers, len(layers), *sizes, keys, values, cache[0].key.shape[2], place, _place(cosine), _place(sine),
+        x.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
