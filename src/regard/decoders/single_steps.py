@@ -37,7 +37,7 @@ class Compiled(NamedTuple):
 
     layers: "ctypes.Array[kernels.Layer]"
     sizes: tuple[int, ...]
-    tensors: list[Tensor]
+    tensors: list[list[Tensor]]
 
 
 class Layers(NamedTuple):
@@ -78,9 +78,8 @@ def _compiled(blocks: Sequence[Block]) -> Compiled | None:
         if None in norms or None in matrices or _function(block.feed_forward) != _function(wide):
             return None
         layers.append(kernels.Layer(*norms, *matrices))
-        for module in (block.attention_norm, block.feed_forward_norm, *parts):
-            tensors += [one.detach() for one in (*module.parameters(), *module.buffers())]
-    function, (queries, keys, values) = _function(wide), attention.sizes
+        tensors += [one.tensors for one in (*norms, *matrices) if one is not None]
+    function, (queries, _, values) = _function(wide), attention.sizes
     if function is None:
         return None
     sizes = (
@@ -131,7 +130,8 @@ def step(
     else:
         x = x.clone(memory_format=torch.contiguous_format)
         turns = None if layers.rotary is None else layers.rotary.at(place)
-        kernels.single_step(compiled.layers, compiled.sizes, rooms, place, turns, x)
+        keys, values = [room.key for room in rooms], [room.value for room in rooms]
+        kernels.single_step(compiled.layers, compiled.sizes, keys, values, place, turns, x)
     for room in rooms:
         room.written[0] = place + 1
     return x, tuple(PreallocatedCache(room.key, room.value, place + 1, room.written) for room in rooms)

@@ -21,9 +21,9 @@ def one_row(layer: nn.Module, x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 E"]:
 
 
 def matrix(layer: nn.Module) -> kernels.Matrix | None:
-    """A linear layer as the kernels see it, if they can; `layer` keeps its tensors."""
+    """A linear layer as the kernels see it, if they can."""
     if isinstance(layer, QuantizedLinear):
         return layer.matrix() if layer.columns > 1 and layer.kept.device.type == "cpu" else None
     if type(layer) is not nn.Linear or not kernels.available(layer.weight) or not layer.weight.is_contiguous():
         return None
-    return kernels.matrix(layer.weight, kernels.FLOATS, *layer.weight.shape, bias=layer.bias)
+    return kernels.matrix(layer.weight, kernels.FLOATS, layer.out_features, layer.in_features, bias=layer.bias)

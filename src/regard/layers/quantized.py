@@ -14,11 +14,12 @@ This changes what a model says, a little, and is done only when somebody asks fo
 """
 
 import mmap
+from contextlib import suppress
 from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
@@ -115,12 +116,10 @@ def _together(layers: list[QuantizedLinear]) -> None:
         layer.kept = place.copy_(layer.kept)
 
 
-def _large_pages(size: int) -> Int[Tensor, " bytes"]:
+def _large_pages(size: int) -> UInt8[Tensor, " bytes"]:
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return torch.empty(size, dtype=torch.uint8)
     room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    try:
+    with suppress(OSError):  # of a system that has none
         room.madvise(mmap.MADV_HUGEPAGE)
-    except OSError:  # a system that has none
-        pass
     return torch.frombuffer(room, dtype=torch.uint8)

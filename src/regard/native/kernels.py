@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.cache import PreallocatedCache
 from regard.native.compiled import library
 
 POINTER, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
@@ -158,9 +157,15 @@ def _place(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-class Matrix(ctypes.Structure):
-    """A matrix as panels.h has it; whoever makes one keeps its tensors."""
+def _there(*tensors: Tensor | None) -> list[Tensor]:
+    """What they are now, whatever a parameter will be later."""
+    return [one.detach() for one in tensors if one is not None]
 
+
+class Matrix(ctypes.Structure):
+    """A matrix as panels.h has it."""
+
+    tensors: list[Tensor]  # to which it points, so that they stay; of what is copied from it, the copier keeps them
     _fields_ = (
         *((name, POINTER) for name in ("numbers", "scale", "bias")),
         *((name, LONG) for name in ("outputs", "inputs", "kind")),
@@ -168,6 +173,7 @@ class Matrix(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
+    tensors: list[Tensor]
     _fields_ = (("scale", POINTER), ("shift", POINTER), ("eps", FLOAT), ("rms", INT))
 
 
@@ -192,7 +198,9 @@ def panel_width() -> int:
 def matrix(
     numbers: Tensor, kind: int, outputs: int, inputs: int, scale: Tensor | None = None, bias: Tensor | None = None
 ) -> Matrix:
-    return Matrix(numbers.data_ptr(), _place(scale), _place(bias), outputs, inputs, kind)
+    made = Matrix(numbers.data_ptr(), _place(scale), _place(bias), outputs, inputs, kind)
+    made.tensors = _there(numbers, scale, bias)
+    return made
 
 
 def linear_kept(x: Float[Tensor, "N D"], weight: Matrix) -> Float[Tensor, "N E"]:
@@ -209,24 +217,27 @@ def linear_kept(x: Float[Tensor, "N D"], weight: Matrix) -> Float[Tensor, "N E"]
 def norm_weights(
     scale: Float[Tensor, " D"] | None, shift: Float[Tensor, " D"] | None, eps: float, *, rms: bool
 ) -> Norm:
-    return Norm(_place(scale), _place(shift), eps, rms)
+    made = Norm(_place(scale), _place(shift), eps, rms)
+    made.tensors = _there(scale, shift)
+    return made
 
 
 def single_step(
     layers: ctypes.Array[Layer],
     sizes: Sequence[int],
-    cache: Sequence[PreallocatedCache],
+    keys: Sequence[Float[Tensor, "1 h P d"]],
+    values: Sequence[Float[Tensor, "1 h P e"]],
     place: int,
     turns: Float[Tensor, "2 half"] | None,
     x: Float[Tensor, "1 D"],
 ) -> None:
-    """Changes x, and writes to `place` of each layer's keys and values.
+    """Changes x, and writes to `place` of the keys and values of each layer.
 
     sizes: width, heads, kv_heads, width of a key, width of a value, width inside the feed-forward, number of f
     """
-    keys, values = ((POINTER * len(cache))(*(room[part].data_ptr() for room in cache)) for part in (0, 1))
+    cache = [(POINTER * len(layers))(*(one.data_ptr() for one in part)) for part in (keys, values)]
     cosine, sine = (None, None) if turns is None else turns
     _loaded().single_step(
-        layers, len(layers), *sizes, keys, values, cache[0].key.shape[2], place, _place(cosine), _place(sine),
+        layers, len(layers), *sizes, *cache, keys[0].shape[2], place, _place(cosine), _place(sine),
         x.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip

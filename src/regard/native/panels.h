@@ -45,7 +45,7 @@ static inline const void *panel_of(const struct matrix *m, long output) {
     return (const char *)m->numbers + output / COLUMNS * fours(m->inputs) * four_bytes(m->kind);
 }
 
-/* Four inputs of a panel as floats. An integer is left in the upper 8 bits of 32, which makes it 2^24 times as large. */
+/* Four inputs of a panel as floats. An integer is left in the upper 8 bits of 32, which makes it 2^24 times larger. */
 static inline __attribute__((always_inline)) void four_inputs(const void *from, long kind, vec w[4][2]) {
     for (int half = 0; half < 2; half++)
         if (kind == HALVES)
@@ -91,30 +91,33 @@ static inline __attribute__((always_inline)) void panel_sums(const char *from, c
         store(sums + half * LANES, (s[0][half] + s[1][half]) + (s[2][half] + s[3][half]));
 }
 
-static inline float row_sum(const float *w, const float *x, long inputs) {
-    vec s[4] = {0};
-    long i = 0;
-    for (; i + 4 * LANES <= inputs; i += 4 * LANES) {
-        for (long b = 0; b < 16 * LANES; b += 64) __builtin_prefetch((const char *)(w + i) + AHEAD + b);
-        for (int u = 0; u < 4; u++) s[u] += load(w + i + u * LANES) * load(x + i + u * LANES);
+/* Of so many rows. A function of its own: inlined into what follows, it has too few registers, and half the speed. */
+static __attribute__((noinline)) void row_sums(const float *w, const float *x, long inputs, long count, float *sums) {
+    for (long e = 0; e < count; e++, w += inputs) {
+        vec s[4] = {0};
+        long i = 0;
+        for (; i + 4 * LANES <= inputs; i += 4 * LANES) {
+            for (long b = 0; b < 16 * LANES; b += 64) __builtin_prefetch((const char *)(w + i) + AHEAD + b);
+            for (int u = 0; u < 4; u++) s[u] += load(w + i + u * LANES) * load(x + i + u * LANES);
+        }
+        for (; i + LANES <= inputs; i += LANES) s[0] += load(w + i) * load(x + i);
+        sums[e] = sum((s[0] + s[1]) + (s[2] + s[3]));
+        for (; i < inputs; i++) sums[e] += w[i] * x[i];
     }
-    return sum((s[0] + s[1]) + (s[2] + s[3])) + dot(w + i, x + i, inputs - i);
 }
 
-/* The outputs that this thread has; added to what y holds, or in its place. */
-static inline void row_product(const struct matrix *m, const float *x, float *y, int add) {
-    long first, last;
-    share(m->outputs, COLUMNS, &first, &last);
-    for (float sums[COLUMNS]; first < last; first += COLUMNS) {
-        long count = last - first < COLUMNS ? last - first : COLUMNS;
-        if (m->kind == HALVES) panel_sums(panel_of(m, first), x, m->inputs, HALVES, sums);
-        else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, sums);
-        else for (long e = 0; e < count; e++)
-            sums[e] = row_sum((const float *)m->numbers + (first + e) * m->inputs, x, m->inputs);
-        for (long e = 0; e < count; e++) {
-            float value = m->kind == BYTES ? sums[e] * (m->scale[first + e] * UNIT) : sums[e];
-            if (m->bias) value += m->bias[first + e];
-            y[first + e] = add ? y[first + e] + value : value;
-        }
+static inline long pieces_of(const struct matrix *m) { return (m->outputs + COLUMNS - 1) / COLUMNS; }
+
+/* COLUMNS of the outputs; added to what y holds, or in its place. */
+static inline void row_product(const struct matrix *m, long piece, const float *x, float *y, int add) {
+    long first = piece * COLUMNS, count = m->outputs - first < COLUMNS ? m->outputs - first : COLUMNS;
+    float sums[COLUMNS];
+    if (m->kind == HALVES) panel_sums(panel_of(m, first), x, m->inputs, HALVES, sums);
+    else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, sums);
+    else row_sums((const float *)m->numbers + first * m->inputs, x, m->inputs, count, sums);
+    for (long e = 0; e < count; e++) {
+        float value = m->kind == BYTES ? sums[e] * (m->scale[first + e] * UNIT) : sums[e];
+        if (m->bias) value += m->bias[first + e];
+        y[first + e] = add ? y[first + e] + value : value;
     }
 }

@@ -90,13 +90,14 @@ static void product_part(void *task) {
 
 void linear(const float *x, long x_stride, long rows, long inputs, const float *panels, long outputs, const float *bias,
             int how, float *y, long y_stride, long threads) {
-    struct product task = {x, panels, bias, y, rows, inputs, outputs, x_stride, y_stride, how};
+    struct product task = {x, panels, bias, y, rows, inputs, outputs, x_stride, y_stride, how, 0};
     in_parallel(product_part, &task, rows * inputs * outputs < 100000 ? 1 : threads);
 }
 
 static void one_row_part(void *task) {
     const struct product *p = task;
-    row_product(p->kept, p->x, p->y, 0);
+    long first, last;
+    for (share(pieces_of(p->kept), 1, &first, &last); first < last; first++) row_product(p->kept, first, p->x, p->y, 0);
 }
 
 /* With a matrix as panels.h has them: of floats for one row only, of fewer bits for any number. */
