@@ -13,8 +13,8 @@ one call for all blocks (`native/single.c`); elsewhere by torch, which is also w
 """
 
 import ctypes
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -44,6 +44,7 @@ class Layers(NamedTuple):
     blocks: tuple[Block, ...]
     rotary: Rotary | None
     compiled: Compiled | None
+    hooks: tuple[Mapping[int, Any], ...]  # before `out` of each block: a masked head has one there
     swapped: Int[Tensor, " E"]  # of each feature of a query or key, the one that it turns with; a value's is itself
 
 
@@ -62,7 +63,8 @@ def prepare(blocks: Sequence[Block]) -> Layers | None:
     device = None if first.rotary is None else first.rotary.frequency.device
     swapped = torch.arange(sum(first.sizes), device=device)
     swapped[:turned] = swapped[:turned].view(-1, width).roll(width // 2, 1).flatten()
-    return Layers(tuple(blocks), first.rotary, _compiled(blocks), swapped)
+    hooks = tuple(block.attention.out._forward_pre_hooks for block in blocks)
+    return Layers(tuple(blocks), first.rotary, _compiled(blocks), hooks, swapped)
 
 
 def _compiled(blocks: Sequence[Block]) -> Compiled | None:
@@ -124,8 +126,7 @@ def step(
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
     """One step through all blocks; x is the embedded token."""
     place, compiled = rooms[0].length, layers.compiled
-    hooks = any(block.attention.out._forward_pre_hooks for block in layers.blocks)  # a masked head has one there
-    if compiled is None or hooks or not kernels.available(x, rooms[0].key):
+    if compiled is None or any(layers.hooks) or not kernels.available(x, rooms[0].key):
         x = _by_torch(layers, x, rooms, place)
     else:
         x = x.clone(memory_format=torch.contiguous_format)

@@ -8,7 +8,8 @@
    inputs, for HALVES each with its COLUMNS numbers, for BYTES with the four integers of each output beside each
    other, so that they are one number of 32 bits. Rows are filled up with zeros to whole panels and fours.
 
-   With one row, W comes from memory, once, and that takes all the time: so it is asked for AHEAD of its use. */
+   With one row, W comes from memory, once, and that takes all the time. Panels are read from one end to the other;
+   processors see that, and fetch what comes next. Rows, with a sum at the end of each, are asked for AHEAD of use. */
 
 #include "row.h"
 #ifdef __F16C__
@@ -16,7 +17,7 @@
 #endif
 
 #define COLUMNS (2 * LANES)
-#define AHEAD 4096 /* bytes */
+#define AHEAD 4096 /* bytes, into the second cache */
 
 enum { FLOATS, HALVES, BYTES };
 
@@ -83,7 +84,6 @@ static inline __attribute__((always_inline)) void panel_sums(const char *from, c
     memcpy(rest, x + inputs / 4 * 4, sizeof(float) * (size_t)(inputs % 4));
     for (long i = 0; i < inputs; i += 4, from += four_bytes(kind)) {
         const float *four = i + 4 <= inputs ? x + i : rest;
-        for (long b = 0; b < four_bytes(kind); b += 64) __builtin_prefetch(from + AHEAD + b);
         four_inputs(from, kind, w);
         for (int u = 0; u < 4; u++) s[u][0] += four[u] * w[u][0], s[u][1] += four[u] * w[u][1];
     }
@@ -97,7 +97,7 @@ static __attribute__((noinline)) void row_sums(const float *w, const float *x, l
         vec s[4] = {0};
         long i = 0;
         for (; i + 4 * LANES <= inputs; i += 4 * LANES) {
-            for (long b = 0; b < 16 * LANES; b += 64) __builtin_prefetch((const char *)(w + i) + AHEAD + b);
+            for (long b = 0; b < 16 * LANES; b += 64) __builtin_prefetch((const char *)(w + i) + AHEAD + b, 0, 2);
             for (int u = 0; u < 4; u++) s[u] += load(w + i + u * LANES) * load(x + i + u * LANES);
         }
         for (; i + LANES <= inputs; i += LANES) s[0] += load(w + i) * load(x + i);
