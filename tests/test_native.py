@@ -31,7 +31,7 @@ def test_a_product_is_that_of_torch(rows, outputs, inputs):
     torch.testing.assert_close(kernels.linear(x, panels, bias, relu=True), F.linear(x, weight, bias).relu(), **close)
     table = numbers(rows, outputs, seed=3)
     wanted = table + F.linear(x, weight, bias)
-    assert kernels.linear(x, panels, bias, add_to=table) is table
+    assert kernels.linear(x, panels, bias, out=table, add=True) is table
     torch.testing.assert_close(table, wanted, **close)
 
 

@@ -76,15 +76,17 @@ def linear(
     bias: Float[Tensor, " E"] | None = None,
     *,
     relu: bool = False,
-    add_to: Float[Tensor, "N E"] | None = None,
+    out: Float[Tensor, "N E"] | None = None,
+    add: bool = False,
 ) -> Float[Tensor, "N E"]:
-    """x Wᵀ + b; relu of that; or that, added to a table in its place."""
+    """x Wᵀ + b, or relu of that; written to `out`, or added to what is there."""
     if x.stride(1) != 1:
         x = x.contiguous()
-    y = x.new_empty(len(x), panels.outputs) if add_to is None else add_to
+    y = x.new_empty(len(x), panels.outputs) if out is None else out
     assert x.shape[1] == panels.inputs
+    assert y.shape == (len(x), panels.outputs)
     assert y.stride(1) == 1
-    how = ADD if add_to is not None else RELU if relu else 0
+    how = (ADD if add else 0) | (RELU if relu else 0)
     _loaded().linear(
         x.data_ptr(), x.stride(0), len(x), panels.inputs, panels.numbers.data_ptr(), panels.outputs, _place(bias),
         how, y.data_ptr(), y.stride(0), torch.get_num_threads(),

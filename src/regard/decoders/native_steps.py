@@ -1,0 +1,224 @@
+"""Steps of a Transformer decoder by the compiled kernels of `native`: the same numbers, with nothing copied.
+
+    products    with packed weights; relu, bias and the shortcut's sum happen while the product is in registers
+    cache       queries, keys and values of every step of every row lie in one table a layer, where the product of a
+                step writes them. A row knows where its own past lies. So when rows are chosen, dropped or
+                repeated, lists of places are, and no key is; beams share what they have in common.
+    memory      keys and values of all sentences lie in one table a layer, without padding
+    joining     newcomers' keys are written behind those that are there
+
+When a table is full, what is in nobody's past any more is dropped. A step changes no state that was there before: it
+writes to places that no other state has.
+
+`suits` says which decoders can go this way: those of `plain_steps`, on a processor, where there are kernels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.decoders.plain_steps import plain
+from regard.layers.packed import linear
+from regard.layers.transformer import Block
+from regard.native import kernels
+from regard.native.norms import normed
+
+STEPS = 16  # for which a new table has room
+Places = Int[Tensor, "..."]  # int32
+
+
+@dataclass(frozen=True)
+class Table:
+    """Vectors of all layers at numbered places. Places up to `taken` are somebody's, and are not written to again."""
+
+    rows: Float[Tensor, "L room E"]
+    taken: list[int]  # one number, shared by all states that share the table
+
+    @classmethod
+    def of(cls, rows: Float[Tensor, "L P E"], spare: int = 0) -> "Table":
+        """With room for more."""
+        layers, count, width = rows.shape
+        if not spare:
+            return cls(rows, [count])
+        table = rows.new_empty(layers, count + spare, width)
+        table[:, :count] = rows
+        return cls(table, [count])
+
+    def room(self) -> int:
+        return self.rows.shape[1] - self.taken[0]
+
+    def take(self, count: int) -> int:
+        """The first of `count` places that are the caller's from now on."""
+        first = self.taken[0]
+        self.taken[0] += count
+        return first
+
+
+@dataclass(frozen=True)
+class NativeState:
+    """N rows, each with the places of its past, and where the keys of its sentence's memory lie."""
+
+    past: Table  # query, key and value of each step
+    places: Int[Tensor, "N T"]
+    steps: Int[Tensor, " N"]  # that each row has taken
+    length: int | None  # the same, if all have taken as many
+    memory: Table | None  # key and value of each vector
+    first: Int[Tensor, " N"]
+    keys: Int[Tensor, " N"]
+    joins = True
+    weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
+
+    @property
+    def rows(self) -> int:
+        return len(self.steps)
+
+    @property
+    def device(self) -> torch.device:
+        return self.steps.device
+
+    @property
+    def positions(self) -> int | Int[Tensor, " N"]:
+        """Of the next token of each row."""
+        return self.steps.long() if self.length is None else self.length
+
+    def select(self, rows: Int[Tensor, " M"]) -> "NativeState":
+        parts = (part.index_select(0, rows) for part in (self.places, self.steps, self.first, self.keys))
+        places, steps, first, keys = parts
+        return replace(self, places=places, steps=steps, first=first, keys=keys)
+
+    def join(self, other: "NativeState") -> "NativeState":
+        past, places = _with_room(self.past, self.places, self.steps, int(other.steps.sum()))
+        mine, their_places = _alive(other.places, other.steps)
+        begin = past.take(len(mine))
+        past.rows[:, begin : begin + len(mine)] = other.past.rows.index_select(1, mine)
+        memory, first = self.memory, self.first
+        if memory is not None and other.memory is not None:
+            listed, their_first = _memory_places(other.first, other.keys)
+            memory, first = _memory_with_room(memory, first, self.keys, len(listed))
+            at = memory.take(len(listed))
+            memory.rows[:, at : at + len(listed)] = other.memory.rows.index_select(1, listed)
+            first = torch.cat([first, their_first + at])
+        else:
+            first = torch.cat([first, other.first])
+        width = max(places.shape[1], their_places.shape[1])
+        return replace(
+            self,
+            past=past,
+            places=torch.cat([_widened(places, width), _widened(their_places + begin, width)]),
+            steps=torch.cat([self.steps, other.steps]),
+            length=self.length if self.length == other.length else None,
+            memory=memory,
+            first=first,
+            keys=torch.cat([self.keys, other.keys]),
+        )
+
+
+def suits(blocks: Sequence[Block]) -> bool:
+    return kernels.available(*(block.attention.out.weight for block in blocks)) and all(map(plain, blocks))
+
+
+@torch.no_grad()
+def start(blocks: Sequence[Block], memory: Memory | None, copies: int) -> NativeState:
+    width, table = blocks[0].width, None
+    rows = copies if memory is None else len(memory.vectors) * copies
+    keys = first = torch.zeros(rows, dtype=torch.int32)
+    if memory is not None and blocks[0].cross is not None:
+        vectors, mask = memory.vectors, memory.mask
+        there = vectors.flatten(0, 1) if mask is None else vectors[mask]
+        kv = torch.empty(len(blocks), len(there), 2 * width)
+        for block, part in zip(blocks, kv, strict=True):
+            assert block.cross is not None
+            linear(block.cross.project_kv, there, out=part)
+        table = Table.of(kv)
+        keys = torch.full((len(vectors),), vectors.shape[1]) if mask is None else mask.sum(1)
+        first = keys.cumsum(0) - keys
+        keys, first = (part.int().repeat_interleave(copies) for part in (keys, first))
+    past = Table.of(torch.empty(len(blocks), 0, 3 * width), spare=STEPS * rows)
+    steps = torch.zeros(rows, dtype=torch.int32)
+    return NativeState(past, torch.empty(rows, 0, dtype=torch.int32), steps, 0, table, first, keys)
+
+
+@torch.no_grad()
+def step(
+    blocks: Sequence[Block], x: Float[Tensor, "N D"], state: NativeState
+) -> tuple[Float[Tensor, "N D"], NativeState]:
+    """One step through all blocks; x are the embedded tokens, and are changed."""
+    past, places = _with_room(state.past, state.places, state.steps, len(x))
+    begin, width = past.take(len(x)), x.shape[1]
+    places, steps = _and_now(places, state, begin), state.steps + 1
+    for number, block in enumerate(blocks):
+        heads, layer = block.attention.heads, past.rows[number]
+        now = linear(
+            block.attention.project, _before(block, block.attention_norm, x), out=layer[begin : begin + len(x)]
+        )
+        key, value = layer[:, width : 2 * width], layer[:, 2 * width :]
+        context = kernels.attend(now[:, :width], key, value, heads, steps, places=places)
+        x = _after(block, block.attention_norm, linear(block.attention.out, context, out=x, add=True))
+        if block.cross is not None and block.cross_norm is not None and state.memory is not None:
+            query = linear(block.cross.project, _before(block, block.cross_norm, x))
+            key, value = state.memory.rows[number].split(width, 1)
+            context = kernels.attend(query, key, value, heads, state.keys, first=state.first)
+            x = _after(block, block.cross_norm, linear(block.cross.out, context, out=x, add=True))
+        wide = block.feed_forward.widened(_before(block, block.feed_forward_norm, x))
+        x = _after(block, block.feed_forward_norm, linear(block.feed_forward.narrow, wide, out=x, add=True))
+    length = None if state.length is None else state.length + 1
+    return x, replace(state, past=past, places=places, steps=steps, length=length)
+
+
+def _before(block: Block, norm: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+    return normed(norm, x) if block.norm_first else x
+
+
+def _after(block: Block, norm: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+    return x if block.norm_first else normed(norm, x)
+
+
+def _and_now(places: Int[Tensor, "N T"], state: NativeState, begin: int) -> Int[Tensor, "N U"]:
+    """With the place that this step writes to: row n has the n-th from `begin` on."""
+    now = torch.arange(begin, begin + len(places), dtype=torch.int32).unsqueeze(1)
+    if state.length is not None:
+        return torch.cat([places, now], dim=1)
+    places = _widened(places, max(places.shape[1], int(state.steps.max()) + 1))
+    return places.scatter(1, state.steps.long().unsqueeze(1), now)
+
+
+def _widened(places: Int[Tensor, "N T"], width: int) -> Int[Tensor, "N U"]:
+    return nn.functional.pad(places, (0, width - places.shape[1]))
+
+
+def _with_room(
+    table: Table, places: Int[Tensor, "N T"], steps: Int[Tensor, " N"], more: int
+) -> tuple[Table, Int[Tensor, "N T"]]:
+    """A table with room for so many vectors more, and where the past of each row lies in it."""
+    if table.room() >= more:
+        return table, places
+    mine, places = _alive(places, steps)
+    return Table.of(table.rows.index_select(1, mine), spare=max(more, STEPS * len(steps))), places
+
+
+def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, "N T"]]:
+    """The places that are in anybody's past, and of each of `places`, which of these it is."""
+    real = torch.arange(places.shape[1]) < steps.unsqueeze(1)
+    mine, number = torch.unique(places[real], return_inverse=True)
+    return mine, torch.zeros_like(places).masked_scatter_(real, number.int())
+
+
+def _memory_places(first: Int[Tensor, " N"], keys: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, " N"]]:
+    """The places of the vectors of all sentences, each sentence once, and where each row's begin in this list."""
+    begins, number = torch.unique(first, return_inverse=True)
+    counts = torch.zeros_like(begins).scatter_(0, number, keys)
+    listed = torch.cat([torch.arange(a, a + n) for a, n in zip(begins.tolist(), counts.tolist(), strict=True)])
+    return listed, (counts.cumsum(0) - counts).int()[number]
+
+
+def _memory_with_room(
+    table: Table, first: Int[Tensor, " N"], keys: Int[Tensor, " N"], more: int
+) -> tuple[Table, Int[Tensor, " N"]]:
+    if table.room() >= more:
+        return table, first
+    listed, first = _memory_places(first, keys)
+    return Table.of(table.rows.index_select(1, listed), spare=more + len(listed)), first
