@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.decoders.plain_steps import plain
+from regard.decoders import plain_steps
 from regard.layers.packed import linear
 from regard.layers.transformer import Block
 from regard.native import kernels
@@ -118,7 +118,7 @@ class NativeState:
 
 
 def suits(blocks: Sequence[Block]) -> bool:
-    return kernels.available(*(block.attention.out.weight for block in blocks)) and all(map(plain, blocks))
+    return kernels.available(*(block.attention.out.weight for block in blocks)) and all(map(plain_steps.suits, blocks))
 
 
 @torch.no_grad()

@@ -69,7 +69,7 @@ class TransformerDecoder(Decoder):
         quick = places is None and not (watch or torch.is_grad_enabled() or tracing())
         if quick and native_steps.suits(blocks):
             return native_steps.start(blocks, memory, copies)
-        if quick and all(plain_steps.plain(block) for block in blocks):
+        if quick and all(map(plain_steps.suits, blocks)):
             return plain_steps.start(blocks, memory, copies, table.device)
         return transformer_state.start(blocks, memory, copies, table, watch=watch, places=places)
 
