@@ -4,7 +4,7 @@
     cache       queries, keys and values of every step of every row lie in one table a layer, where the product of a
                 step writes them. A row knows where its own past lies. So when rows are chosen, dropped or
                 repeated, lists of places are, and no key is; beams share what they have in common.
-    memory      keys and values of all sentences lie in one table a layer, without padding
+    memory      keys and values of all sentences lie in one table a layer, in tiles, as the kernel reads them
     joining     newcomers' keys are written behind those that are there
 
 When a table is full, what is in nobody's past any more is dropped. A step changes no state that was there before: it
@@ -13,8 +13,9 @@ writes to places that no other state has.
 `suits` says which decoders can go this way: those of `plain_steps`, on a processor, where there are kernels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -22,10 +23,9 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.decoders import plain_steps
-from regard.layers.packed import linear
+from regard.layers import packed
 from regard.layers.transformer import Block
-from regard.native import kernels
-from regard.native.norms import normed
+from regard.native import kernels, norms
 
 STEPS = 16  # for which a new table has room
 Places = Int[Tensor, "..."]  # int32
@@ -58,17 +58,53 @@ class Table:
         return first
 
 
+class Layer(NamedTuple):
+    """What a step needs of one block, found once: the modules around the products cost as much as small products."""
+
+    heads: int
+    norm_first: bool
+    attention_norm: Callable[[Tensor], Tensor]
+    project: Callable[..., Tensor]
+    out: Callable[..., Tensor]
+    cross_norm: Callable[[Tensor], Tensor] | None
+    cross_project: Callable[..., Tensor] | None
+    cross_out: Callable[..., Tensor] | None
+    feed_forward_norm: Callable[[Tensor], Tensor]
+    widen: Callable[..., Tensor]
+    between: Callable[[Tensor], Tensor] | None  # None: relu, which the product does
+    narrow: Callable[..., Tensor]
+
+    @classmethod
+    def of(cls, block: Block, rows: int) -> "Layer":
+        attention, cross, wide = block.attention, block.cross, block.feed_forward
+        return cls(
+            heads=attention.heads,
+            norm_first=block.norm_first,
+            attention_norm=norms.prepared(block.attention_norm),
+            project=packed.prepared(attention.project, rows),
+            out=packed.prepared(attention.out, rows),
+            cross_norm=None if block.cross_norm is None else norms.prepared(block.cross_norm),
+            cross_project=None if cross is None else packed.prepared(cross.project, rows),
+            cross_out=None if cross is None else packed.prepared(cross.out, rows),
+            feed_forward_norm=norms.prepared(block.feed_forward_norm),
+            widen=packed.prepared(wide.widen, rows),
+            between=None if wide.is_relu else wide.between,
+            narrow=packed.prepared(wide.narrow, rows),
+        )
+
+
 @dataclass(frozen=True)
 class NativeState:
     """N rows, each with the places of its past, and where the keys of its sentence's memory lie."""
 
+    layers: tuple[Layer, ...]
     past: Table  # query, key and value of each step
     places: Int[Tensor, "N T"]
     steps: Int[Tensor, " N"]  # that each row has taken
     length: int | None  # the same, if all have taken as many
-    memory: Table | None  # key and value of each vector
-    first: Int[Tensor, " N"]
-    keys: Int[Tensor, " N"]
+    memory: Table | None  # tiles of keys and values
+    first: Int[Tensor, " N"]  # tile of the memory of each row,
+    keys: Int[Tensor, " N"]  # and how many keys it has there
     joins = True
     weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
 
@@ -129,52 +165,47 @@ def start(blocks: Sequence[Block], memory: Memory | None, copies: int) -> Native
     if memory is not None and blocks[0].cross is not None:
         vectors, mask = memory.vectors, memory.mask
         there = vectors.flatten(0, 1) if mask is None else vectors[mask]
-        kv = torch.empty(len(blocks), len(there), 2 * width)
-        for block, part in zip(blocks, kv, strict=True):
+        keys = (torch.full((len(vectors),), vectors.shape[1]) if mask is None else mask.sum(1)).int()
+        tiles = kernels.tiles_for(keys)
+        table = Table.of(torch.empty(len(blocks), int(tiles.sum()), 2 * kernels.lanes() * width))
+        for block, part in zip(blocks, table.rows, strict=True):
             assert block.cross is not None
-            linear(block.cross.project_kv, there, out=part)
-        table = Table.of(kv)
-        keys = torch.full((len(vectors),), vectors.shape[1]) if mask is None else mask.sum(1)
-        first = keys.cumsum(0) - keys
-        keys, first = (part.int().repeat_interleave(copies) for part in (keys, first))
+            key, value = packed.linear(block.cross.project_kv, there).split(width, 1)
+            kernels.tiles_of(key, value, keys, out=part)
+        first = (tiles.cumsum(0) - tiles).int()
+        keys, first = (part.repeat_interleave(copies) for part in (keys, first))
     past = Table.of(torch.empty(len(blocks), 0, 3 * width), spare=STEPS * rows)
-    steps = torch.zeros(rows, dtype=torch.int32)
-    return NativeState(past, torch.empty(rows, 0, dtype=torch.int32), steps, 0, table, first, keys)
+    places, steps = torch.empty(rows, 0, dtype=torch.int32), torch.zeros(rows, dtype=torch.int32)
+    layers = tuple(Layer.of(block, rows) for block in blocks)
+    return NativeState(layers, past, places, steps, 0, table, first, keys)
 
 
 @torch.no_grad()
-def step(
-    blocks: Sequence[Block], x: Float[Tensor, "N D"], state: NativeState
-) -> tuple[Float[Tensor, "N D"], NativeState]:
+def step(x: Float[Tensor, "N D"], state: NativeState) -> tuple[Float[Tensor, "N D"], NativeState]:
     """One step through all blocks; x are the embedded tokens, and are changed."""
-    past, places = _with_room(state.past, state.places, state.steps, len(x))
-    begin, width = past.take(len(x)), x.shape[1]
+    rows, width = x.shape
+    past, places = _with_room(state.past, state.places, state.steps, rows)
+    begin = past.take(rows)
     places, steps = _and_now(places, state, begin), state.steps + 1
-    for number, block in enumerate(blocks):
-        heads, layer = block.attention.heads, past.rows[number]
-        now = linear(
-            block.attention.project, _before(block, block.attention_norm, x), out=layer[begin : begin + len(x)]
-        )
-        key, value = layer[:, width : 2 * width], layer[:, 2 * width :]
-        context = kernels.attend(now[:, :width], key, value, heads, steps, places=places)
-        x = _after(block, block.attention_norm, linear(block.attention.out, context, out=x, add=True))
-        if block.cross is not None and block.cross_norm is not None and state.memory is not None:
-            query = linear(block.cross.project, _before(block, block.cross_norm, x))
-            key, value = state.memory.rows[number].split(width, 1)
-            context = kernels.attend(query, key, value, heads, state.keys, first=state.first)
-            x = _after(block, block.cross_norm, linear(block.cross.out, context, out=x, add=True))
-        wide = block.feed_forward.widened(_before(block, block.feed_forward_norm, x))
-        x = _after(block, block.feed_forward_norm, linear(block.feed_forward.narrow, wide, out=x, add=True))
+    for number, layer in enumerate(state.layers):
+        table, first = past.rows[number], layer.norm_first
+        y = layer.attention_norm(x) if first else x
+        now = layer.project(y, out=table[begin : begin + rows])
+        key, value = table[:, width : 2 * width], table[:, 2 * width :]
+        context = kernels.attend_places(now[:, :width], key, value, layer.heads, places, steps)
+        x = layer.out(context, out=x, add=True)
+        x = x if first else layer.attention_norm(x)
+        if layer.cross_norm and layer.cross_project and layer.cross_out and state.memory is not None:
+            query = layer.cross_project(layer.cross_norm(x) if first else x)
+            context = kernels.attend_tiles(query, state.memory.rows[number], layer.heads, state.first, state.keys)
+            x = layer.cross_out(context, out=x, add=True)
+            x = x if first else layer.cross_norm(x)
+        y = layer.feed_forward_norm(x) if first else x
+        wide = layer.widen(y, relu=True) if layer.between is None else layer.between(layer.widen(y))
+        x = layer.narrow(wide, out=x, add=True)
+        x = x if first else layer.feed_forward_norm(x)
     length = None if state.length is None else state.length + 1
     return x, replace(state, past=past, places=places, steps=steps, length=length)
-
-
-def _before(block: Block, norm: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-    return normed(norm, x) if block.norm_first else x
-
-
-def _after(block: Block, norm: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-    return x if block.norm_first else normed(norm, x)
 
 
 def _and_now(places: Int[Tensor, "N T"], state: NativeState, begin: int) -> Int[Tensor, "N U"]:
@@ -208,9 +239,9 @@ def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Te
 
 
 def _memory_places(first: Int[Tensor, " N"], keys: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, " N"]]:
-    """The places of the vectors of all sentences, each sentence once, and where each row's begin in this list."""
+    """The tiles of all sentences, each sentence once, and where each row's begin in this list."""
     begins, number = torch.unique(first, return_inverse=True)
-    counts = torch.zeros_like(begins).scatter_(0, number, keys)
+    counts = torch.zeros_like(begins).scatter_(0, number, kernels.tiles_for(keys))
     listed = torch.cat([torch.arange(a, a + n) for a, n in zip(begins.tolist(), counts.tolist(), strict=True)])
     return listed, (counts.cumsum(0) - counts).int()[number]
 

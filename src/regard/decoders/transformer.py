@@ -78,7 +78,7 @@ class TransformerDecoder(Decoder):
     ) -> tuple[Float[Tensor, "N D"], TransformerState | PlainState | NativeState]:
         if isinstance(state, NativeState):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)
-            x, after = native_steps.step(list(self._blocks()), x, state)
+            x, after = native_steps.step(x, state)
             return normed(self.norm, x), after
         if isinstance(state, PlainState):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)

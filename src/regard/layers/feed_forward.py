@@ -58,9 +58,12 @@ class FeedForward(nn.Module):
 
     def widened(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
         """What comes into the second product."""
-        if self.activation is torch.relu_ and not self.gated:
-            return linear(self.widen, x, relu=True)
-        return self.between(linear(self.widen, x))
+        return linear(self.widen, x, relu=True) if self.is_relu else self.between(linear(self.widen, x))
+
+    @property
+    def is_relu(self) -> bool:
+        """Whether relu is all that happens between the two products: then the first one can do it."""
+        return self.activation is torch.relu_ and not self.gated
 
     def between(self, wide: Float[Tensor, "N E"]) -> Float[Tensor, "N F"]:
         """What happens between the two products."""

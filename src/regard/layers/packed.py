@@ -26,6 +26,7 @@ USES = 24  # of a weight for a few rows, before it is packed: a single short out
 ROWS = (1, 8, 64, 512)  # what is faster is asked once for each range of rows, up to these; above, as for the last
 TIMED_FEATURES = 1024  # of a larger matrix, a part says as much
 ROUNDS = 5
+MANY = 8  # rows, for which the weights of a whole decoder are packed at once
 LIKELY_ROWS = 64  # oneDNN's blocks are chosen for so many rows, and serve for any number; so many count as one use
 
 Blocks = kernels.Panels | Tensor
@@ -53,7 +54,9 @@ def linear(
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
     """What `layer(x)` is, or relu of that; written to `out`, or added to what is there."""
-    blocks, bias = _blocks(layer, x), layer.bias if isinstance(layer, nn.Linear) else None
+    blocks, bias = _blocks(layer, x.shape[0]), layer.bias if isinstance(layer, nn.Linear) else None
+    if x.dtype != torch.float32:
+        blocks = None
     if isinstance(blocks, kernels.Panels):
         return kernels.linear(x, blocks, bias, relu=relu, out=out, add=add)
     y = layer(x) if blocks is None else _by_onednn(x, blocks, bias)
@@ -62,22 +65,27 @@ def linear(
     return y if out is None else out.add_(y) if add else out.copy_(y)
 
 
-def _blocks(layer: nn.Module, x: Float[Tensor, "N D"]) -> Blocks | None:
+def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
+    """`linear` of this layer for many products to come, with about so many rows: it is decided now."""
+    if rows >= MANY and type(layer) is nn.Linear:
+        used(layer).uses += USES
+    blocks = _blocks(layer, rows)
+    if isinstance(blocks, kernels.Panels) and isinstance(layer, nn.Linear):
+        return partial(kernels.linear, panels=blocks, bias=layer.bias)
+    return partial(linear, layer)
+
+
+def _blocks(layer: nn.Module, rows: int) -> Blocks | None:
     """None, where the plain way is the right one."""
     if type(layer) is not nn.Linear or layer._forward_pre_hooks or layer._forward_hooks:  # a masked head has one
         return None
     weight = layer.weight
     if torch.compiler.is_compiling():  # also while a graph is exported, for which the blocks are not
         return None
-    if (
-        torch.is_grad_enabled()
-        or weight.device.type != "cpu"
-        or weight.dtype != torch.float32
-        or x.dtype != weight.dtype
-    ):
+    if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return None
-    packing = used(layer, len(x))
-    if packing.uses <= USES or not packed_is_faster(*weight.shape, _range(len(x)), torch.get_num_threads()):
+    packing = used(layer, rows)
+    if packing.uses <= USES or not packed_is_faster(*weight.shape, _range(rows), torch.get_num_threads()):
         return None
     if packing.blocks is None:
         pack = _packer()

@@ -8,7 +8,7 @@ are then zeros where the mask says that nothing is.
 """
 
 from collections.abc import Iterable
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,7 +22,15 @@ from regard.layers.transformer import Block
 from regard.native import kernels
 from regard.native.norms import normed
 
-LONGEST = 96  # vectors; of longer sequences, torch's kernel that never makes the table of scores is faster
+LONGEST = 256  # vectors; of longer sequences, torch's kernel that never makes the table of scores is faster
+
+
+class Sentences(NamedTuple):
+    """Where the rows of a batch without padding have their keys."""
+
+    sizes: Int[Tensor, " S"]  # rows of each sentence
+    first: Int[Tensor, " N"]  # tile of the sentence of each row,
+    keys: Int[Tensor, " N"]  # and how many keys that has
 
 
 def through(
@@ -63,9 +71,12 @@ def _without_padding(
     blocks: list[Block], x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None
 ) -> Float[Tensor, "B T D"]:
     rows = x.flatten(0, 1).clone() if mask is None else x[mask]
-    first, count = _sentences(x, mask)
+    count = (torch.full((x.shape[0],), x.shape[1]) if mask is None else mask.sum(1)).int()
+    tiles = kernels.tiles_for(count)
+    first = (tiles.cumsum(0) - tiles).int()
+    sentences = Sentences(count, *(part.repeat_interleave(count) for part in (first, count)))
     for block in blocks:
-        rows = _block(block, rows, first, count)
+        rows = _block(block, rows, sentences)
     if mask is None:
         return rows.view(x.shape)
     result = torch.zeros_like(x)
@@ -73,21 +84,13 @@ def _without_padding(
     return result
 
 
-def _sentences(x: Tensor, mask: Bool[Tensor, "B T"] | None) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
-    """Of each row, where its sequence begins, and how many rows that has."""
-    count = torch.full((x.shape[0],), x.shape[1]) if mask is None else mask.sum(1)
-    first = count.cumsum(0) - count
-    return first.repeat_interleave(count).int(), count.repeat_interleave(count).int()
-
-
-def _block(
-    block: Block, x: Float[Tensor, "N D"], first: Int[Tensor, " N"], count: Int[Tensor, " N"]
-) -> Float[Tensor, "N D"]:
+def _block(block: Block, x: Float[Tensor, "N D"], sentences: "Sentences") -> Float[Tensor, "N D"]:
     """What the block does to x, which is changed."""
     attention, wide = block.attention, block.feed_forward
     y = normed(block.attention_norm, x) if block.norm_first else x
     query, key, value = linear(attention.project, y).split(block.width, 1)
-    context = kernels.attend(query, key, value, attention.heads, count, first=first)
+    tiles = kernels.tiles_of(key, value, sentences.sizes)
+    context = kernels.attend_tiles(query, tiles, attention.heads, sentences.first, sentences.keys)
     x = linear(attention.out, context, out=x, add=True)
     x = x if block.norm_first else normed(block.attention_norm, x)
     y = normed(block.feed_forward_norm, x) if block.norm_first else x
