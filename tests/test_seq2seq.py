@@ -23,6 +23,7 @@ from regard.decoding.engine import Sentence, decode
 from regard.decoding.greedy import TokenByToken, greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
+from regard.layers import packed
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
@@ -93,9 +94,9 @@ def some_tokens(rows, length, words=TARGET_WORDS, seed=3):
     return torch.randint(4, words, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-# Without gradients, steps of plain Transformer decoders take another way: by compiled kernels, or without them.
+# Without gradients, steps take other ways: by compiled kernels and packed weights, or without them.
 PLAIN = ("transformer", "transformer-learned")
-WAYS = [(name, "general") for name in DECODERS] + [(name, way) for name in PLAIN for way in ("native", "plain")]
+WAYS = [(name, way) for name in DECODERS for way in ("general", "native")] + [(name, "plain") for name in PLAIN]
 
 
 @pytest.fixture(params=WAYS, ids="-".join)
@@ -110,6 +111,7 @@ def decoder(request, monkeypatch):
 def steps_by(way, monkeypatch):
     if way == "native" and not kernels.available():
         pytest.skip("no C compiler: apt-get install gcc, or whatever your system calls it")
+    monkeypatch.setattr(packed, "USES", 0)  # weights are packed at once
     if way == "plain":
         monkeypatch.setattr(kernels, "available", lambda *tensors: False)
 
