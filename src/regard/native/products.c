@@ -1,4 +1,4 @@
-/* y = f(x Wᵀ + b), or y + x Wᵀ + b: many rows of x with a W that is laid out once, and used again and again.
+/* y = f(x Wᵀ + b), or y + f(x Wᵀ + b), f = relu or nothing: many rows of x with a W that is laid out once, and used again and again.
 
    W is kept in panels of COLUMNS outputs, whose numbers lie as they are read: input by input. ROWS rows of x meet a
    panel in registers, ROWS · COLUMNS sums at a time (Goto and van de Geijn 2008, "Anatomy of high-performance matrix
@@ -14,7 +14,7 @@
 #define ROWS 6 /* 12 of 16 */
 #endif
 
-enum { PLAIN, RELU, ADD };
+enum { RELU = 1, ADD = 2 };
 
 long panel_width(void) { return COLUMNS; }
 
@@ -58,8 +58,8 @@ static void finish(const float *sums, long rows, long columns, const float *bias
     for (long r = 0; r < rows; r++, y += stride, sums += COLUMNS)
         for (long c = 0; c < columns; c++) {
             float value = sums[c] + (bias ? bias[c] : 0.0f);
-            if (how == RELU) value = value > 0.0f ? value : 0.0f;
-            y[c] = how == ADD ? y[c] + value : value;
+            if (how & RELU) value = value > 0.0f ? value : 0.0f;
+            y[c] = how & ADD ? y[c] + value : value;
         }
 }
 
