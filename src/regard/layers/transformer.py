@@ -68,8 +68,8 @@ class Block(BlockParts):
 
     def _around(self, norm: nn.Module, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return x + self.dropout(f(norm(x)))
-        return norm(x + self.dropout(f(x)))
+            return self.dropout.added(x, f(norm(x)))
+        return norm(self.dropout.added(x, f(x)))
 
 
 def _parts(memory: Memory | None) -> tuple[Tensor, Tensor | None]:

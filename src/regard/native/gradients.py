@@ -56,17 +56,22 @@ def attend(
     heads: int,
     real: Bool[Tensor, "B K"] | None,
     causal: bool,
-) -> Float[Tensor, "B Q D"] | None:
+) -> Float[Tensor, "B Q D"]:
     """Contexts of the queries, keys and values of one table, side by side, or of queries and a table of keys and
-    values; None where that has to go by torch."""
-    width = first.shape[2] // (3 if second is None else 1)
-    keys = first.shape[1] if second is None else second.shape[1]
-    tables = (first,) if second is None else (first, second)
-    if first.numel() * keys < training.WORTH // 16 or not _suits(*tables):
-        return None
-    if not all(one.is_contiguous() for one in tables) or not training.can_attend(keys, width // heads):
-        return None
-    return _Attend.apply(first, second, heads, None if real is None else real.contiguous(), causal)
+    values. Ask `attends` first."""
+    real = None if real is None else real.contiguous()
+    return _Attend.apply(first.contiguous(), None if second is None else second.contiguous(), heads, real, causal)
+
+
+def attends(x: Float[Tensor, "B Q D"], memory: Float[Tensor, "B K M"] | None, heads: int) -> bool:
+    """Whether `attend` can do it for what is projected from these, and is worth its call."""
+    keys = x.shape[1] if memory is None else memory.shape[1]
+    return (
+        x.dim() == 3
+        and x.numel() * keys >= training.WORTH // 16
+        and _suits(x, memory)
+        and training.can_attend(keys, x.shape[2] // heads)
+    )
 
 
 def drop(x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: float) -> Float[Tensor, "*b"] | None:

@@ -217,6 +217,8 @@ static void turned_part(void *task) {
         }
 }
 
+long training_lanes(void) { return LANES; }
+
 /* b(k, j) = b[k * b_row + j * b_column] as panels, for several products. They take whole(columns) * depth numbers. */
 void training_pack(const float *b, long b_row, long b_column, long depth, long columns, float *panels) {
     for (long k = 0; k < depth; k += DEEPEST)

@@ -120,9 +120,15 @@ def _is_faster() -> bool:
     return min(taken[by_kernels]) < GAIN * min(taken[by_torch])
 
 
+@cache
+def lanes() -> int:
+    """How many numbers a vector of this processor has."""
+    return int(_loaded().training_lanes())
+
+
 def packed(matrix: Float[Tensor, "K N"]) -> "Packed":
     """For several products; of a matrix or of a transpose."""
-    width = int(_loaded().panel_width())
+    width = 2 * lanes()
     depth, columns = matrix.shape
     numbers = torch.empty(-(-columns // width) * width * depth)
     _loaded().training_pack(matrix.data_ptr(), *matrix.stride(), depth, columns, numbers.data_ptr())
@@ -177,7 +183,7 @@ def turned(
 
 
 def can_attend(keys: int, width: int) -> bool:
-    return keys <= MOST_KEYS and width % (int(_loaded().panel_width()) // 2) == 0
+    return keys <= MOST_KEYS and width % lanes() == 0
 
 
 class Parts(NamedTuple):
@@ -194,9 +200,8 @@ def attend(
     """Contexts, and the weights that the gradient needs: rows of them are whole vectors."""
     query, key, value = parts
     texts, queries, width = query.shape
-    lanes = int(_loaded().panel_width()) // 2
     context = query.new_empty(query.shape)
-    weights = query.new_empty(texts, heads, queries, -(-key.shape[1] // lanes) * lanes)
+    weights = query.new_empty(texts, heads, queries, -(-key.shape[1] // lanes()) * lanes())
     _loaded().training_attend(
         query.data_ptr(), key.data_ptr(), value.data_ptr(), _place(real), causal, texts, queries, key.shape[1], heads,
         width // heads, query.stride(1), key.stride(1), weights.data_ptr(), context.data_ptr(),
