@@ -82,7 +82,7 @@ class MultiHead(Projections):
             return None
         first = gradients.apply(self.project, x)
         second = None if own else gradients.apply(self.project_kv, memory)
-        return gradients.apply(self.out, gradients.attend(first, second, self.heads, mask, causal))
+        return gradients.apply(self.out, gradients.attend(first, second, self.heads, mask, causal=causal))
 
     def step(
         self, x: Float[Tensor, "N T D"], past: KeyValue | PreallocatedCache | None, mask: Tensor | None = None

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.native import training
-from regard.native.training import Parts
+from regard.native.training import Parts, Texts
 
 
 def plain(layer: nn.Module) -> bool:
@@ -51,16 +51,19 @@ def relu_between(x: Float[Tensor, "*b D"], widen: nn.Module, narrow: nn.Module) 
 
 
 def attend(
-    first: Float[Tensor, "B Q E"],
+    first: Float[Tensor, "*q E"],
     second: Float[Tensor, "B K F"] | None,
     heads: int,
-    real: Bool[Tensor, "B K"] | None,
-    causal: bool,
-) -> Float[Tensor, "B Q D"]:
+    real: Bool[Tensor, "B K"] | None = None,
+    *,
+    causal: bool = False,
+    texts: Texts | None = None,
+) -> Float[Tensor, "*q D"]:
     """Contexts of the queries, keys and values of one table, side by side, or of queries and a table of keys and
-    values. Ask `attends` first."""
+    values. With `texts`, the table has no padding. Ask `attends` first."""
     real = None if real is None else real.contiguous()
-    return _Attend.apply(first.contiguous(), None if second is None else second.contiguous(), heads, real, causal)
+    second = None if second is None else second.contiguous()
+    return _Attend.apply(first.contiguous(), second, heads, real, causal, texts)
 
 
 def attends(x: Float[Tensor, "B Q D"], memory: Float[Tensor, "B K M"] | None, heads: int) -> bool:
@@ -140,39 +143,49 @@ def _weight_and_bias(
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, first: Tensor, second: Tensor | None, heads: int, real: Tensor | None, causal: bool) -> Tensor:
-        context, weights = training.attend(_parts(first, second), heads, real, causal)
+    def forward(
+        ctx: Any, first: Tensor, second: Tensor | None, heads: int, real: Tensor | None, causal: bool, texts: Texts | None
+    ) -> Tensor:
+        context, weights = training.attend(_parts(first, second), heads, real, causal, texts)
         ctx.save_for_backward(first, second, real, weights)
-        ctx.heads, ctx.causal = heads, causal
+        ctx.heads, ctx.causal, ctx.texts = heads, causal, texts
         return context
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         first, second, real, weights = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *_by_torch(first, second, ctx.heads, real, ctx.causal, gradient), None, None, None
-        outs = torch.empty_like(first), None if second is None else torch.empty_like(second)
-        training.attend_gradient(_parts(first, second), ctx.heads, weights, gradient, _parts(*outs))
-        return *outs, None, None, None
+            context = _by_torch(first, second, ctx.heads, real, ctx.causal, ctx.texts)
+            tables = (first,) if second is None else (first, second)
+            outs = torch.autograd.grad(context, tables, gradient, create_graph=True)
+            outs = (*outs, None)[:2]
+        else:
+            outs = torch.empty_like(first), None if second is None else torch.empty_like(second)
+            training.attend_gradient(_parts(first, second), ctx.heads, weights, gradient, ctx.texts, _parts(*outs))
+        return *outs, None, None, None, None
 
 
 def _parts(first: Tensor, second: Tensor | None) -> Parts:
-    return Parts(*first.chunk(3, 2)) if second is None else Parts(first, *second.chunk(2, 2))
+    return Parts(*first.chunk(3, -1)) if second is None else Parts(first, *second.chunk(2, -1))
 
 
 def _by_torch(
-    first: Tensor, second: Tensor | None, heads: int, real: Tensor | None, causal: bool, gradient: Tensor
-) -> tuple[Tensor | None, ...]:
-    """The gradient as a part of the graph, for a gradient of it."""
-    query, key, value = (one.unflatten(2, (heads, -1)).transpose(1, 2) for one in _parts(first, second))
+    first: Tensor, second: Tensor | None, heads: int, real: Tensor | None, causal: bool, texts: Texts | None
+) -> Tensor:
+    """The contexts as torch makes them, for a gradient of a gradient."""
+    parts = _parts(first, second)
+    if texts is not None:  # all that stands in the table is one text, in which each sees its own
+        number = torch.arange(len(texts.count)).repeat_interleave(texts.count)
+        seen, parts = number[:, None] == number, Parts(*(one.unsqueeze(0) for one in parts))
+    else:
+        seen = torch.ones(parts.query.shape[1], parts.key.shape[1], dtype=torch.bool)
+        seen = seen.tril() if causal else seen
+        seen = seen if real is None else seen & real[:, None, None]
+    query, key, value = (one.unflatten(2, (heads, -1)).transpose(1, 2) for one in parts)
     scores = query @ key.mT / math.sqrt(query.shape[-1])
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool)
-    seen = (seen.tril() if causal else seen) & (seen if real is None else real[:, None, None])
     weights = scores.masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1) * seen
     context = (weights @ value).transpose(1, 2).flatten(2)
-    tables = (first,) if second is None else (first, second)
-    found = torch.autograd.grad(context, tables, gradient, create_graph=True)
-    return found if second is not None else (*found, None)
+    return context if texts is None else context.squeeze(0)
 
 
 class _Drop(torch.autograd.Function):

@@ -128,14 +128,23 @@ static void panels_of(const float *b, long row, long column, long depth, long co
     }
 }
 
+/* What is needed soon is asked for while the sums of a tile keep the processor busy: part `part` of `parts` of a table of
+   rows × width, into the second cache; and the tile of C itself, which will be written. */
+static void fetch(const float *x, long stride, long rows, long width, long part, long parts) {
+    for (long k = rows * part / parts; k < rows * (part + 1) / parts; k++)
+        for (long i = 0; i < width; i += 16) __builtin_prefetch(x + k * stride + i, 0, 2);
+}
+
+static void fetch_tile(const float *c, long stride, long rows) {
+    for (long r = 0; r < least(rows, ROWS); r++, c += stride) {
+        __builtin_prefetch(c, 1, 3);
+        __builtin_prefetch(c + COLUMNS - 1, 1, 3);
+    }
+}
+
 /* STRIPS times ROWS columns of x, those of a strip side by side: to[k * ROWS + r] = x[k * stride + r]. Their sums are
    added to `sums`. Several strips at once, since a row of x is far from the next. */
 #define STRIPS 4
-
-static void fetch(const float *x, long stride, long first, long last) {
-    for (long k = first; k < last; k++)
-        for (long r = 0; r < STRIPS * ROWS; r += 16) __builtin_prefetch(x + k * stride + r, 0, 2);
-}
 
 static void beside(const float *x, long stride, long depth, long rows, float *to, long strip, float *sums) {
     for (long k = 0; k < depth; k++, x += stride, to += ROWS) {
@@ -176,10 +185,15 @@ static void product_part(void *task) {
                 for (long r = 0; r < rows; r++) memcpy(copy + r * (deep + LANES), a + r * a_row, sizeof(float) * (size_t)depth);
                 a = copy, a_row = deep + LANES;
             }
+            const float *next = p->a + (row + rows) * p->a_row + k;
+            long after = least(most, p->rows - row - rows), done = 0, tiles = padded / COLUMNS * ((rows + ROWS - 1) / ROWS);
             for (long column = 0; column < width; column += COLUMNS)
                 for (long r = 0; r < rows;) {
                     float *c = p->c + (row + r) * p->c_row + first + column;
                     struct finish here = f;
+                    if (done < tiles) fetch(next, p->a_row, after, depth, done, tiles);
+                    done++;
+                    fetch_tile(c, p->c_row, rows - r);
                     if (f.bias) here.bias = f.bias + first + column;
                     if (f.where) here.where = f.where + (row + r) * p->c_row + first + column;
                     r += tile_of_rows(a + r * a_row, a_row, rows - r, depth, panels + column * depth, c, p->c_row,
@@ -208,8 +222,9 @@ static void turned_part(void *task) {
                 for (long column = 0; column < width; column += COLUMNS)
                     for (long r = 0; r < rows;) {
                         float *c = p->c + (row + r) * p->c_row + begin + column;
-                        fetch(next, p->a_row, depth * done / tiles, least(depth, depth * (done + 1) / tiles));
+                        if (done < tiles) fetch(next, p->a_row, depth, STRIPS * ROWS, done, tiles);
                         done++;
+                        fetch_tile(c, p->c_row, rows - r);
                         r += tile_of_columns(strips + r / ROWS * strip + r % ROWS, least(ROWS - r % ROWS, rows - r), depth,
                                              panels + column * depth, c, p->c_row, least(COLUMNS, width - column), f);
                     }

@@ -32,8 +32,8 @@ SIGNATURES = {
         *(POINTER, POINTER, INT, POINTER, LONG, LONG),
     ),
     "training_turned": (POINTER, LONG, LONG, LONG, POINTER, LONG, LONG, POINTER, INT, POINTER, LONG, LONG),
-    "training_attend": (*[POINTER] * 4, INT, *[LONG] * 7, POINTER, POINTER, LONG),
-    "training_attend_gradient": (*[POINTER] * 5, *[LONG] * 7, *[POINTER] * 3, LONG),
+    "training_attend": (*[POINTER] * 4, INT, POINTER, POINTER, *[LONG] * 7, POINTER, POINTER, LONG),
+    "training_attend_gradient": (*[POINTER] * 7, *[LONG] * 7, *[POINTER] * 3, LONG),
     "training_entropy": (POINTER, LONG, LONG, POINTER, FLOAT, POINTER, POINTER, LONG),
     "training_dropout": (POINTER, POINTER, LONG, ctypes.c_int64, LONG, FLOAT, POINTER, LONG),
 }
@@ -187,40 +187,70 @@ def can_attend(keys: int, width: int) -> bool:
 
 
 class Parts(NamedTuple):
-    """Queries, keys and values, heads side by side; of one table or of two, with their strides."""
+    """Queries, keys and values, heads side by side; of one table or of two."""
 
-    query: Float[Tensor, "B Q D"]
-    key: Float[Tensor, "B K D"]
-    value: Float[Tensor, "B K D"]
+    query: Float[Tensor, "*q D"]
+    key: Float[Tensor, "*k D"]
+    value: Float[Tensor, "*k D"]
+
+
+class Texts(NamedTuple):
+    """Texts one below the other in one table, without padding, each of which attends to itself."""
+
+    first: Int[Tensor, " B"]
+    count: Int[Tensor, " B"]  # both int32
+    longest: int
+
+    @classmethod
+    def of(cls, real: Bool[Tensor, "B T"]) -> "Texts":
+        """Those of which the real vectors are in the table."""
+        count = real.sum(1)
+        return cls((count.cumsum(0) - count).int(), count.int(), real.shape[1])
 
 
 def attend(
-    parts: Parts, heads: int, real: Bool[Tensor, "B K"] | None, causal: bool
-) -> tuple[Float[Tensor, "B Q D"], Float[Tensor, "B H Q P"]]:
+    parts: Parts, heads: int, real: Bool[Tensor, "B K"] | None, causal: bool, texts: Texts | None
+) -> tuple[Float[Tensor, "*q D"], Float[Tensor, "B H Q P"]]:
     """Contexts, and the weights that the gradient needs: rows of them are whole vectors."""
     query, key, value = parts
-    texts, queries, width = query.shape
-    context = query.new_empty(query.shape)
-    weights = query.new_empty(texts, heads, queries, -(-key.shape[1] // lanes()) * lanes())
+    context, (number, queries, keys) = query.new_empty(query.shape), _sizes(parts, texts)
+    weights = query.new_empty(number, heads, queries, -(-keys // lanes()) * lanes())
     _loaded().training_attend(
-        query.data_ptr(), key.data_ptr(), value.data_ptr(), _place(real), causal, texts, queries, key.shape[1], heads,
-        width // heads, query.stride(1), key.stride(1), weights.data_ptr(), context.data_ptr(),
-        torch.get_num_threads(),
+        query.data_ptr(), key.data_ptr(), value.data_ptr(), _place(real), causal, *_places(texts), number, queries,
+        keys, heads, query.shape[-1] // heads, query.stride(-2), key.stride(-2), weights.data_ptr(),
+        context.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return context, weights
 
 
 def attend_gradient(
-    parts: Parts, heads: int, weights: Float[Tensor, "B H Q P"], gradient: Float[Tensor, "B Q D"], out: Parts
+    parts: Parts,
+    heads: int,
+    weights: Float[Tensor, "B H Q P"],
+    gradient: Float[Tensor, "*q D"],
+    texts: Texts | None,
+    out: Parts,
 ) -> None:
     """Fills `out`, whose parts lie as those of `parts` do."""
     query, key, value = parts
     assert [one.stride() for one in parts] == [one.stride() for one in out]
+    gradient = gradient.contiguous()
     _loaded().training_attend_gradient(
-        query.data_ptr(), key.data_ptr(), value.data_ptr(), weights.data_ptr(), gradient.contiguous().data_ptr(),
-        query.shape[0], query.shape[1], key.shape[1], heads, query.shape[2] // heads, query.stride(1), key.stride(1),
+        query.data_ptr(), key.data_ptr(), value.data_ptr(), weights.data_ptr(), gradient.data_ptr(), *_places(texts),
+        *_sizes(parts, texts), heads, query.shape[-1] // heads, query.stride(-2), key.stride(-2),
         *(one.data_ptr() for one in out), torch.get_num_threads(),
     )  # fmt: skip
+
+
+def _sizes(parts: Parts, texts: Texts | None) -> tuple[int, int, int]:
+    """How many texts, queries and keys, at most."""
+    if texts is not None:
+        return len(texts.first), texts.longest, texts.longest
+    return len(parts.query), parts.query.shape[1], parts.key.shape[1]
+
+
+def _places(texts: Texts | None) -> tuple[int | None, int | None]:
+    return (None, None) if texts is None else (texts.first.data_ptr(), texts.count.data_ptr())
 
 
 def entropy(
@@ -228,8 +258,9 @@ def entropy(
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
     """log Σ exp − (1 − ε) of the target, and whether that is the highest. The table becomes softmax − (1 − ε) onehot."""
     loss, right = logits.new_empty(len(logits)), torch.empty(len(logits), dtype=torch.int64)
+    targets = targets.contiguous()
     _loaded().training_entropy(
-        logits.data_ptr(), *logits.shape, targets.contiguous().data_ptr(), smoothing, loss.data_ptr(),
+        logits.data_ptr(), *logits.shape, targets.data_ptr(), smoothing, loss.data_ptr(),
         right.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return loss, right

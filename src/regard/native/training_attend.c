@@ -4,7 +4,8 @@
        dV = Pᵀ dC        dP = dC Vᵀ        dS = P ∘ (dP − Σ_j P ∘ dP) / √d        dQ = dS K        dK = dSᵀ Q
 
    Vaswani et al. 2017, section 3.2.1 (arXiv:1706.03762). Each text and each head is a matter of its own, of a few dozen
-   rows, which lie in the first cache. A query sees the keys whose byte in `real` is not 0; with `causal`, none that is
+   rows, which lie in the first cache. With `first` and `count`, text t attends to itself: rows first[t], ... of one table, so
+   many as count[t] says, at most as many as `queries`. A query sees the keys whose byte in `real` is not 0; with `causal`, none that is
    later than it. A query that sees none has weights of zero. Widths of heads are multiples of LANES. */
 
 #include "vectors.h"
@@ -12,6 +13,7 @@
 struct attention {
     const float *query, *key, *value, *context_gradient;
     const uint8_t *real;
+    const int32_t *first, *count;
     float *weights, *context, *query_gradient, *key_gradient, *value_gradient;
     long texts, queries, keys, heads, width, query_stride, key_stride;
     int causal;
@@ -65,6 +67,18 @@ static void turned(const float *from, long stride, long rows, long width, float 
 
 static inline long padded(long keys) { return (keys + LANES - 1) / LANES * LANES; }
 
+/* Of text t: where its queries and keys begin, how many there are, and where its weights lie. */
+struct text {
+    long query, key, queries, keys, room;
+    float *weights;
+};
+
+static inline struct text text_of(const struct attention *a, long t) {
+    float *weights = a->weights + t * a->heads * a->queries * padded(a->keys);
+    if (!a->first) return (struct text){t * a->queries, t * a->keys, a->queries, a->keys, padded(a->keys), weights};
+    return (struct text){a->first[t], a->first[t], a->count[t], a->count[t], padded(a->count[t]), weights};
+}
+
 /* Scores of a query become its weights: it sees the first `seen` keys, if hidden[j] is 0 and not −∞. */
 static void softmax(float *scores, const float *hidden, long seen, long room, float scale) {
     const float none = -__builtin_inff();
@@ -97,24 +111,22 @@ static void softmax(float *scores, const float *hidden, long seen, long room, fl
 
 static void attend_part(void *task) {
     const struct attention *a = task;
-    long first, last, room = padded(a->keys), wide = a->heads * a->width;
-    float *turned_key = malloc(sizeof(float) * (size_t)(room * (a->width + 1))), *hidden = turned_key + room * a->width;
-    float scale = 1.0f / __builtin_sqrtf((float)a->width);
-    memset(turned_key, 0, sizeof(float) * (size_t)(room * a->width));
+    long first, last, most = padded(a->keys), width = a->width, wide = a->heads * width;
+    float *turned_key = calloc((size_t)(most * (width + 1)), sizeof(float)), *hidden = turned_key + most * width;
+    float scale = 1.0f / __builtin_sqrtf((float)width);
     for (share(a->texts, 1, &first, &last); first < last; first++) {
-        for (long j = 0; j < room; j++)
-            hidden[j] = j < a->keys && (!a->real || a->real[first * a->keys + j]) ? 0.0f : -__builtin_inff();
+        struct text t = text_of(a, first);
+        for (long j = 0; j < t.room; j++)
+            hidden[j] = j < t.keys && (!a->real || a->real[first * a->keys + j]) ? 0.0f : -__builtin_inff();
         for (long h = 0; h < a->heads; h++) {
-            const float *query = a->query + first * a->queries * a->query_stride + h * a->width;
-            const float *key = a->key + first * a->keys * a->key_stride + h * a->width;
-            const float *value = a->value + first * a->keys * a->key_stride + h * a->width;
-            float *weights = a->weights + (first * a->heads + h) * a->queries * room;
-            float *context = a->context + first * a->queries * wide + h * a->width;
-            turned(key, a->key_stride, a->keys, a->width, turned_key, room);
-            rows_times(query, a->query_stride, a->queries, a->width, turned_key, room, room, weights, room);
-            for (long q = 0; q < a->queries; q++)
-                softmax(weights + q * room, hidden, a->causal ? q + 1 : a->keys, room, scale);
-            rows_times(weights, room, a->queries, a->keys, value, a->key_stride, a->width, context, wide);
+            const float *query = a->query + t.query * a->query_stride + h * width;
+            const float *key = a->key + t.key * a->key_stride + h * width, *value = a->value + t.key * a->key_stride + h * width;
+            float *weights = t.weights + h * t.queries * t.room;
+            turned(key, a->key_stride, t.keys, width, turned_key, t.room);
+            rows_times(query, a->query_stride, t.queries, width, turned_key, t.room, t.room, weights, t.room);
+            for (long q = 0; q < t.queries; q++)
+                softmax(weights + q * t.room, hidden, a->causal ? q + 1 : t.keys, t.room, scale);
+            rows_times(weights, t.room, t.queries, t.keys, value, a->key_stride, width, a->context + t.query * wide + h * width, wide);
         }
     }
     free(turned_key);
@@ -122,53 +134,51 @@ static void attend_part(void *task) {
 
 static void gradient_part(void *task) {
     const struct attention *a = task;
-    long first, last, room = padded(a->keys), wide = a->heads * a->width;
-    float *turned_value = malloc(sizeof(float) * (size_t)(room * (a->width + a->queries)));
-    float *scores = turned_value + room * a->width, scale = 1.0f / __builtin_sqrtf((float)a->width);
-    memset(turned_value, 0, sizeof(float) * (size_t)(room * a->width));
-    for (share(a->texts, 1, &first, &last); first < last; first++)
+    long first, last, width = a->width, wide = a->heads * width;
+    float *turned_value = calloc((size_t)(padded(a->keys) * (width + a->queries)), sizeof(float));
+    float *scores = turned_value + padded(a->keys) * width, scale = 1.0f / __builtin_sqrtf((float)width);
+    for (share(a->texts, 1, &first, &last); first < last; first++) {
+        struct text t = text_of(a, first);
         for (long h = 0; h < a->heads; h++) {
-            long from_query = first * a->queries * a->query_stride + h * a->width;
-            long from_key = first * a->keys * a->key_stride + h * a->width;
-            const float *weights = a->weights + (first * a->heads + h) * a->queries * room;
-            const float *gradient = a->context_gradient + first * a->queries * wide + h * a->width;
-            columns_times(weights, room, a->keys, a->queries, gradient, wide, a->width, a->value_gradient + from_key, a->key_stride);
-            turned(a->value + from_key, a->key_stride, a->keys, a->width, turned_value, room);
-            rows_times(gradient, wide, a->queries, a->width, turned_value, room, room, scores, room);
-            for (long q = 0; q < a->queries; q++) {
-                const float *p = weights + q * room;
-                float *s = scores + q * room;
+            long query = t.query * a->query_stride + h * width, key = t.key * a->key_stride + h * width;
+            const float *weights = t.weights + h * t.queries * t.room, *gradient = a->context_gradient + t.query * wide + h * width;
+            columns_times(weights, t.room, t.keys, t.queries, gradient, wide, width, a->value_gradient + key, a->key_stride);
+            turned(a->value + key, a->key_stride, t.keys, width, turned_value, t.room);
+            rows_times(gradient, wide, t.queries, width, turned_value, t.room, t.room, scores, t.room);
+            for (long q = 0; q < t.queries; q++) {
+                const float *p = weights + q * t.room;
+                float *s = scores + q * t.room;
                 vec total = {0};
-                for (long j = 0; j < room; j += LANES) total += load(p + j) * load(s + j);
+                for (long j = 0; j < t.room; j += LANES) total += load(p + j) * load(s + j);
                 float mean = sum(total);
-                for (long j = 0; j < room; j += LANES) store(s + j, load(p + j) * (load(s + j) - mean) * scale);
+                for (long j = 0; j < t.room; j += LANES) store(s + j, load(p + j) * (load(s + j) - mean) * scale);
             }
-            rows_times(scores, room, a->queries, a->keys, a->key + from_key, a->key_stride, a->width,
-                       a->query_gradient + from_query, a->query_stride);
-            columns_times(scores, room, a->keys, a->queries, a->query + from_query, a->query_stride, a->width,
-                          a->key_gradient + from_key, a->key_stride);
+            rows_times(scores, t.room, t.queries, t.keys, a->key + key, a->key_stride, width, a->query_gradient + query, a->query_stride);
+            columns_times(scores, t.room, t.keys, t.queries, a->query + query, a->query_stride, width, a->key_gradient + key, a->key_stride);
         }
+    }
     free(turned_value);
 }
 
 /* Rows of queries lie query_stride apart, those of keys and values key_stride, those of contexts heads · width. */
-void training_attend(const float *query, const float *key, const float *value, const uint8_t *real, int causal, long texts,
-                     long queries, long keys, long heads, long width, long query_stride, long key_stride, float *weights,
-                     float *context, long threads) {
+void training_attend(const float *query, const float *key, const float *value, const uint8_t *real, int causal,
+                     const int32_t *first, const int32_t *count, long texts, long queries, long keys, long heads,
+                     long width, long query_stride, long key_stride, float *weights, float *context, long threads) {
     struct attention task = {.query = query, .key = key, .value = value, .real = real, .weights = weights, .context = context,
                              .texts = texts, .queries = queries, .keys = keys, .heads = heads, .width = width,
-                             .query_stride = query_stride, .key_stride = key_stride, .causal = causal};
+                             .query_stride = query_stride, .key_stride = key_stride, .causal = causal, .first = first, .count = count};
     in_parallel(attend_part, &task, threads);
 }
 
 /* Gradients lie as what they are gradients of. */
 void training_attend_gradient(const float *query, const float *key, const float *value, const float *weights,
-                              const float *context_gradient, long texts, long queries, long keys, long heads, long width,
-                              long query_stride, long key_stride, float *query_gradient, float *key_gradient,
-                              float *value_gradient, long threads) {
+                              const float *context_gradient, const int32_t *first, const int32_t *count, long texts,
+                              long queries, long keys, long heads, long width, long query_stride, long key_stride,
+                              float *query_gradient, float *key_gradient, float *value_gradient, long threads) {
     struct attention task = {.query = query, .key = key, .value = value, .context_gradient = context_gradient,
                              .weights = (float *)weights, .query_gradient = query_gradient, .key_gradient = key_gradient,
                              .value_gradient = value_gradient, .texts = texts, .queries = queries, .keys = keys,
-                             .heads = heads, .width = width, .query_stride = query_stride, .key_stride = key_stride};
+                             .heads = heads, .width = width, .query_stride = query_stride, .key_stride = key_stride,
+                             .first = first, .count = count};
     in_parallel(gradient_part, &task, threads);
 }
