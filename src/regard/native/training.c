@@ -147,13 +147,21 @@ static void fetch_tile(const float *c, long stride, long rows) {
 #define STRIPS 4
 
 static void beside(const float *x, long stride, long depth, long rows, float *to, long strip, float *sums) {
-    for (long k = 0; k < depth; k++, x += stride, to += ROWS) {
-        long r = 0;
-        for (; r + ROWS <= rows; r += ROWS) memcpy(to + r / ROWS * strip, x + r, ROWS * sizeof(float));
-        for (long left = 0; r + left < rows; left++) to[r / ROWS * strip + left] = x[r + left];
+    if (rows == STRIPS * ROWS) {
+        vec total[STRIPS * ROWS / LANES] = {0};
+        for (long k = 0; k < depth; k++, x += stride, to += ROWS) {
+            for (int i = 0; i < STRIPS * ROWS / LANES; i++) total[i] += load(x + i * LANES);
+            for (int s = 0; s < STRIPS; s++) memcpy(to + s * strip, x + s * ROWS, ROWS * sizeof(float));
+        }
         if (sums)
-            for (r = 0; r < rows; r++) sums[r] += x[r];
+            for (int i = 0; i < STRIPS * ROWS / LANES; i++) store(sums + i * LANES, load(sums + i * LANES) + total[i]);
+        return;
     }
+    float total[STRIPS * ROWS] = {0}; /* summed as above: how threads share the work changes no bit */
+    for (long k = 0; k < depth; k++, x += stride, to += ROWS)
+        for (long r = 0; r < rows; r++) to[r / ROWS * strip + r % ROWS] = x[r], total[r] += x[r];
+    if (sums)
+        for (long r = 0; r < rows; r++) sums[r] += total[r];
 }
 
 struct product {

@@ -79,25 +79,24 @@ static inline struct text text_of(const struct attention *a, long t) {
     return (struct text){a->first[t], a->first[t], a->count[t], a->count[t], padded(a->count[t]), weights};
 }
 
-/* Scores of a query become its weights: it sees the first `seen` keys, if hidden[j] is 0 and not −∞. */
+/* Scores of a query become its weights: it sees the first `seen` keys, if hidden[j] is 0 and not −∞. What is no number is
+   not larger than anything, and would be lost: `check` has it. */
 static void softmax(float *scores, const float *hidden, long seen, long room, float scale) {
     const float none = -__builtin_inff();
-    vec most = all(none), total = {0}, lane;
-    ivec wrong = {0}; /* what is no number is not larger than anything, and would be lost */
+    vec most = all(none), total = {0}, check = {0}, lane;
     for (int i = 0; i < LANES; i++) lane[i] = (float)i;
     for (long j = 0; j < room; j += LANES) {
-        vec s = load(scores + j) * scale + load(hidden + j);
+        vec s = load(scores + j) * scale;
+        check += s - s;
+        s += load(hidden + j);
         ivec ahead = lane + (float)j >= all((float)seen);
         s = (vec)(((ivec)s & ~ahead) | ((ivec)all(none) & ahead));
         most = larger(s, most);
-        wrong |= s != s;
         store(scores + j, s);
     }
-    float peak = none;
-    int lost = 0;
-    for (int i = 0; i < LANES; i++) peak = most[i] > peak ? most[i] : peak, lost |= wrong[i];
-    if (peak == none && !lost) { /* it sees nothing */
-        memset(scores, 0, sizeof(float) * (size_t)room);
+    float peak = largest(most);
+    if (peak == none) { /* it sees nothing */
+        for (long j = 0; j < room; j += LANES) store(scores + j, all(sum(check)));
         return;
     }
     for (long j = 0; j < room; j += LANES) {
@@ -105,7 +104,7 @@ static void softmax(float *scores, const float *hidden, long seen, long room, fl
         total += e;
         store(scores + j, e);
     }
-    float share_of = lost ? __builtin_nanf("") : 1.0f / sum(total);
+    float share_of = 1.0f / sum(total + check);
     for (long j = 0; j < room; j += LANES) store(scores + j, load(scores + j) * share_of);
 }
 

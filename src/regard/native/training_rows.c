@@ -2,12 +2,6 @@
 
 #include "vectors.h"
 
-static int any(ivec v) {
-    int found = 0;
-    for (int i = 0; i < LANES; i++) found |= v[i];
-    return found;
-}
-
 /* A table of logits becomes the gradient of its cross-entropy, but for what all words share (see layers/loss.py):
 
        loss_n = log Σ_v exp a_nv − (1 − ε) a_n[y_n]        a_n ← softmax(a_n) − (1 − ε) onehot(y_n) */
@@ -22,16 +16,15 @@ static void entropy_part(void *task) {
     const struct entropy *e = task;
     long first, last, words = e->words, whole = words / LANES * LANES;
     for (share(e->rows, 1, &first, &last); first < last; first++) {
-        float *a = e->table + first * words, peak = -__builtin_inff(), rest[LANES];
-        vec most = all(peak), total = {0};
-        ivec wrong = {0}; /* what is no number is not larger than anything, and would be lost */
-        for (long i = 0; i < whole; i += LANES) {
-            vec v = load(a + i);
+        float *a = e->table + first * words, rest[LANES];
+        vec most = all(-__builtin_inff()), total = {0}, check = {0};
+        for (int i = 0; i < LANES; i++) rest[i] = whole + i < words ? a[whole + i] : -__builtin_inff();
+        for (long i = 0; i <= whole; i += LANES) {
+            vec v = load(i < whole ? a + i : rest);
             most = larger(v, most);
-            wrong |= v != v;
+            check = (vec)((ivec)check | (v != v)); /* no number: it is not larger than anything, and would be lost */
         }
-        for (int i = 0; i < LANES; i++) peak = most[i] > peak ? most[i] : peak, rest[i] = -__builtin_inff();
-        for (long i = whole; i < words; i++) peak = a[i] > peak ? a[i] : peak, rest[i - whole] = a[i], wrong[0] |= a[i] != a[i];
+        float peak = largest(most);
         float wanted = a[e->target[first]];
         for (long i = 0; i < whole; i += LANES) {
             vec power = exponential(load(a + i) - peak);
@@ -40,7 +33,7 @@ static void entropy_part(void *task) {
         }
         vec power = exponential(load(rest) - peak);
         store(rest, power);
-        float sum_of = any(wrong) ? __builtin_nanf("") : sum(total + power), factor = 1.0f / sum_of;
+        float sum_of = sum(total + power + check), factor = 1.0f / sum_of;
         for (long i = 0; i < whole; i += LANES) store(a + i, load(a + i) * factor);
         for (long i = whole; i < words; i++) a[i] = rest[i - whole] * factor;
         a[e->target[first]] += e->smoothing - 1.0f;
