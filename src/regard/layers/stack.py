@@ -19,8 +19,9 @@ from regard.attention.scaled_dot import ScaledDot
 from regard.attention.trace import tracing
 from regard.layers.packed import linear
 from regard.layers.transformer import Block
-from regard.native import kernels
+from regard.native import gradients, kernels
 from regard.native.norms import normed
+from regard.native.training import Texts
 
 LONGEST = 256  # vectors; of longer sequences, torch's kernel that never makes the table of scores is faster
 
@@ -39,6 +40,8 @@ def through(
     layers = [cast(Block, block) for block in blocks]
     if layers and _suits(layers, x):
         return _without_padding(layers, x, mask)
+    if layers and mask is not None and _trains(layers, x, mask):
+        return _trained_without_padding(layers, x, mask)
     for block in layers:
         x = block(x, mask=mask)
     return x
@@ -60,6 +63,38 @@ def _suits(blocks: list[Block], x: Float[Tensor, "B T D"]) -> bool:
     return not any(
         block.training or block.cross is not None or not plain(block.attention) or _hooked(block) for block in blocks
     )
+
+
+def _trains(blocks: list[Block], x: Float[Tensor, "B T D"], mask: Tensor) -> bool:
+    """Whether the kernels of training can do all that happens between the norms."""
+    if not x.is_cuda and mask.shape == x.shape[:2] and not tracing() and gradients.attends(x, None, blocks[0].attention.heads):
+        return not any(
+            not block.training
+            or block.cross is not None
+            or not plain(block.attention)
+            or block.attention.dropout
+            or _hooked(block)
+            for block in blocks
+        )
+    return False
+
+
+def _trained_without_padding(
+    blocks: list[Block], x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B T D"]:
+    """The blocks' own equation, for the vectors that are real: the gradient of the others is zero anyway."""
+    place, texts = mask.flatten().nonzero().squeeze(1), Texts.of(mask)
+    rows = x.flatten(0, 1).index_select(0, place)
+    for block in blocks:
+        attention = block.attention
+
+        def attend(y: Tensor, attention: MultiHead = attention) -> Tensor:
+            context = gradients.attend(gradients.apply(attention.project, y), None, attention.heads, texts=texts)
+            return gradients.apply(attention.out, context)
+
+        rows = block.around(block.attention_norm, rows, attend)
+        rows = block.around(block.feed_forward_norm, rows, block.feed_forward)
+    return x.new_zeros(x.shape).flatten(0, 1).index_copy(0, place, rows).view(x.shape)
 
 
 def _hooked(block: Block) -> bool:
