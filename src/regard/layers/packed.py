@@ -39,7 +39,6 @@ class Packing:
     version: tuple[int, int]
     uses: int = 0
     blocks: Blocks | None = None
-    turned: Tensor | None = None  # the one of `one_row`
 
 
 _packings: WeakKeyDictionary[nn.Module, dict[str, Packing]] = WeakKeyDictionary()

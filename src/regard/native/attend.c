@@ -11,7 +11,7 @@
            keys are turned round, so that one vector has a number of each key, and all scores of a tile are summed at
            once. Row r has count[r] keys, from tile first[r] on. */
 
-#include "vectors.h"
+#include "row.h"
 
 struct attention {
     const float *query, *key, *value;
@@ -19,33 +19,6 @@ struct attention {
     const int32_t *places, *first, *count;
     long rows, heads, width, query_stride, key_stride, place_stride;
 };
-
-/* In place; there is room up to a whole vector. */
-static void softmax(float *scores, long count) {
-    long whole = count / LANES * LANES;
-    vec most = all(-__builtin_inff()), total = {0}, rest = most;
-    for (long j = 0; j < whole; j += LANES) most = larger(load(scores + j), most);
-    if (count > whole) rest = first_of(count - whole, load(scores + whole)), most = larger(rest, most);
-    vec peak = all(largest(most));
-    for (long j = 0; j < whole; j += LANES) {
-        vec e = exponential(load(scores + j) - peak);
-        total += e;
-        store(scores + j, e);
-    }
-    rest = exponential(rest - peak); /* of -inf, this is 0 */
-    vec share_of = all(1.0f / sum(total + rest));
-    for (long j = 0; j < whole; j += LANES) store(scores + j, load(scores + j) * share_of);
-    if (count > whole) store(scores + whole, rest * share_of);
-}
-
-static float product(const float *a, const float *b, long width) {
-    vec s = {0};
-    long i = 0;
-    for (; i + LANES <= width; i += LANES) s += load(a + i) * load(b + i);
-    float total = sum(s);
-    for (; i < width; i++) total += a[i] * b[i];
-    return total;
-}
 
 /* Σ_j weights[j] · (row j of values), where row j lies at `places[j]`, or at j. */
 static void mean_of(const float *weights, const float *values, long stride, const int32_t *places, long count,
@@ -100,7 +73,7 @@ static void attend_part(void *task) {
             float *context = a->context + r * whole + h * a->width;
             if (places) {
                 for (long j = 0; j < count; j++)
-                    scores[j] = scale * product(query, a->key + places[j] * a->key_stride + h * a->width, a->width);
+                    scores[j] = scale * dot(query, a->key + places[j] * a->key_stride + h * a->width, a->width);
             } else
                 tile_scores(query, tiles + h * a->width * LANES, a->key_stride, count, a->width, scale, scores);
             if (count) softmax(scores, count);

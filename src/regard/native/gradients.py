@@ -144,7 +144,13 @@ def _weight_and_bias(
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, first: Tensor, second: Tensor | None, heads: int, real: Tensor | None, causal: bool, texts: Texts | None
+        ctx: Any,
+        first: Tensor,
+        second: Tensor | None,
+        heads: int,
+        real: Tensor | None,
+        causal: bool,
+        texts: Texts | None,
     ) -> Tensor:
         context, weights = training.attend(_parts(first, second), heads, real, causal, texts)
         ctx.save_for_backward(first, second, real, weights)

@@ -266,9 +266,7 @@ def entropy(
     return loss, right
 
 
-def dropped(
-    x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: float, seed: int
-) -> Float[Tensor, "*b"]:
+def dropped(x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: float, seed: int) -> Float[Tensor, "*b"]:
     """y with a share of p dropped, or x plus that; p is rounded to a multiple of 2^−16."""
     x, y = None if x is None else x.contiguous(), y.contiguous()
     out, dropped = torch.empty_like(y), round(p * 2**16)
