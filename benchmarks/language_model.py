@@ -196,7 +196,7 @@ def main() -> int:
     for name, curve in curves.items():
         end, there = curve[-1], reached(curve, DOCUMENTED)
         print(
-            f"{name}: {end['loss']:.4f} after {end['tokens'] / 1e6:.2f} M tokens and {end['seconds']:.1f} s; {DOCUMENTED} "
+            f"{name}: {end['loss']:.4f} after {end['tokens'] / 1e6:.2f} M tokens, {end['seconds']:.1f} s; {DOCUMENTED} "
             f"after {there['tokens'] / 1e6:.2f} M and {there['seconds']:.1f} s, {shares[name]:.2f} of the plain loop's"
         )
     if given.json:
