@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.layers import packed
 from regard.layers.fastest import fastest
+from regard.native import kernels
 
 
 def test_the_quickest_call_decides_since_others_only_make_calls_slower() -> None:
@@ -26,21 +27,36 @@ def test_the_quickest_call_decides_since_others_only_make_calls_slower() -> None
     assert fastest([way(9, 9, 3), way(4, 4, 4)], lambda: now) == 0
 
 
-@pytest.mark.skipif(not packed.packs(), reason="this build of torch has no oneDNN")
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("rows", [1, 5, 64, 321])
 @pytest.mark.parametrize("bias", [True, False])
-def test_packed_weights_give_the_numbers_of_the_plain_ones(rows: int, bias: bool) -> None:
+def test_packed_weights_give_the_numbers_of_the_plain_ones(
+    rows: int, bias: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled != kernels.available():
+        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    packer = packed._packer.__wrapped__()
+    if packer is None or (packer is kernels.pack) != compiled:
+        pytest.skip("a build of torch without oneDNN, or no C compiler")
+    monkeypatch.setattr(packed, "packed_is_faster", lambda *shape: True)
+    monkeypatch.setattr(packed, "_packer", lambda: packer)
     layer, x = nn.Linear(24, 37, bias=bias), torch.randn(rows, 24)
     with torch.inference_mode():
-        torch.testing.assert_close(packed.product(x, packed.pack(layer.weight), layer.bias), layer(x))
+        for _ in range(packed.USES + 1):
+            torch.testing.assert_close(packed.linear(layer, x), layer(x))
+            torch.testing.assert_close(packed.linear(layer, x, relu=True), layer(x).relu())
+            out = torch.ones(rows, 37)
+            assert packed.linear(layer, x, out=out, add=True) is out
+            torch.testing.assert_close(out, 1.0 + layer(x))
+            torch.testing.assert_close(packed.linear(layer, x, out=out), layer(x))
+    assert packed.used(layer).blocks is not None
 
 
 def test_a_weight_is_packed_when_it_is_used_often_and_anew_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x, packs = nn.Linear(24, 37), torch.randn(5, 24), []
     monkeypatch.setattr(packed, "packed_is_faster", lambda *shape: True)
-    monkeypatch.setattr(packed, "packs", lambda *dtype: True)
-    monkeypatch.setattr(packed, "pack", lambda weight: packs.append(1) or weight.clone())
-    monkeypatch.setattr(packed, "product", F.linear)
+    monkeypatch.setattr(packed, "_packer", lambda: lambda weight: packs.append(1) or weight.clone())
+    monkeypatch.setattr(packed, "_by_onednn", F.linear)
 
     def use(times: int) -> None:
         for _ in range(times):

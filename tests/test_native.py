@@ -31,7 +31,7 @@ def test_a_product_is_that_of_torch(rows, outputs, inputs):
     torch.testing.assert_close(kernels.linear(x, panels, bias, relu=True), F.linear(x, weight, bias).relu(), **close)
     table = numbers(rows, outputs, seed=3)
     wanted = table + F.linear(x, weight, bias)
-    assert kernels.linear(x, panels, bias, add_to=table) is table
+    assert kernels.linear(x, panels, bias, out=table, add=True) is table
     torch.testing.assert_close(table, wanted, **close)
 
 
@@ -84,22 +84,24 @@ def test_best_of_numbers_that_are_none_stays_inside_the_row():
 
 
 @needs_kernels
-@pytest.mark.parametrize(("heads", "width"), [(1, 5), (3, 16), (2, 37)])
-def test_each_row_attends_to_its_own_keys(heads, width):
-    query, key, value = (numbers(n, heads * width, seed=n) for n in (4, 31, 32))
-    key, value = key[:31], value[:31]
-    count = torch.tensor([0, 1, 17, 31], dtype=torch.int32)
-    places = torch.stack([torch.randperm(31, generator=torch.Generator().manual_seed(n)) for n in range(4)]).int()
-    found = kernels.attend(query, key, value, heads, count, places=places)
-    assert bool((found[0] == 0).all())
-    for row in range(1, 4):
-        mine = places[row, : count[row]].long()
-        parts = (table.view(-1, heads, width).transpose(0, 1) for table in (query[row], key[mine], value[mine]))
-        torch.testing.assert_close(found[row], F.scaled_dot_product_attention(*parts).flatten(), rtol=1e-4, atol=1e-5)
-    first = torch.tensor([3, 0, 9, 0], dtype=torch.int32)
-    in_a_row = kernels.attend(query, key, value, heads, count, first=first)
-    listed = (first.unsqueeze(1) + torch.arange(31)).int()
-    assert torch.equal(in_a_row, kernels.attend(query, key, value, heads, count, places=listed))
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("heads", "width"), [(1, 5), (3, 16), (2, 37), (2, 64)])
+def test_each_row_attends_to_its_own_keys(heads, width, threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    counts = [0, 1, 17, 31, 16]
+    query, key, value = (numbers(n, heads * width, seed=n) for n in (5, 65, 66))
+    value = value[:65]
+    count = torch.tensor(counts, dtype=torch.int32)
+    places = torch.stack([torch.randperm(65, generator=torch.Generator().manual_seed(n)) for n in range(5)]).int()
+    by_places = kernels.attend_places(query, key, value, heads, places, count)
+    tiles, number = kernels.tiles_of(key, value, count), kernels.tiles_for(count)
+    by_tiles = kernels.attend_tiles(query, tiles, heads, (number.cumsum(0) - number).int(), count)
+    for row, begin in enumerate([0, 0, 1, 18, 49]):
+        listed = places[row, : counts[row]].long(), torch.arange(begin, begin + counts[row])
+        for found, mine in zip((by_places, by_tiles), listed, strict=True):
+            parts = [table.view(-1, heads, width).transpose(0, 1) for table in (query[row], key[mine], value[mine])]
+            wanted = F.scaled_dot_product_attention(*parts).flatten() if counts[row] else torch.zeros(heads * width)
+            torch.testing.assert_close(found[row], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_without_a_compiler_torch_works_alone(tmp_path):

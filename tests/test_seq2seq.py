@@ -14,6 +14,7 @@ from regard.attention.rotary import Rotary
 from regard.attention.sinusoidal import Sinusoidal
 from regard.attention.trace import Trace
 from regard.data.examples import Batch
+from regard.decoders import native_steps
 from regard.decoders.decoder import share
 from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -23,9 +24,11 @@ from regard.decoding.engine import Sentence, decode
 from regard.decoding.greedy import TokenByToken, greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
+from regard.layers import packed
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
+from regard.native import kernels
 
 SOURCE_WORDS, TARGET_WORDS, EMBEDDED, WIDTH, MEMORY, HEADS = 13, 11, 9, 10, 14, 2
 
@@ -92,16 +95,26 @@ def some_tokens(rows, length, words=TARGET_WORDS, seed=3):
     return torch.randint(4, words, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-# Without gradients, steps of plain Transformer decoders take another way.
-WAYS = [(name, True) for name in DECODERS] + [("transformer", False), ("transformer-learned", False)]
+# Without gradients, steps take other ways: by compiled kernels and packed weights, or without them.
+PLAIN = ("transformer", "transformer-learned")
+WAYS = [(name, way) for name in DECODERS for way in ("general", "native")] + [(name, "plain") for name in PLAIN]
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: way[0] if way[1] else f"{way[0]}-plain-steps")
-def decoder(request):
-    name, gradient = request.param
+@pytest.fixture(params=WAYS, ids="-".join)
+def decoder(request, monkeypatch):
+    name, way = request.param
     torch.manual_seed(7)
-    with torch.set_grad_enabled(gradient):
+    steps_by(way, monkeypatch)
+    with torch.set_grad_enabled(way == "general"):
         yield DECODERS[name]().eval()
+
+
+def steps_by(way, monkeypatch):
+    if way == "native" and not kernels.available():
+        pytest.skip("no C compiler: apt-get install gcc, or whatever your system calls it")
+    monkeypatch.setattr(packed, "USES", 0)  # weights are packed at once
+    if way == "plain":
+        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
 
 
 def stepped(decoder, tokens, state):
@@ -195,9 +208,12 @@ def test_looking_changes_nothing_and_sees_the_same_in_steps(decoder):
         torch.testing.assert_close(state.weights, weights[:, :, t].mean(1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["transformer", "transformer-learned"])
-def test_beams_that_share_their_keys_go_on_as_beams_with_their_own(name):
+@pytest.mark.parametrize("way", ["native", "plain"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_beams_that_share_their_keys_go_on_as_beams_with_their_own(name, way, monkeypatch):
     """Over more steps than a buffer has room for, so that keys of beams that were given up are dropped."""
+    steps_by(way, monkeypatch)
+    monkeypatch.setattr(native_steps, "STEPS", 16)
     torch.manual_seed(7)
     decoder, memory = DECODERS[name]().eval(), some_memory()
     generator = torch.Generator().manual_seed(1)
@@ -213,7 +229,8 @@ def test_beams_that_share_their_keys_go_on_as_beams_with_their_own(name):
             origin = torch.randint(0, width, (sentences, 3), generator=generator)
             chosen = (torch.arange(sentences).unsqueeze(1) * width + origin)[1 if step == 20 else 0 :].flatten()
             shared, own = shared.select(chosen), own.select(chosen)
-        assert shared.keys < 38 * 3, "keys of nobody were never dropped"
+        kept = shared.past.rows.shape[1] / shared.rows if way == "native" else shared.keys / 3
+        assert kept < 38, "keys of nobody were never dropped"
 
 
 @pytest.mark.parametrize("name", ENCODERS)

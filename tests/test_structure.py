@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "config": {"settings", "recipes", "jobs", "outputs", "recipe_mistakes"},
     "recipe_mistakes": {"settings"},
     "native": set(),
-    "attention": set(),
+    "attention": {"native"},
     "layers": {"attention", "native"},
     "encoders": {"attention", "layers", "native"},
     "decoders": {"attention", "layers", "native"},

@@ -8,7 +8,6 @@ What becomes of them is said in `multihead`.
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention.cache import KeyValue
 from regard.attention.heads import require_vectors, split_heads
@@ -17,6 +16,7 @@ from regard.attention.role import Role
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.score import Score
+from regard.native import gradients
 
 
 class Projections(nn.Module):
@@ -86,14 +86,14 @@ class Projections(nn.Module):
     def project_memory(self, memory: Float[Tensor, "B K M"]) -> KeyValue:
         """Keys and values of a memory that will be attended to again and again."""
         require_vectors("memory", memory, self.width if self.memory_width is None else self.memory_width)
-        key, value = F.linear(memory, *self._memory_part()).split(self.sizes[1:], dim=-1)
+        key, value = gradients.linear(memory, *self._memory_part(), self.training).split(self.sizes[1:], dim=-1)
         return KeyValue(self.score.prepare(split_heads(key, self.kv_heads)), split_heads(value, self.kv_heads))
 
     def _project_all(self, x: Float[Tensor, "N T D"], start: int) -> tuple[Float[Tensor, "N H T d"], KeyValue]:
         if self.memory_width is not None:
             raise ValueError("this MultiHead was built with memory_width, to attend to a memory: give it one")
         require_vectors("x", x, self.width)
-        query, key, value = self.project(x).split(self.sizes, dim=-1)
+        query, key, value = gradients.apply(self.project, x).split(self.sizes, dim=-1)
         query, key, value = (
             split_heads(part, heads)
             for part, heads in ((query, self.heads), (key, self.kv_heads), (value, self.kv_heads))

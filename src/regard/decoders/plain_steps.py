@@ -12,7 +12,7 @@ general way of `Block.step`, on a CPU:
     softmax   over a few keys is slow where they are neighbors in memory (eight times, for 15 keys), so the scores
               are turned round for it.
 
-`plain` says which blocks can go this way. The others, and steps through which a gradient flows, go the general way.
+`suits` says which blocks can go this way. The others, and steps through which a gradient flows, go the general way.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,10 +23,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.attention.multihead import MultiHead
-from regard.attention.scaled_dot import ScaledDot
 from regard.decoders.decoder import share, stacked
 from regard.layers.packed import linear
+from regard.layers.stack import plain
 from regard.layers.transformer import Block
 
 ROOM = 16  # steps for which a new buffer has room
@@ -34,19 +33,9 @@ FEW_KEYS = 16  # below which softmax is faster on scores that are turned round
 SMALL = 400  # multiplications of a group, below which `bmm` has no fast kernel, and a product and a sum beat it
 
 
-def plain(block: Block) -> bool:
-    """Scaled dot product, as many keys as heads, and no positions inside the attention."""
-    parts = [block.attention] if block.cross is None else [block.attention, block.cross]
-    return all(_is_plain(part) for part in parts)
-
-
-def _is_plain(part: MultiHead) -> bool:
-    return (
-        type(part.score) is ScaledDot
-        and part.rotary is None
-        and part.relative is None
-        and part.sizes == (part.width,) * 3
-    )
+def suits(block: Block) -> bool:
+    """Attentions that are plain (`layers/stack.py`)."""
+    return plain(block.attention) and (block.cross is None or plain(block.cross))
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,16 @@ from torch import Tensor, nn
 from regard.attention.cache import PreallocatedCache
 from regard.attention.memory import Memory
 from regard.attention.trace import Trace, tracing
-from regard.decoders import plain_steps, single_steps, transformer_state
+from regard.decoders import native_steps, plain_steps, single_steps, transformer_state
 from regard.decoders.decoder import Decoder
+from regard.decoders.native_steps import NativeState
 from regard.decoders.plain_steps import PlainState
 from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
 from regard.layers.transformer import Block
+from regard.native.norms import normed
 
 
 class TransformerDecoder(Decoder):
@@ -56,7 +58,7 @@ class TransformerDecoder(Decoder):
 
     def start(
         self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False, places: int | None = None
-    ) -> TransformerState | PlainState:
+    ) -> TransformerState | PlainState | NativeState:
         """`copies` rows for each row of the memory; where there is no memory, `copies` rows.
 
         With `places`, keys and values of so many steps get their room in advance, and `read` takes several at once.
@@ -65,13 +67,19 @@ class TransformerDecoder(Decoder):
             raise CallError("there is nothing to watch: this decoder does not attend to a memory")
         blocks, table = list(self._blocks()), self.embedding.table.weight
         quick = places is None and not (watch or torch.is_grad_enabled() or tracing())
-        if quick and all(plain_steps.plain(block) for block in blocks):
+        if quick and native_steps.suits(blocks):
+            return native_steps.start(blocks, memory, copies)
+        if quick and all(map(plain_steps.suits, blocks)):
             return plain_steps.start(blocks, memory, copies, table.device)
         return transformer_state.start(blocks, memory, copies, table, watch=watch, places=places)
 
     def step(
-        self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState
-    ) -> tuple[Float[Tensor, "N D"], TransformerState | PlainState]:
+        self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState | NativeState
+    ) -> tuple[Float[Tensor, "N D"], TransformerState | PlainState | NativeState]:
+        if isinstance(state, NativeState):
+            x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)
+            x, after = native_steps.step(x, state)
+            return normed(self.norm, x), after
         if isinstance(state, PlainState):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)
             x, after = plain_steps.step(list(self._blocks()), x, state)

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.native import kernels
+
 GROUP = 64  # words: four vectors of a processor that has sixteen numbers in each
 BLOCK_ELEMENTS = 2**19  # whose softmax is taken at once: a table that is as large as the logits is never made
 
@@ -28,6 +30,11 @@ class Top(NamedTuple):
 def top(logits: Float[Tensor, "R W V"], offset: Float[Tensor, "R W"], count: int) -> Top:
     """The `count` best of offset[w] + logits[w, v] for each of R (fewer, if there are fewer), found exactly."""
     W, V = logits.shape[1:]
+    if kernels.available(logits) and min(count, V) <= kernels.most_best():
+        best, token = kernels.best(logits.flatten(0, 1), min(count, V))
+        value = (best.view(-1, W, best.shape[1]).to(offset.dtype) + offset.unsqueeze(2)).flatten(1)
+        value, place = value.topk(min(count, W * V), dim=1)
+        return Top(value, place // best.shape[1], token.view(len(value), -1).gather(1, place))
     whole = V // GROUP
     best = logits[:, :, : whole * GROUP].unflatten(2, (whole, GROUP)).amax(3)
     if whole * GROUP < V:
@@ -46,6 +53,8 @@ def top(logits: Float[Tensor, "R W V"], offset: Float[Tensor, "R W"], count: int
 
 def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
     """log Σ_v exp(logits_v)"""
+    if kernels.available(logits):
+        return kernels.normalizer(logits)
     if logits.device.type != "cpu":
         return logits.logsumexp(1)
     rows = max(1, BLOCK_ELEMENTS // logits.shape[1])

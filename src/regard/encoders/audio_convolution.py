@@ -14,6 +14,7 @@ from regard.encoders.audio import Sounds, real_frames
 from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.norm import NormKind, norm
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 
@@ -54,7 +55,5 @@ class ConvolutionEncoder(nn.Module):
             mask = mask[:, ::2]
         x = self.enter(x.transpose(1, 2).flatten(2))
         x = self.dropout(self.positions(x))
-        for block in self.layers:
-            x = block(x, mask=mask)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x, mask))
         return Memory(x, mask, masked_mean(x, mask))

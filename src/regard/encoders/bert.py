@@ -16,6 +16,7 @@ from regard.attention.memory import Memory
 from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import Embedding
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 SPREAD = 0.02  # standard deviation of fresh weights, as in BERT
@@ -63,9 +64,7 @@ class Bert(nn.Module):
         elif types is not None:
             raise ValueError("this encoder was built without token_types, so it has no use for types")
         x = self.dropout(self.embedding_norm(x))
-        for block in self.layers:
-            x = block(x, mask=mask)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x, mask))
         return Memory(x, mask, masked_mean(x, mask) if self.pooler is None else self.pooled(x))
 
     def pooled(self, vectors: Float[Tensor, "B S D"]) -> Float[Tensor, "B D"]:

@@ -24,6 +24,7 @@ from regard.attention.sinusoidal import sinusoids
 from regard.encoders.cnn import Convolution
 from regard.errors import CallError
 from regard.layers.norm import norm
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 
@@ -74,9 +75,7 @@ class VisionTransformer(nn.Module):
         x = self.patches(images).flatten(2).transpose(1, 2)
         x = torch.cat([self.summary.expand(x.shape[0], 1, -1), x], dim=1)
         x = self.dropout(self.positions(x))
-        for block in self.layers:
-            x = block(x)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x))
         return Memory(x[:, 1:], None, x[:, 0], self.grid)
 
 

@@ -23,6 +23,7 @@ from regard.encoders.cnn_pretrained import EfficientNetLite0
 from regard.encoders.image import VisionTransformer
 from regard.layers.dropout import Dropout
 from regard.layers.norm import norm
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 Body = ConvNet | VisionTransformer | EfficientNetLite0
@@ -96,7 +97,5 @@ class PictureEncoder(nn.Module):
             return memory
         x: Float[Tensor, "B K D"] = memory.vectors if self.project is None else self.project(memory.vectors)
         x = self.dropout(x if self.positions is None else self.positions(x, self.grid))
-        for block in self.layers:
-            x = block(x)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x))
         return Memory(x, None, x.mean(1), self.grid)

@@ -25,6 +25,7 @@ from regard.attention.memory import Memory
 from regard.encoders.text import masked_mean
 from regard.errors import CallError
 from regard.layers.norm import NormKind, norm
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 
@@ -68,9 +69,7 @@ class JointEncoder(nn.Module):
         x = self.vectors(x)
         if not self.layers:
             return Memory(x, mask, torch.cat([one.summary for one in memories], dim=1))
-        for block in self.layers:
-            x = block(x, mask=mask)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x, mask))
         return Memory(x, mask, masked_mean(x, mask))
 
 

@@ -22,6 +22,7 @@ from regard.encoders.text import masked_mean
 from regard.layers.dropout import Dropout
 from regard.layers.norm import norm
 from regard.layers.recurrent import Recurrent
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 
@@ -82,9 +83,7 @@ class TransformerSeriesEncoder(nn.Module):
     def forward(self, source: Tensor | Steps) -> Memory:
         values, mask = steps(source)
         x = self.dropout(self.positions(self.enter(self.numbers(values))))
-        for block in self.layers:
-            x = block(x, mask=mask)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x, mask))
         return Memory(x, mask, x.mean(1) if mask is None else masked_mean(x, mask))
 
 
@@ -105,7 +104,5 @@ class PatchEncoder(nn.Module):
     def forward(self, past: Float[Tensor, "N S"]) -> Memory:
         longer = F.pad(past.unsqueeze(1), (0, self.stride), mode="replicate").squeeze(1)
         x = self.dropout(self.positions(self.enter(longer.unfold(1, self.patch, self.stride))))
-        for block in self.layers:
-            x = block(x)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x))
         return Memory(x, None, x.mean(1))

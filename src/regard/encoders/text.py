@@ -14,6 +14,7 @@ from regard.attention.memory import Memory
 from regard.layers.embedding import Embedding
 from regard.layers.norm import NormKind, norm
 from regard.layers.recurrent import Cell, Recurrent
+from regard.layers.stack import through
 from regard.layers.transformer import Block
 
 
@@ -58,9 +59,7 @@ class TransformerEncoder(nn.Module):
     def forward(self, tokens: Int[Tensor, "B S"], pad: int = 0) -> Memory:
         mask = tokens != pad
         x = self.enter(self.embedding(tokens))
-        for block in self.layers:
-            x = block(x, mask=mask)
-        x = self.norm(x)
+        x = self.norm(through(self.layers, x, mask))
         return Memory(x, mask, masked_mean(x, mask))
 
 

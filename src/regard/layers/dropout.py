@@ -4,7 +4,8 @@
 
 A small Transformer spends a fifth of its training time on a CPU on drawing m, a random number for each element. Here a
 random integer of 64 bits decides over four of them, 16 bits each; p is rounded to a multiple of 2^−16 for that, and the
-factor follows it. On other devices this is torch's own.
+factor follows it. On other devices this is torch's own. Where there are compiled kernels (`native`), m is drawn while x is
+passed over, from a seed that torch's generator gives, and drawn again for the gradient: it is never kept.
 """
 
 import torch
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import CallError
+from regard.native import gradients
 
 
 class Dropout(nn.Module):
@@ -25,7 +27,15 @@ class Dropout(nn.Module):
     def forward(self, x: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
         if not self.training or self.p == 0.0:
             return x
+        if (native := gradients.drop(None, x, self.p)) is not None:
+            return native
         return x * kept(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
+
+    def added(self, x: Float[Tensor, "*b"], y: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+        """x + dropout(y), if possible in one pass."""
+        quick = self.training and self.p > 0.0 and not (self._forward_hooks or self._forward_pre_hooks)
+        native = gradients.drop(x, y, self.p) if quick else None
+        return x + self(y) if native is None else native
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.packed import linear
+from regard.native import gradients
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "swish"]
 FUNCTIONS = {
@@ -53,9 +54,21 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b D"]:
+        if self.training and self.is_relu and self.dropout.p == 0.0:
+            trained = gradients.relu_between(x, self.widen, self.narrow)
+            if trained is not None:
+                return trained
         # As a matrix: relu can work in place on a fresh one, while on a view autograd would make copies.
-        wide = self.between(linear(self.widen, x.reshape(-1, x.shape[-1])))
-        return linear(self.narrow, self.dropout(wide)).view(x.shape)
+        return linear(self.narrow, self.dropout(self.widened(x.reshape(-1, x.shape[-1])))).view(x.shape)
+
+    def widened(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
+        """What comes into the second product."""
+        return linear(self.widen, x, relu=True) if self.is_relu else self.between(linear(self.widen, x))
+
+    @property
+    def is_relu(self) -> bool:
+        """Whether relu is all that happens between the two products: then the first one can do it."""
+        return self.activation is torch.relu_ and not self.gated
 
     def between(self, wide: Float[Tensor, "N E"]) -> Float[Tensor, "N F"]:
         """What happens between the two products."""

@@ -8,7 +8,8 @@ Label smoothing: Szegedy et al. 2015, section 7 (arXiv:1512.00567), as in `F.cro
 The logits of a batch (tokens × V) are by far the largest table of a text model, and autograd would keep two or three
 of them. But the gradient of this loss needs nothing from outside except one factor, so it can be formed in the forward
 pass, a block of rows at a time, while the block is still in the processor's cache: logits in, loss and gradient out,
-block thrown away. Rows that are padding are never computed at all.
+block thrown away. Rows that are padding are never computed at all. Compiled kernels (`native`) do the same on a
+processor, in one pass over the block between its three products.
 """
 
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from regard.native import training
 
 BLOCK_ELEMENTS = 2**22  # logits in work at a time: 16 MB in float32
 GPU_BLOCK_ELEMENTS = 2**27  # a GPU wants large matrices; 512 MB in float32
@@ -54,8 +57,10 @@ def fused_cross_entropy(
         features, targets = features.index_select(0, real), targets.index_select(0, real)
     if block_rows is None:
         block_rows = max(1, (BLOCK_ELEMENTS if features.device.type == "cpu" else GPU_BLOCK_ELEMENTS) // len(weight))
+    given = (features, weight) if bias is None else (features, weight, bias)
+    native = features.numel() * len(weight) >= training.WORTH and training.suits(*given)
     total, correct = _FusedCrossEntropy.apply(
-        features, weight, bias, targets, smoothing, block_rows, torch.is_grad_enabled()
+        features, weight, bias, targets, smoothing, block_rows, torch.is_grad_enabled(), native
     )
     return Loss(total, len(targets), correct)
 
@@ -71,6 +76,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         block_rows: int,
         learning: bool,
+        native: bool,
     ) -> tuple[Tensor, Tensor]:
         device = features.device.type
         work = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
@@ -84,8 +90,17 @@ class _FusedCrossEntropy(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             matrix = weight.to(work)
             offset = None if bias is None else bias.to(work)
+            panels = [training.packed(w) for w in (weight.T, weight)] if native else []  # for all blocks
             for start in range(0, len(targets), block_rows):
                 rows = slice(start, start + block_rows)
+                if native and grad_features is not None and grad_weight is not None:
+                    table = training.product(features[rows], panels[0], bias)
+                    losses, right = training.entropy(table, targets[rows], smoothing)
+                    total += losses.sum()
+                    correct += right.sum()
+                    training.product(table, panels[1], out=grad_features[rows])
+                    training.turned(table, features[rows], grad_bias, add_to=grad_weight)
+                    continue
                 x, y = features[rows].to(work), targets[rows].unsqueeze(1)
                 table = F.linear(x, matrix, offset).to(exact)
                 highest, right = table.amax(1, keepdim=True), table.gather(1, y)
@@ -134,6 +149,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
             features * grad_total.to(features.dtype),
             (weight * grad_total).to(ctx.weight_type),
             None if bias is None else (bias * grad_total).to(ctx.bias_type),
+            None,
             None,
             None,
             None,

@@ -1,16 +1,15 @@
 """A linear layer whose weights are laid out for the processor once, and used again and again.
 
-    y = x Wᵀ + b        plain: as torch does it        packed: W in blocks of the size that oneDNN's kernel reads
+    y = x Wᵀ + b        plain: as torch does it        packed: W in blocks of the size that a kernel reads
 
 Libraries for matrices copy W into such blocks at each product, which for few rows of x costs as much as the product. A
-decoder uses the same W at every step, so the blocks are kept; they take the memory of W a second time. Which way is
-faster depends on the processor and on how many rows there are, so both are timed at the first product of a kind, and
-the choice is kept. A weight is packed once it was used often enough for that to pay, and anew after it was changed.
-
-MKL has a packed form, too (`torch.ops.mkl`), but it is promised for one number of rows only, and a batch changes.
+decoder uses the same W at every step, so the blocks are kept; they take the memory of W a second time. The kernel is
+ours (`native/products.c`); where there is no compiler for it, oneDNN's. Which way is faster depends on the processor
+and on how many rows there are, so both are timed at the first product of a kind, and the choice is kept. A weight is
+packed once it was used often enough for that to pay, and anew after it was changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from weakref import WeakKeyDictionary
@@ -21,12 +20,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.fastest import fastest
+from regard.native import kernels
 
 USES = 24  # of a weight for a few rows, before it is packed: a single short output is done by then
-ROWS = (1, 8, 64, 512)  # what is faster is asked once for each range of rows, up to these; above, always packed
+ROWS = (1, 8, 64, 512)  # what is faster is asked once for each range of rows, up to these; above, as for the last
 TIMED_FEATURES = 1024  # of a larger matrix, a part says as much
 ROUNDS = 5
-LIKELY_ROWS = 64  # the blocks are chosen for so many rows, and serve for any number; so many count as one use
+MANY = 8  # rows, for which the weights of a whole decoder are packed at once
+LIKELY_ROWS = 64  # oneDNN's blocks are chosen for so many rows, and serve for any number; so many count as one use
+
+Blocks = kernels.Panels | Tensor
 
 
 @dataclass
@@ -35,61 +38,107 @@ class Packing:
 
     version: tuple[int, int]
     uses: int = 0
-    blocks: Tensor | None = None
-    turned: Tensor | None = None  # the one of `one_row`
+    blocks: Blocks | None = None
 
 
-_packings: WeakKeyDictionary[nn.Linear, Packing] = WeakKeyDictionary()
+_packings: WeakKeyDictionary[nn.Module, dict[str, Packing]] = WeakKeyDictionary()
 
 
-def linear(layer: nn.Module, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
-    """What `layer(x)` is."""
-    if type(layer) is not nn.Linear or layer._forward_pre_hooks or layer._forward_hooks:  # a masked head has one
-        return layer(x)
-    weight = layer.weight
+def linear(
+    layer: nn.Module,
+    x: Float[Tensor, "N D"],
+    *,
+    relu: bool = False,
+    out: Float[Tensor, "N E"] | None = None,
+    add: bool = False,
+) -> Float[Tensor, "N E"]:
+    """What `layer(x)` is, or relu of that; written to `out`, or added to what is there."""
+    if type(layer) is nn.Linear and not layer._forward_pre_hooks and not layer._forward_hooks:  # a masked head has one
+        return product(layer, x, relu=relu, out=out, add=add)
+    return _written(layer(x), relu, out, add)
+
+
+def product(
+    module: nn.Module,
+    x: Float[Tensor, "N D"],
+    weight: str = "weight",
+    bias: str = "bias",
+    *,
+    relu: bool = False,
+    out: Float[Tensor, "N E"] | None = None,
+    add: bool = False,
+) -> Float[Tensor, "N E"]:
+    """The same with a weight and a bias of a module that has several."""
+    blocks, b = _blocks(module, weight, x.shape[0]) if x.dtype == torch.float32 else None, getattr(module, bias)
+    if isinstance(blocks, kernels.Panels):
+        return kernels.linear(x, blocks, b, relu=relu, out=out, add=add)
+    y = F.linear(x, getattr(module, weight), b) if blocks is None else _by_onednn(x, blocks, b)
+    return _written(y, relu, out, add)
+
+
+def _written(y: Tensor, relu: bool, out: Tensor | None, add: bool) -> Tensor:
+    if relu:
+        y = torch.relu_(y)
+    return y if out is None else out.add_(y) if add else out.copy_(y)
+
+
+def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
+    """`linear` of this layer for many products to come, with about so many rows: it is decided now."""
+    if type(layer) is nn.Linear and not layer._forward_pre_hooks and not layer._forward_hooks:
+        if rows >= MANY:
+            used(layer).uses += USES
+        blocks = _blocks(layer, "weight", rows)
+        if isinstance(blocks, kernels.Panels):
+            return partial(kernels.linear, panels=blocks, bias=layer.bias)
+    return partial(linear, layer)
+
+
+def _blocks(module: nn.Module, name: str, rows: int) -> Blocks | None:
+    """None, where the plain way is the right one."""
+    weight: Tensor = getattr(module, name)
     if torch.compiler.is_compiling():  # also while a graph is exported, for which the blocks are not
-        return layer(x)
+        return None
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
-        return layer(x)
-    packing = used(layer, len(x))
-    if (
-        packing.uses <= USES
-        or not packs()
-        or not packed_is_faster(*weight.shape, _range(len(x)), torch.get_num_threads())
-    ):
-        return F.linear(x, weight, layer.bias)
+        return None
+    packing = used(module, rows, name)
+    if packing.uses <= USES or not packed_is_faster(*weight.shape, _range(rows), torch.get_num_threads()):
+        return None
     if packing.blocks is None:
-        packing.blocks = pack(weight)
-    return product(x, packing.blocks, layer.bias)
+        pack = _packer()
+        packing.blocks = None if pack is None else pack(weight.detach())
+    return packing.blocks
 
 
-def used(layer: nn.Linear, rows: int = 1) -> Packing:
+def used(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
     """What is known of its weight, with one use more; nothing of before, if the weight was changed."""
-    weight = layer.weight
-    packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    weight: Tensor = getattr(module, name)
+    packings = _packings.setdefault(module, {})
+    packing, version = packings.get(name), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
     if packing is None or packing.version != version:
-        packing = _packings[layer] = Packing(version)
+        packing = packings[name] = Packing(version)
     packing.uses += max(1, rows // LIKELY_ROWS)
     return packing
 
 
 @cache
-def packs() -> bool:
-    """Whether this build of torch and this processor have the kernels."""
+def _packer() -> Callable[[Tensor], Blocks] | None:
+    """What lays out a weight: our own, or oneDNN's, where this build of torch and this processor have it."""
+    if kernels.available():
+        return kernels.pack
     if not torch.backends.mkldnn.is_available():
-        return False
+        return None
     try:
-        product(torch.ones(1, 8), pack(torch.ones(8, 8)), None)
+        _by_onednn(torch.ones(1, 8), _for_onednn(torch.ones(8, 8)), None)
     except (RuntimeError, AttributeError):
-        return False
-    return True
+        return None
+    return _for_onednn
 
 
-def pack(weight: Float[Tensor, "E D"]) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), LIKELY_ROWS)
+def _for_onednn(weight: Float[Tensor, "E D"]) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight, LIKELY_ROWS)
 
 
-def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] | None) -> Float[Tensor, "N E"]:
+def _by_onednn(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] | None) -> Float[Tensor, "N E"]:
     return torch.ops.mkldnn._linear_pointwise(x, blocks, bias, "none", [], "")
 
 
@@ -97,10 +146,14 @@ def product(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"] |
 @torch.no_grad()
 def packed_is_faster(features: int, width: int, rows: int, threads: int) -> bool:
     """Timed once for a shape, in some milliseconds."""
+    pack = _packer()
+    if pack is None:
+        return False
     x = torch.ones(rows, width)
-    matrices: Sequence[Tensor] = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width).unbind()
-    packed = [pack(matrix) for matrix in matrices]
-    return fastest([[partial(F.linear, x, w) for w in matrices], [partial(product, x, w, None) for w in packed]]) == 1
+    matrices = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width).unbind()
+    product = kernels.linear if pack is kernels.pack else partial(_by_onednn, bias=None)
+    ways = [[partial(F.linear, x, one) for one in matrices], [partial(product, x, pack(one)) for one in matrices]]
+    return fastest(ways) == 1
 
 
 def _range(rows: int) -> int:

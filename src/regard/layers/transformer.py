@@ -39,11 +39,11 @@ class Block(BlockParts):
         memory: Memory | None = None,
     ) -> Float[Tensor, "B T D"]:
         """`mask` (True = may attend) says which of x are real, `B T`, or who may attend to whom, `B T T`."""
-        x = self._around(self.attention_norm, x, lambda y: self.attention(y, mask=mask, causal=causal))
+        x = self.around(self.attention_norm, x, lambda y: self.attention(y, mask=mask, causal=causal))
         if self.cross is not None and self.cross_norm is not None:
             cross, vectors, real = self.cross, *_parts(memory)
-            x = self._around(self.cross_norm, x, lambda y: cross(y, vectors, real))
-        return self._around(self.feed_forward_norm, x, self.feed_forward)
+            x = self.around(self.cross_norm, x, lambda y: cross(y, vectors, real))
+        return self.around(self.feed_forward_norm, x, self.feed_forward)
 
     def step(
         self,
@@ -60,16 +60,16 @@ class Block(BlockParts):
             kept.append(now)
             return out
 
-        x = self._around(self.attention_norm, x, attend_to_past)
+        x = self.around(self.attention_norm, x, attend_to_past)
         if self.cross is not None and self.cross_norm is not None:
             cross = self.cross
-            x = self._around(self.cross_norm, x, lambda y: cross(y, memory, memory_mask))
-        return self._around(self.feed_forward_norm, x, self.feed_forward), kept[0]
+            x = self.around(self.cross_norm, x, lambda y: cross(y, memory, memory_mask))
+        return self.around(self.feed_forward_norm, x, self.feed_forward), kept[0]
 
-    def _around(self, norm: nn.Module, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
+    def around(self, norm: nn.Module, x: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return x + self.dropout(f(norm(x)))
-        return norm(x + self.dropout(f(x)))
+            return self.dropout.added(x, f(norm(x)))
+        return norm(self.dropout.added(x, f(x)))
 
 
 def _parts(memory: Memory | None) -> tuple[Tensor, Tensor | None]:

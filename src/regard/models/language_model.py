@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoders.native_steps import NativeState
 from regard.decoders.plain_steps import PlainState
 from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError
@@ -25,7 +26,7 @@ from regard.layers.one_row import one_row
 from regard.models.language_model_parts import LanguageModelParts
 from regard.models.log_probability import log_probability
 
-State = TransformerState | PlainState
+State = TransformerState | PlainState | NativeState
 NO_TOKEN = -1  # the id of padding where a vocabulary has none
 
 

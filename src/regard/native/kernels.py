@@ -24,10 +24,12 @@ POINTER, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes
 SIGNATURES = {
     "pack": (POINTER, LONG, LONG, POINTER),
     "linear": (POINTER, LONG, LONG, LONG, POINTER, LONG, POINTER, INT, POINTER, LONG, LONG),
-    "attend": (
+    "attend_places": (
         *(POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, LONG),
-        *(POINTER, LONG, POINTER, POINTER, POINTER, LONG),
+        *(POINTER, LONG, POINTER, POINTER, LONG),
     ),
+    "attend_tiles": (POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, POINTER, POINTER, LONG),
+    "tile": (POINTER, POINTER, LONG, LONG, POINTER, LONG, POINTER, LONG),
     "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
     "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
     "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
@@ -81,42 +83,89 @@ def linear(
     bias: Float[Tensor, " E"] | None = None,
     *,
     relu: bool = False,
-    add_to: Float[Tensor, "N E"] | None = None,
+    out: Float[Tensor, "N E"] | None = None,
+    add: bool = False,
 ) -> Float[Tensor, "N E"]:
-    """x Wᵀ + b; relu of that; or that, added to a table in its place."""
+    """x Wᵀ + b, or relu of that; written to `out`, or added to what is there."""
     if x.stride(1) != 1:
         x = x.contiguous()
-    y = x.new_empty(len(x), panels.outputs) if add_to is None else add_to
-    assert x.shape[1] == panels.inputs
+    rows, inputs = x.shape
+    y = x.new_empty(rows, panels.outputs) if out is None else out
+    assert inputs == panels.inputs
+    assert y.shape == (rows, panels.outputs)
     assert y.stride(1) == 1
-    how = ADD if add_to is not None else RELU if relu else 0
+    how = (ADD if add else 0) | (RELU if relu else 0)
     _loaded().linear(
-        x.data_ptr(), x.stride(0), len(x), panels.inputs, panels.numbers.data_ptr(), panels.outputs, _place(bias),
+        x.data_ptr(), x.stride(0), rows, inputs, panels.numbers.data_ptr(), panels.outputs, _place(bias),
         how, y.data_ptr(), y.stride(0), torch.get_num_threads(),
     )  # fmt: skip
     return y
 
 
-def attend(
+def attend_places(
     query: Float[Tensor, "N D"],
     key: Float[Tensor, "P D"],
     value: Float[Tensor, "P D"],
     heads: int,
+    places: Int[Tensor, "N T"],
     count: Int[Tensor, " N"],
-    *,
-    places: Int[Tensor, "N T"] | None = None,
-    first: Int[Tensor, " N"] | None = None,
 ) -> Float[Tensor, "N D"]:
-    """Row n asks `count[n]` keys: those at `places[n]`, or those from `first[n]` on; all three are int32."""
-    assert query.stride(1) == key.stride(1) == value.stride(1) == 1
+    """Row n asks the keys at `places[n, :count[n]]`; both are int32."""
+    assert query.stride(1) == key.stride(1) == value.stride(1) == places.stride(1) == 1
     assert key.stride(0) == value.stride(0)
     context = query.new_empty(query.shape)
-    _loaded().attend(
-        query.data_ptr(), query.stride(0), len(query), heads, query.shape[1] // heads, key.data_ptr(),
-        value.data_ptr(), key.stride(0), _place(places), 0 if places is None else places.stride(0), _place(first),
-        count.data_ptr(), context.data_ptr(), torch.get_num_threads(),
+    _loaded().attend_places(
+        query.data_ptr(), query.stride(0), query.shape[0], heads, query.shape[1] // heads, key.data_ptr(),
+        value.data_ptr(), key.stride(0), places.data_ptr(), places.stride(0), count.data_ptr(), context.data_ptr(),
+        torch.get_num_threads(),
     )  # fmt: skip
     return context
+
+
+def tiles_of(
+    key: Float[Tensor, "M D"],
+    value: Float[Tensor, "M D"],
+    count: Int[Tensor, " S"],
+    out: Float[Tensor, "T E"] | None = None,
+) -> Float[Tensor, "T E"]:
+    """Keys and values of S sentences, one below the other, as `attend_tiles` reads them."""
+    assert key.stride(1) == value.stride(1) == 1
+    assert key.stride(0) == value.stride(0)
+    if out is None:
+        out = key.new_empty(int(tiles_for(count).sum()), 2 * lanes() * key.shape[1])
+    _loaded().tile(
+        key.data_ptr(), value.data_ptr(), key.stride(0), key.shape[1], count.data_ptr(), len(count), out.data_ptr(),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def attend_tiles(
+    query: Float[Tensor, "N D"],
+    tiles: Float[Tensor, "T E"],
+    heads: int,
+    first: Int[Tensor, " N"],
+    count: Int[Tensor, " N"],
+) -> Float[Tensor, "N D"]:
+    """Row n asks `count[n]` keys, from tile `first[n]` on; both are int32."""
+    assert query.stride(1) == 1
+    context = query.new_empty(query.shape)
+    _loaded().attend_tiles(
+        query.data_ptr(), query.stride(0), query.shape[0], heads, query.shape[1] // heads, tiles.data_ptr(),
+        first.data_ptr(), count.data_ptr(), context.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return context
+
+
+@cache
+def lanes() -> int:
+    """How many keys a tile has."""
+    return int(_loaded().lanes())
+
+
+def tiles_for(count: Int[Tensor, " S"]) -> Int[Tensor, " S"]:
+    """How many tiles so many keys have."""
+    return (count + (lanes() - 1)) // lanes()
 
 
 def norm(

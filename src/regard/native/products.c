@@ -1,4 +1,4 @@
-/* y = f(x Wᵀ + b), or y + x Wᵀ + b: many rows of x with a W that is laid out once, and used again and again.
+/* y = f(x Wᵀ + b), or y + f(x Wᵀ + b), f = relu or nothing: many rows of x with a W that is laid out once, and used again and again.
 
    W is kept in panels of COLUMNS outputs, whose numbers lie as they are read: input by input. ROWS rows of x meet a
    panel in registers, ROWS · COLUMNS sums at a time (Goto and van de Geijn 2008, "Anatomy of high-performance matrix
@@ -13,7 +13,7 @@
 #define ROWS 6 /* 12 of 16 */
 #endif
 
-enum { PLAIN, RELU, ADD };
+enum { RELU = 1, ADD = 2 };
 
 long panel_width(void) { return COLUMNS; }
 
@@ -57,8 +57,8 @@ static void finish(const float *sums, long rows, long columns, const float *bias
     for (long r = 0; r < rows; r++, y += stride, sums += COLUMNS)
         for (long c = 0; c < columns; c++) {
             float value = sums[c] + (bias ? bias[c] : 0.0f);
-            if (how == RELU) value = value > 0.0f ? value : 0.0f;
-            y[c] = how == ADD ? y[c] + value : value;
+            if (how & RELU) value = value > 0.0f ? value : 0.0f;
+            y[c] = how & ADD ? y[c] + value : value;
         }
 }
 
@@ -102,6 +102,6 @@ static void one_row_part(void *task) {
 
 /* With a matrix as panels.h has them: of floats for one row only, of fewer bits for any number. */
 void linear_kept(const float *x, long x_stride, long rows, const struct matrix *w, float *y, long threads) {
-    struct product task = {x, 0, w->bias, y, rows, w->inputs, w->outputs, x_stride, w->outputs, PLAIN, w};
+    struct product task = {x, 0, w->bias, y, rows, w->inputs, w->outputs, x_stride, w->outputs, 0, w};
     in_parallel(rows == 1 ? one_row_part : product_part, &task, rows * w->inputs * w->outputs < 100000 ? 1 : threads);
 }

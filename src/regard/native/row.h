@@ -17,21 +17,22 @@ static inline void add_scaled(float *to, const float *from, float factor, long w
     for (; i < width; i++) to[i] += factor * from[i];
 }
 
-/* There is room for scores up to a whole vector. */
+/* In place; there is room up to a whole vector. */
 static inline void softmax(float *scores, long count) {
-    const float none = -__builtin_inff();
-    for (long j = count; j % LANES; j++) scores[j] = none;
-    vec most = all(none), total = {0};
-    for (long j = 0; j < count; j += LANES) most = larger(load(scores + j), most);
-    float peak = none;
-    for (int i = 0; i < LANES; i++) peak = most[i] > peak ? most[i] : peak;
-    for (long j = 0; j < count; j += LANES) {
+    long whole = count / LANES * LANES;
+    vec most = all(-__builtin_inff()), total = {0}, rest = most;
+    for (long j = 0; j < whole; j += LANES) most = larger(load(scores + j), most);
+    if (count > whole) rest = first_of(count - whole, load(scores + whole)), most = larger(rest, most);
+    vec peak = all(largest(most));
+    for (long j = 0; j < whole; j += LANES) {
         vec e = exponential(load(scores + j) - peak);
         total += e;
         store(scores + j, e);
     }
-    float share_of = 1.0f / sum(total);
-    for (long j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * share_of);
+    rest = exponential(rest - peak); /* of -inf, this is 0 */
+    vec share_of = all(1.0f / sum(total + rest));
+    for (long j = 0; j < whole; j += LANES) store(scores + j, load(scores + j) * share_of);
+    if (count > whole) store(scores + whole, rest * share_of);
 }
 
 /* (x - mean) / √(variance + ε) · scale + shift, or, by RMS, x / √(mean of x² + ε) · scale */

@@ -32,8 +32,8 @@ static void normalizer_part(void *task) {
         const float *a = t->from + first * width;
         vec most = all(-__builtin_inff()), total = {0};
         for (long i = 0; i < whole; i += LANES) most = larger(load(a + i), most);
-        float peak = -__builtin_inff(), rest[LANES];
-        for (int i = 0; i < LANES; i++) peak = most[i] > peak ? most[i] : peak, rest[i] = -__builtin_inff();
+        float peak = largest(most), rest[LANES];
+        for (int i = 0; i < LANES; i++) rest[i] = -__builtin_inff();
         for (long i = whole; i < width; i++) peak = a[i] > peak ? a[i] : peak, rest[i - whole] = a[i];
         for (long i = 0; i < whole; i += LANES) total += exponential(load(a + i) - peak);
         total += exponential(load(rest) - peak);

@@ -21,25 +21,43 @@ static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
 static inline vec all(float x) { return x - (vec){0}; }
 static inline vec larger(vec a, vec b) { ivec m = a > b; return (vec)((m & (ivec)a) | (~m & (ivec)b)); }
 
-/* Halves are added until four numbers are left. */
+/* The first `count` numbers, and -inf in place of the others. */
+static inline vec first_of(long count, vec v) {
+    ivec number = {0, 1, 2, 3
+#if LANES > 4
+        , 4, 5, 6, 7
+#endif
+#if LANES > 8
+        , 8, 9, 10, 11, 12, 13, 14, 15
+#endif
+    };
+    ivec m = number < (int32_t)count;
+    return (vec)((m & (ivec)v) | (~m & (ivec)all(-__builtin_inff())));
+}
+
+typedef float quad __attribute__((vector_size(16)));
+
+/* Halves are put together until four numbers are left. */
+#define FOUR_OF(v, together)                                                                      \
+    quad parts[LANES / 4], four;                                                                  \
+    memcpy(parts, &v, sizeof v);                                                                  \
+    for (int half = LANES / 8; half; half /= 2)                                                   \
+        for (int i = 0; i < half; i++) parts[i] = together(parts[i], parts[i + half]);            \
+    four = parts[0]
+
+static inline quad both(quad a, quad b) { return a + b; }
+typedef int32_t iquad __attribute__((vector_size(16)));
+static inline quad larger_four(quad a, quad b) { iquad m = a > b; return (quad)((m & (iquad)a) | (~m & (iquad)b)); }
+
 static inline float sum(vec v) {
-#if LANES == 16
-    typedef float half __attribute__((vector_size(32)));
-    half parts[2];
-    memcpy(parts, &v, sizeof v);
-    half both = parts[0] + parts[1];
-#elif LANES == 8
-    vec both = v;
-#endif
-    typedef float quarter __attribute__((vector_size(16)));
-#if LANES == 4
-    quarter four = v;
-#else
-    quarter two[2];
-    memcpy(two, &both, sizeof two);
-    quarter four = two[0] + two[1];
-#endif
+    FOUR_OF(v, both);
     return (four[0] + four[1]) + (four[2] + four[3]);
+}
+
+static inline float largest(vec v) {
+    FOUR_OF(v, larger_four);
+    float left = four[0] > four[1] ? four[0] : four[1], right = four[2] > four[3] ? four[2] : four[3];
+    return left > right ? left : right;
 }
 
 /* exp x = 2^n exp r with n whole and |r| <= ln 2 / 2, where a polynomial of degree 6 is right to the last bit or two.

@@ -148,19 +148,24 @@ def searched(
                 yield key, searching.found(sentences)
 
 
+REFILL = 0.25  # of a batch: when no more of its sentences are left, the next ones join
+
+
 class Sorted:
     """A list of items, the longest first, so that little is padded: batches of about so many source tokens."""
 
     def __init__(self, items: Sequence[Any], lengths: Sequence[int], tokens: int, prefix: Ids) -> None:
         self._items, self._lengths, self._tokens, self._prefix = items, lengths, tokens, prefix
         self._left = sorted((n for n, length in enumerate(lengths) if length), key=lambda n: lengths[n])  # last is next
+        self._batch = 0  # sentences that came last
 
     def take(self, under_way: Collection[int]) -> list[Waiting]:
-        if under_way or not self._left:
+        if len(under_way) > REFILL * self._batch or not self._left:
             return []
         longest = self._lengths[self._left[-1]] + 1
         some = [self._left.pop() for _ in range(min(len(self._left), max(1, self._tokens // longest)))]
         before_step(len(some) * longest)
+        self._batch = len(some)
         return [Waiting(number, self._items[number], number, self._prefix) for number in some]
 
     def is_cancelled(self, key: int) -> bool:

@@ -1,0 +1,262 @@
+"""Steps of a Transformer decoder by the compiled kernels of `native`: the same numbers, with nothing copied.
+
+    products    with packed weights; relu, bias and the shortcut's sum happen while the product is in registers
+    cache       queries, keys and values of every step of every row lie in one table a layer, where the product of a
+                step writes them. A row knows where its own past lies. So when rows are chosen, dropped or
+                repeated, lists of places are, and no key is; beams share what they have in common.
+    memory      keys and values of all sentences lie in one table a layer, in tiles, as the kernel reads them
+    joining     newcomers' keys are written behind those that are there
+
+When a table is full, what is in nobody's past any more is dropped. A step changes no state that was there before: it
+writes to places that no other state has.
+
+`suits` says which decoders can go this way: those of `plain_steps`, on a processor, where there are kernels.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.memory import Memory
+from regard.decoders import plain_steps
+from regard.layers import packed
+from regard.layers.transformer import Block
+from regard.native import kernels, norms
+
+STEPS = 32  # for which a new table has room, or for fewer, down to 4, where that would be more than
+ROOM = 64 * 2**20  # bytes
+Places = Int[Tensor, "..."]  # int32
+
+
+@dataclass(frozen=True)
+class Table:
+    """Vectors of all layers at numbered places. Places up to `taken` are somebody's, and are not written to again."""
+
+    rows: Float[Tensor, "L room E"]
+    taken: list[int]  # one number, shared by all states that share the table
+
+    @classmethod
+    def of(cls, rows: Float[Tensor, "L P E"], spare: int = 0) -> "Table":
+        """With room for more."""
+        layers, count, width = rows.shape
+        if not spare:
+            return cls(rows, [count])
+        table = rows.new_empty(layers, count + spare, width)
+        table[:, :count] = rows
+        return cls(table, [count])
+
+    def room(self) -> int:
+        return self.rows.shape[1] - self.taken[0]
+
+    def take(self, count: int) -> int:
+        """The first of `count` places that are the caller's from now on."""
+        first = self.taken[0]
+        self.taken[0] += count
+        return first
+
+
+class Layer(NamedTuple):
+    """What a step needs of one block, found once: the modules around the products cost as much as small products."""
+
+    heads: int
+    norm_first: bool
+    attention_norm: Callable[[Tensor], Tensor]
+    project: Callable[..., Tensor]
+    out: Callable[..., Tensor]
+    cross_norm: Callable[[Tensor], Tensor] | None
+    cross_project: Callable[..., Tensor] | None
+    cross_out: Callable[..., Tensor] | None
+    feed_forward_norm: Callable[[Tensor], Tensor]
+    widen: Callable[..., Tensor]
+    between: Callable[[Tensor], Tensor] | None  # None: relu, which the product does
+    narrow: Callable[..., Tensor]
+
+    @classmethod
+    def of(cls, block: Block, rows: int) -> "Layer":
+        attention, cross, wide = block.attention, block.cross, block.feed_forward
+        return cls(
+            heads=attention.heads,
+            norm_first=block.norm_first,
+            attention_norm=norms.prepared(block.attention_norm),
+            project=packed.prepared(attention.project, rows),
+            out=packed.prepared(attention.out, rows),
+            cross_norm=None if block.cross_norm is None else norms.prepared(block.cross_norm),
+            cross_project=None if cross is None else packed.prepared(cross.project, rows),
+            cross_out=None if cross is None else packed.prepared(cross.out, rows),
+            feed_forward_norm=norms.prepared(block.feed_forward_norm),
+            widen=packed.prepared(wide.widen, rows),
+            between=None if wide.is_relu else wide.between,
+            narrow=packed.prepared(wide.narrow, rows),
+        )
+
+
+@dataclass(frozen=True)
+class NativeState:
+    """N rows, each with the places of its past, and where the keys of its sentence's memory lie."""
+
+    layers: tuple[Layer, ...]
+    past: Table  # query, key and value of each step
+    places: Int[Tensor, "N T"]
+    steps: Int[Tensor, " N"]  # that each row has taken
+    length: int | None  # the same, if all have taken as many
+    memory: Table | None  # tiles of keys and values
+    first: Int[Tensor, " N"]  # tile of the memory of each row,
+    keys: Int[Tensor, " N"]  # and how many keys it has there
+    joins = True
+    weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
+
+    @property
+    def rows(self) -> int:
+        return len(self.steps)
+
+    @property
+    def device(self) -> torch.device:
+        return self.steps.device
+
+    @property
+    def positions(self) -> int | Int[Tensor, " N"]:
+        """Of the next token of each row."""
+        return self.steps.long() if self.length is None else self.length
+
+    def select(self, rows: Int[Tensor, " M"]) -> "NativeState":
+        parts = (part.index_select(0, rows) for part in (self.places, self.steps, self.first, self.keys))
+        places, steps, first, keys = parts
+        return replace(self, places=places, steps=steps, first=first, keys=keys)
+
+    def join(self, other: "NativeState") -> "NativeState":
+        past, places = _with_room(self.past, self.places, self.steps, int(other.steps.sum()))
+        mine, their_places = _alive(other.places, other.steps)
+        begin = past.take(len(mine))
+        past.rows[:, begin : begin + len(mine)] = other.past.rows.index_select(1, mine)
+        memory, first = self.memory, self.first
+        if memory is not None and other.memory is not None:
+            listed, their_first = _memory_places(other.first, other.keys)
+            memory, first = _memory_with_room(memory, first, self.keys, len(listed))
+            at = memory.take(len(listed))
+            memory.rows[:, at : at + len(listed)] = other.memory.rows.index_select(1, listed)
+            first = torch.cat([first, their_first + at])
+        else:
+            first = torch.cat([first, other.first])
+        width = max(places.shape[1], their_places.shape[1])
+        return replace(
+            self,
+            past=past,
+            places=torch.cat([_widened(places, width), _widened(their_places + begin, width)]),
+            steps=torch.cat([self.steps, other.steps]),
+            length=self.length if self.length == other.length else None,
+            memory=memory,
+            first=first,
+            keys=torch.cat([self.keys, other.keys]),
+        )
+
+
+def suits(blocks: Sequence[Block]) -> bool:
+    return kernels.available(*(block.attention.out.weight for block in blocks)) and all(map(plain_steps.suits, blocks))
+
+
+@torch.no_grad()
+def start(blocks: Sequence[Block], memory: Memory | None, copies: int) -> NativeState:
+    width, table = blocks[0].width, None
+    rows = copies if memory is None else len(memory.vectors) * copies
+    keys = first = torch.zeros(rows, dtype=torch.int32)
+    if memory is not None and blocks[0].cross is not None:
+        vectors, mask = memory.vectors, memory.mask
+        there = vectors.flatten(0, 1) if mask is None else vectors[mask]
+        keys = (torch.full((len(vectors),), vectors.shape[1]) if mask is None else mask.sum(1)).int()
+        tiles = kernels.tiles_for(keys)
+        table = Table.of(torch.empty(len(blocks), int(tiles.sum()), 2 * kernels.lanes() * width))
+        for block, part in zip(blocks, table.rows, strict=True):
+            assert block.cross is not None
+            key, value = packed.linear(block.cross.project_kv, there).split(width, 1)
+            kernels.tiles_of(key, value, keys, out=part)
+        first = (tiles.cumsum(0) - tiles).int()
+        keys, first = (part.repeat_interleave(copies) for part in (keys, first))
+    past = Table.of(torch.empty(len(blocks), 0, 3 * width), spare=_spare(rows, len(blocks) * 3 * width))
+    places, steps = torch.empty(rows, 0, dtype=torch.int32), torch.zeros(rows, dtype=torch.int32)
+    layers = tuple(Layer.of(block, rows) for block in blocks)
+    return NativeState(layers, past, places, steps, 0, table, first, keys)
+
+
+@torch.no_grad()
+def step(x: Float[Tensor, "N D"], state: NativeState) -> tuple[Float[Tensor, "N D"], NativeState]:
+    """One step through all blocks; x are the embedded tokens, and are changed."""
+    rows, width = x.shape
+    past, places = _with_room(state.past, state.places, state.steps, rows)
+    begin = past.take(rows)
+    places, steps = _and_now(places, state, begin), state.steps + 1
+    for number, layer in enumerate(state.layers):
+        table, first = past.rows[number], layer.norm_first
+        y = layer.attention_norm(x) if first else x
+        now = layer.project(y, out=table[begin : begin + rows])
+        key, value = table[:, width : 2 * width], table[:, 2 * width :]
+        context = kernels.attend_places(now[:, :width], key, value, layer.heads, places, steps)
+        x = layer.out(context, out=x, add=True)
+        x = x if first else layer.attention_norm(x)
+        if layer.cross_norm and layer.cross_project and layer.cross_out and state.memory is not None:
+            query = layer.cross_project(layer.cross_norm(x) if first else x)
+            context = kernels.attend_tiles(query, state.memory.rows[number], layer.heads, state.first, state.keys)
+            x = layer.cross_out(context, out=x, add=True)
+            x = x if first else layer.cross_norm(x)
+        y = layer.feed_forward_norm(x) if first else x
+        wide = layer.widen(y, relu=True) if layer.between is None else layer.between(layer.widen(y))
+        x = layer.narrow(wide, out=x, add=True)
+        x = x if first else layer.feed_forward_norm(x)
+    length = None if state.length is None else state.length + 1
+    return x, replace(state, past=past, places=places, steps=steps, length=length)
+
+
+def _and_now(places: Int[Tensor, "N T"], state: NativeState, begin: int) -> Int[Tensor, "N U"]:
+    """With the place that this step writes to: row n has the n-th from `begin` on."""
+    now = torch.arange(begin, begin + len(places), dtype=torch.int32).unsqueeze(1)
+    if state.length is not None:
+        return torch.cat([places, now], dim=1)
+    places = _widened(places, max(places.shape[1], int(state.steps.max()) + 1))
+    return places.scatter(1, state.steps.long().unsqueeze(1), now)
+
+
+def _widened(places: Int[Tensor, "N T"], width: int) -> Int[Tensor, "N U"]:
+    return nn.functional.pad(places, (0, width - places.shape[1]))
+
+
+def _with_room(
+    table: Table, places: Int[Tensor, "N T"], steps: Int[Tensor, " N"], more: int
+) -> tuple[Table, Int[Tensor, "N T"]]:
+    """A table with room for so many vectors more, and where the past of each row lies in it."""
+    if table.room() >= more:
+        return table, places
+    mine, places = _alive(places, steps)
+    spare = max(more, _spare(len(steps), table.rows.shape[0] * table.rows.shape[2]))
+    return Table.of(table.rows.index_select(1, mine), spare=spare), places
+
+
+def _spare(rows: int, numbers: int) -> int:
+    """Places for the steps to come of so many rows, where a place has so many numbers."""
+    return rows * min(STEPS, max(4, ROOM // (4 * numbers * max(1, rows))))
+
+
+def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, "N T"]]:
+    """The places that are in anybody's past, and of each of `places`, which of these it is."""
+    real = torch.arange(places.shape[1]) < steps.unsqueeze(1)
+    mine, number = torch.unique(places[real], return_inverse=True)
+    return mine, torch.zeros_like(places).masked_scatter_(real, number.int())
+
+
+def _memory_places(first: Int[Tensor, " N"], keys: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, " N"]]:
+    """The tiles of all sentences, each sentence once, and where each row's begin in this list."""
+    begins, number = torch.unique(first, return_inverse=True)
+    counts = torch.zeros_like(begins).scatter_(0, number, kernels.tiles_for(keys))
+    listed = torch.cat([torch.arange(a, a + n) for a, n in zip(begins.tolist(), counts.tolist(), strict=True)])
+    return listed, (counts.cumsum(0) - counts).int()[number]
+
+
+def _memory_with_room(
+    table: Table, first: Int[Tensor, " N"], keys: Int[Tensor, " N"], more: int
+) -> tuple[Table, Int[Tensor, " N"]]:
+    if table.room() >= more:
+        return table, first
+    listed, first = _memory_places(first, keys)
+    return Table.of(table.rows.index_select(1, listed), spare=more + len(listed)), first

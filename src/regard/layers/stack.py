@@ -1,0 +1,138 @@
+"""Blocks of self-attention one after the other, as all Transformer encoders have them.
+
+    x ← block_N( … block_1(x) … )
+
+At prediction on a processor, where there are compiled kernels (`native`), sequences of a few dozen vectors go another
+way to the same numbers: only the vectors that are real, one below the other, without padding, by packed weights. There
+are then zeros where the mask says that nothing is.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.multihead import MultiHead
+from regard.attention.scaled_dot import ScaledDot
+from regard.attention.trace import tracing
+from regard.layers.packed import linear
+from regard.layers.transformer import Block
+from regard.native import gradients, kernels
+from regard.native.norms import normed
+from regard.native.training import Texts
+
+LONGEST = 256  # vectors; of longer sequences, torch's kernel that never makes the table of scores is faster
+
+
+class Sentences(NamedTuple):
+    """Where the rows of a batch without padding have their keys."""
+
+    sizes: Int[Tensor, " S"]  # rows of each sentence
+    first: Int[Tensor, " N"]  # tile of the sentence of each row,
+    keys: Int[Tensor, " N"]  # and how many keys that has
+
+
+def through(
+    blocks: Iterable[nn.Module], x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None = None
+) -> Float[Tensor, "B T D"]:
+    layers = [cast(Block, block) for block in blocks]
+    if layers and _suits(layers, x):
+        return _without_padding(layers, x, mask)
+    if layers and mask is not None and _trains(layers, x, mask):
+        return _trained_without_padding(layers, x, mask)
+    for block in layers:
+        x = block(x, mask=mask)
+    return x
+
+
+def plain(part: MultiHead) -> bool:
+    """Scaled dot product, as many keys as heads, and no positions inside the attention."""
+    return (
+        type(part.score) is ScaledDot
+        and part.rotary is None
+        and part.relative is None
+        and part.sizes == (part.width,) * 3
+    )
+
+
+def _suits(blocks: list[Block], x: Float[Tensor, "B T D"]) -> bool:
+    if torch.is_grad_enabled() or tracing() or not 0 < x.shape[1] <= LONGEST or not kernels.available(x):
+        return False
+    return not any(
+        block.training or block.cross is not None or not plain(block.attention) or _hooked(block) for block in blocks
+    )
+
+
+def _trains(blocks: list[Block], x: Float[Tensor, "B T D"], mask: Tensor) -> bool:
+    """Whether the kernels of training can do all that happens between the norms."""
+    if (
+        not x.is_cuda
+        and mask.shape == x.shape[:2]
+        and not tracing()
+        and gradients.attends(x, None, blocks[0].attention.heads)
+    ):
+        return not any(
+            not block.training
+            or block.cross is not None
+            or not plain(block.attention)
+            or block.attention.dropout
+            or _hooked(block)
+            for block in blocks
+        )
+    return False
+
+
+def _trained_without_padding(
+    blocks: list[Block], x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B T D"]:
+    """The blocks' own equation, for the vectors that are real: the gradient of the others is zero anyway."""
+    place, texts = mask.flatten().nonzero().squeeze(1), Texts.of(mask)
+    rows = x.flatten(0, 1).index_select(0, place)
+    for block in blocks:
+        attention = block.attention
+
+        def attend(y: Tensor, attention: MultiHead = attention) -> Tensor:
+            context = gradients.attend(gradients.apply(attention.project, y), None, attention.heads, texts=texts)
+            return gradients.apply(attention.out, context)
+
+        rows = block.around(block.attention_norm, rows, attend)
+        rows = block.around(block.feed_forward_norm, rows, block.feed_forward)
+    return x.new_zeros(x.shape).flatten(0, 1).index_copy(0, place, rows).view(x.shape)
+
+
+def _hooked(block: Block) -> bool:
+    """Whether somebody watches or changes what a part of it does."""
+    return any(module._forward_hooks or module._forward_pre_hooks for module in block.modules())
+
+
+def _without_padding(
+    blocks: list[Block], x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None
+) -> Float[Tensor, "B T D"]:
+    rows = x.flatten(0, 1).clone() if mask is None else x[mask]
+    count = (torch.full((x.shape[0],), x.shape[1]) if mask is None else mask.sum(1)).int()
+    tiles = kernels.tiles_for(count)
+    first = (tiles.cumsum(0) - tiles).int()
+    sentences = Sentences(count, *(part.repeat_interleave(count) for part in (first, count)))
+    for block in blocks:
+        rows = _block(block, rows, sentences)
+    if mask is None:
+        return rows.view(x.shape)
+    result = torch.zeros_like(x)
+    result[mask] = rows
+    return result
+
+
+def _block(block: Block, x: Float[Tensor, "N D"], sentences: "Sentences") -> Float[Tensor, "N D"]:
+    """What the block does to x, which is changed."""
+    attention, wide = block.attention, block.feed_forward
+    y = normed(block.attention_norm, x) if block.norm_first else x
+    query, key, value = linear(attention.project, y).split(block.width, 1)
+    tiles = kernels.tiles_of(key, value, sentences.sizes)
+    context = kernels.attend_tiles(query, tiles, attention.heads, sentences.first, sentences.keys)
+    x = linear(attention.out, context, out=x, add=True)
+    x = x if block.norm_first else normed(block.attention_norm, x)
+    y = normed(block.feed_forward_norm, x) if block.norm_first else x
+    x = linear(wide.narrow, wide.widened(y), out=x, add=True)
+    return x if block.norm_first else normed(block.feed_forward_norm, x)
