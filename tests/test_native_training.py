@@ -1,4 +1,4 @@
-"""Training by the compiled kernels beside torch: numbers, gradients, gradients of gradients, and where they stay away."""
+"""Training by the compiled kernels beside torch: numbers, gradients, their gradients, and where they stay away."""
 
 import pytest
 import torch
@@ -81,8 +81,20 @@ def test_threads_change_no_bit(monkeypatch):
 
     def all_of_them():
         sums = torch.zeros(130)
-        attended = training.attend(training.Parts(x.view(70, 10, 90)[..., :64].contiguous(), *[x.view(70, 10, 90)[..., :64].contiguous()] * 2), 2, None, True, None)
-        return training.product(x, weight.T), training.turned(dy, x, sums), sums, *attended, training.dropped(x, x, 0.3, 5)
+        attended = training.attend(
+            training.Parts(x.view(70, 10, 90)[..., :64].contiguous(), *[x.view(70, 10, 90)[..., :64].contiguous()] * 2),
+            2,
+            None,
+            True,
+            None,
+        )
+        return (
+            training.product(x, weight.T),
+            training.turned(dy, x, sums),
+            sums,
+            *attended,
+            training.dropped(x, x, 0.3, 5),
+        )
 
     alone = all_of_them()
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)

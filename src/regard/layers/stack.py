@@ -67,7 +67,12 @@ def _suits(blocks: list[Block], x: Float[Tensor, "B T D"]) -> bool:
 
 def _trains(blocks: list[Block], x: Float[Tensor, "B T D"], mask: Tensor) -> bool:
     """Whether the kernels of training can do all that happens between the norms."""
-    if not x.is_cuda and mask.shape == x.shape[:2] and not tracing() and gradients.attends(x, None, blocks[0].attention.heads):
+    if (
+        not x.is_cuda
+        and mask.shape == x.shape[:2]
+        and not tracing()
+        and gradients.attends(x, None, blocks[0].attention.heads)
+    ):
         return not any(
             not block.training
             or block.cross is not None
