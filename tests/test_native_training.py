@@ -1,4 +1,4 @@
-"""Training by the compiled kernels beside torch: numbers, gradients, gradients of gradients, and where they stay away."""
+"""Training by the compiled kernels beside torch: numbers, gradients, their gradients, and where they stay away."""
 
 import pytest
 import torch

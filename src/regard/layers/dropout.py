@@ -4,8 +4,8 @@
 
 A small Transformer spends a fifth of its training time on a CPU on drawing m, a random number for each element. Here a
 random integer of 64 bits decides over four of them, 16 bits each; p is rounded to a multiple of 2^−16 for that, and the
-factor follows it. On other devices this is torch's own. Where there are compiled kernels (`native`), m is drawn while x is
-passed over, from a seed that torch's generator gives, and drawn again for the gradient: it is never kept.
+factor follows it. On other devices this is torch's own. Where there are compiled kernels (`native`), m is drawn while
+x is passed over, from a seed that torch's generator gives, and drawn again for the gradient: it is never kept.
 """
 
 import torch

@@ -55,10 +55,11 @@ def fused_cross_entropy(
     real = (targets != pad).nonzero().squeeze(1)
     if len(real) < len(targets):
         features, targets = features.index_select(0, real), targets.index_select(0, real)
-    if block_rows is None:
-        block_rows = max(1, (BLOCK_ELEMENTS if features.device.type == "cpu" else GPU_BLOCK_ELEMENTS) // len(weight))
     given = (features, weight) if bias is None else (features, weight, bias)
     native = features.numel() * len(weight) >= training.WORTH and training.suits(*given)
+    if block_rows is None:
+        elements = BLOCK_ELEMENTS if features.device.type == "cpu" else GPU_BLOCK_ELEMENTS
+        block_rows = min(max(1, elements // len(weight)), training.SUMMED if native else len(targets) + 1)
     total, correct = _FusedCrossEntropy.apply(
         features, weight, bias, targets, smoothing, block_rows, torch.is_grad_enabled(), native
     )
@@ -91,10 +92,13 @@ class _FusedCrossEntropy(torch.autograd.Function):
             matrix = weight.to(work)
             offset = None if bias is None else bias.to(work)
             panels = [training.packed(w) for w in (weight.T, weight)] if native else []  # for all blocks
+            room = features.new_empty(
+                min(block_rows, len(targets)) if native else 0, vocabulary
+            )  # of one after the other
             for start in range(0, len(targets), block_rows):
                 rows = slice(start, start + block_rows)
                 if native and grad_features is not None and grad_weight is not None:
-                    table = training.product(features[rows], panels[0], bias)
+                    table = training.product(features[rows], panels[0], bias, out=room[: len(targets[rows])])
                     losses, right = training.entropy(table, targets[rows], smoothing)
                     total += losses.sum()
                     correct += right.sum()

@@ -181,7 +181,7 @@ def _by_torch(
     """The contexts as torch makes them, for a gradient of a gradient."""
     parts = _parts(first, second)
     if texts is not None:  # all that stands in the table is one text, in which each sees its own
-        number = torch.arange(len(texts.count)).repeat_interleave(texts.count)
+        number = torch.arange(len(texts.rows)).repeat_interleave(texts.rows)
         seen, parts = number[:, None] == number, Parts(*(one.unsqueeze(0) for one in parts))
     else:
         seen = torch.ones(parts.query.shape[1], parts.key.shape[1], dtype=torch.bool)

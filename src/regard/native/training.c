@@ -19,6 +19,7 @@
 #endif
 #define BLOCK 131072 /* numbers, half a megabyte: of A or B at a time */
 #define WIDEST 256 /* columns of B at a time, where C is as wide as B */
+#define SUMMED 384 /* rows of A and B at a time, where C = Aᵀ B */
 #define DEEPEST 1024 /* products that are summed before C is touched */
 
 enum { ADD = 1, RELU = 2, WHERE = 4 };
@@ -214,7 +215,7 @@ static void product_part(void *task) {
 /* C = Aᵀ B, or added to C; sums are those of A's columns. */
 static void turned_part(void *task) {
     const struct product *p = task;
-    long first, last, wide = least(p->columns, WIDEST), deep = least(p->depth, 384), strip = ROWS * deep;
+    long first, last, wide = least(p->columns, WIDEST), deep = least(p->depth, SUMMED), strip = ROWS * deep;
     share(p->rows, ROWS, &first, &last);
     if (first >= last) return;
     float *panels = room((WIDEST + STRIPS * ROWS) * deep), *strips = panels + WIDEST * deep;

@@ -39,6 +39,7 @@ SIGNATURES = {
 }
 ADD, RELU, WHERE = 1, 2, 4
 WORTH = 2**22  # multiplications of a product, below which calling the kernels costs more than they gain
+SUMMED = 384  # rows, which the kernel of dW has in work at a time
 MOST_KEYS = 128  # of attention that keeps its weights
 TIMED = (384, 256, 512)  # rows, inputs and outputs of the layer that is timed
 GAIN = 0.97  # of torch's time, at most
@@ -62,7 +63,7 @@ def _loaded() -> ctypes.CDLL:
 
 
 def suits(*tensors: Tensor) -> bool:
-    """Whether gradients of these are asked for, nobody watches or translates what is computed, and kernels are faster."""
+    """Whether gradients of these are asked for, nobody watches or translates what happens, and kernels are faster."""
     return (
         torch.is_grad_enabled()
         and all(
@@ -71,7 +72,7 @@ def suits(*tensors: Tensor) -> bool:
         )
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
+        and not torch._C._is_tracing()
         and not torch._C._len_torch_function_stack()
         and not torch._C._len_torch_dispatch_stack()
         and not torch._C._are_functorch_transforms_active()
@@ -198,7 +199,7 @@ class Texts(NamedTuple):
     """Texts one below the other in one table, without padding, each of which attends to itself."""
 
     first: Int[Tensor, " B"]
-    count: Int[Tensor, " B"]  # both int32
+    rows: Int[Tensor, " B"]  # both int32
     longest: int
 
     @classmethod
@@ -250,13 +251,13 @@ def _sizes(parts: Parts, texts: Texts | None) -> tuple[int, int, int]:
 
 
 def _places(texts: Texts | None) -> tuple[int | None, int | None]:
-    return (None, None) if texts is None else (texts.first.data_ptr(), texts.count.data_ptr())
+    return (None, None) if texts is None else (texts.first.data_ptr(), texts.rows.data_ptr())
 
 
 def entropy(
     logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"], smoothing: float
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
-    """log Σ exp − (1 − ε) of the target, and whether that is the highest. The table becomes softmax − (1 − ε) onehot."""
+    """log Σ exp − (1 − ε) of the target, and whether that is highest. The table becomes softmax − (1 − ε) onehot."""
     loss, right = logits.new_empty(len(logits)), torch.empty(len(logits), dtype=torch.int64)
     targets = targets.contiguous()
     _loaded().training_entropy(

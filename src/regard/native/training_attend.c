@@ -60,8 +60,28 @@ static __attribute__((noinline)) void columns_times(const float *a, long step, l
     product(a, 1, step, rows, depth, b, b_row, columns, c, c_row);
 }
 
+/* Of two vectors: the lower halves in turns, and the upper halves. */
+#ifdef __clang__
+#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define UPPER(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#else
+#define LOWER(a, b) __builtin_shuffle(a, b, (iquad){0, 4, 1, 5})
+#define UPPER(a, b) __builtin_shuffle(a, b, (iquad){2, 6, 3, 7})
+#endif
+
+/* to[i * room + j] = from[j * stride + i]: four rows and four columns at a time, in registers. */
 static void turned(const float *from, long stride, long rows, long width, float *to, long room) {
-    for (long j = 0; j < rows; j++)
+    long j = 0;
+    for (; j + 4 <= rows; j += 4)
+        for (long i = 0; i < width; i += 4) {
+            quad r[4];
+            for (int n = 0; n < 4; n++) memcpy(r + n, from + (j + n) * stride + i, sizeof(quad));
+            quad even_low = LOWER(r[0], r[2]), even_high = UPPER(r[0], r[2]), odd_low = LOWER(r[1], r[3]), odd_high = UPPER(r[1], r[3]);
+            r[0] = LOWER(even_low, odd_low), r[1] = UPPER(even_low, odd_low);
+            r[2] = LOWER(even_high, odd_high), r[3] = UPPER(even_high, odd_high);
+            for (int n = 0; n < 4; n++) memcpy(to + (i + n) * room + j, r + n, sizeof(quad));
+        }
+    for (; j < rows; j++)
         for (long i = 0; i < width; i++) to[i * room + j] = from[j * stride + i];
 }
 
@@ -120,12 +140,12 @@ static void attend_part(void *task) {
         for (long h = 0; h < a->heads; h++) {
             const float *query = a->query + t.query * a->query_stride + h * width;
             const float *key = a->key + t.key * a->key_stride + h * width, *value = a->value + t.key * a->key_stride + h * width;
-            float *weights = t.weights + h * t.queries * t.room;
+            float *weights = t.weights + h * t.queries * t.room, *context = a->context + t.query * wide + h * width;
             turned(key, a->key_stride, t.keys, width, turned_key, t.room);
             rows_times(query, a->query_stride, t.queries, width, turned_key, t.room, t.room, weights, t.room);
             for (long q = 0; q < t.queries; q++)
                 softmax(weights + q * t.room, hidden, a->causal ? q + 1 : t.keys, t.room, scale);
-            rows_times(weights, t.room, t.queries, t.keys, value, a->key_stride, width, a->context + t.query * wide + h * width, wide);
+            rows_times(weights, t.room, t.queries, t.keys, value, a->key_stride, width, context, wide);
         }
     }
     free(turned_key);
