@@ -9,7 +9,7 @@
 
    Threads share out the columns of C (the rows, for dW) and have copies of their own: nobody waits for anybody. */
 
-#include "vectors.h"
+#include "turned.h"
 
 #define COLUMNS (2 * LANES)
 #if LANES == 16
@@ -17,7 +17,7 @@
 #else
 #define ROWS 6 /* 12 of 16 */
 #endif
-#define BLOCK 131072 /* numbers, half a megabyte: of A or B at a time */
+#define BLOCK 65536 /* numbers, a quarter of a megabyte: half of them of A at a time */
 #define WIDEST 256 /* columns of B at a time, where C is as wide as B */
 #define SUMMED 384 /* rows of A and B at a time, where C = Aᵀ B */
 #define DEEPEST 1024 /* products that are summed before C is touched */
@@ -122,10 +122,9 @@ static void panels_of(const float *b, long row, long column, long depth, long co
         long width = least(COLUMNS, columns - first);
         float *panel = to + first * depth;
         if (width < COLUMNS) memset(panel, 0, sizeof(float) * (size_t)(COLUMNS * depth));
-        for (long begin = 0; begin < depth; begin += LANES) /* LANES² numbers stay in the first cache while they turn */
-            for (long j = 0; j < width; j++)
-                for (long k = begin; k < least(begin + LANES, depth); k++)
-                    panel[k * COLUMNS + j] = b[k * row + (first + j) * column];
+        if (row == 1) turned(b + first * column, column, width, depth, panel, COLUMNS);
+        else
+            for (long k = 0; k < depth; k++) memcpy(panel + k * COLUMNS, b + k * row + first, sizeof(float) * (size_t)width);
     }
 }
 

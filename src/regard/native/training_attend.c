@@ -8,7 +8,7 @@
    many as count[t] says, at most as many as `queries`. A query sees the keys whose byte in `real` is not 0; with `causal`, none that is
    later than it. A query that sees none has weights of zero. Widths of heads are multiples of LANES. */
 
-#include "vectors.h"
+#include "turned.h"
 
 struct attention {
     const float *query, *key, *value, *context_gradient;
@@ -58,31 +58,6 @@ static __attribute__((noinline)) void rows_times(const float *a, long row, long 
 static __attribute__((noinline)) void columns_times(const float *a, long step, long rows, long depth, const float *b,
                                                     long b_row, long columns, float *c, long c_row) {
     product(a, 1, step, rows, depth, b, b_row, columns, c, c_row);
-}
-
-/* Of two vectors: the lower halves in turns, and the upper halves. */
-#ifdef __clang__
-#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define UPPER(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#else
-#define LOWER(a, b) __builtin_shuffle(a, b, (iquad){0, 4, 1, 5})
-#define UPPER(a, b) __builtin_shuffle(a, b, (iquad){2, 6, 3, 7})
-#endif
-
-/* to[i * room + j] = from[j * stride + i]: four rows and four columns at a time, in registers. */
-static void turned(const float *from, long stride, long rows, long width, float *to, long room) {
-    long j = 0;
-    for (; j + 4 <= rows; j += 4)
-        for (long i = 0; i < width; i += 4) {
-            quad r[4];
-            for (int n = 0; n < 4; n++) memcpy(r + n, from + (j + n) * stride + i, sizeof(quad));
-            quad even_low = LOWER(r[0], r[2]), even_high = UPPER(r[0], r[2]), odd_low = LOWER(r[1], r[3]), odd_high = UPPER(r[1], r[3]);
-            r[0] = LOWER(even_low, odd_low), r[1] = UPPER(even_low, odd_low);
-            r[2] = LOWER(even_high, odd_high), r[3] = UPPER(even_high, odd_high);
-            for (int n = 0; n < 4; n++) memcpy(to + (i + n) * room + j, r + n, sizeof(quad));
-        }
-    for (; j < rows; j++)
-        for (long i = 0; i < width; i++) to[i * room + j] = from[j * stride + i];
 }
 
 static inline long padded(long keys) { return (keys + LANES - 1) / LANES * LANES; }
