@@ -12,6 +12,7 @@ packed once it was used often enough for that to pay, and anew after it was chan
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from threading import get_ident
 from weakref import WeakKeyDictionary
 
 import torch
@@ -44,6 +45,15 @@ class Packing:
 _packings: WeakKeyDictionary[nn.Module, dict[str, Packing]] = WeakKeyDictionary()
 
 
+def listened(module: nn.Module) -> bool:
+    """Whether somebody watches or changes what the module does, in this thread: then it has to be called as it is.
+    Hooks that are for one thread say so."""
+    if not module._forward_pre_hooks and not module._forward_hooks:
+        return False
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    return any(getattr(hook, "thread", None) in (None, get_ident()) for hook in hooks)
+
+
 def linear(
     layer: nn.Module,
     x: Float[Tensor, "N D"],
@@ -53,7 +63,7 @@ def linear(
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
     """What `layer(x)` is, or relu of that; written to `out`, or added to what is there."""
-    if type(layer) is nn.Linear and not layer._forward_pre_hooks and not layer._forward_hooks:  # a masked head has one
+    if type(layer) is nn.Linear and not listened(layer):  # a masked head has a hook
         return product(layer, x, relu=relu, out=out, add=add)
     return _written(layer(x), relu, out, add)
 
@@ -84,7 +94,7 @@ def _written(y: Tensor, relu: bool, out: Tensor | None, add: bool) -> Tensor:
 
 def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
     """`linear` of this layer for many products to come, with about so many rows: it is decided now."""
-    if type(layer) is nn.Linear and not layer._forward_pre_hooks and not layer._forward_hooks:
+    if type(layer) is nn.Linear and not listened(layer):
         if rows >= MANY:
             used(layer).uses += USES
         blocks = _blocks(layer, "weight", rows)

@@ -10,14 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.packed import product
+from regard.layers.packed import listened, product
 
 Hidden = Tensor | tuple[Tensor, Tensor]  # layers × rows × width; an LSTM has two of them
 
 
 def recurrent_step(rnn: nn.GRU | nn.LSTM, x: Float[Tensor, "N 1 E"], hidden: Hidden) -> tuple[Tensor, Hidden]:
     """What `rnn(x, hidden)` is, whose hidden state is its own."""
-    if torch.is_grad_enabled() or rnn.training or rnn._forward_hooks or rnn._forward_pre_hooks or not rnn.bias:
+    if type(rnn) not in (nn.GRU, nn.LSTM):  # what stands for one in a graph
+        return rnn(x, hidden)
+    if torch.is_grad_enabled() or rnn.training or listened(rnn) or not rnn.bias:
         return rnn(x, hidden)
     if torch.compiler.is_compiling() or x.device.type != "cpu" or x.dtype != torch.float32:
         return rnn(x, hidden)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.attention.multihead import MultiHead
 from regard.attention.scaled_dot import ScaledDot
 from regard.attention.trace import tracing
-from regard.layers.packed import linear
+from regard.layers.packed import linear, listened
 from regard.layers.transformer import Block
 from regard.native import gradients, kernels
 from regard.native.norms import normed
@@ -103,8 +103,7 @@ def _trained_without_padding(
 
 
 def _hooked(block: Block) -> bool:
-    """Whether somebody watches or changes what a part of it does."""
-    return any(module._forward_hooks or module._forward_pre_hooks for module in block.modules())
+    return any(map(listened, block.modules()))
 
 
 def _without_padding(

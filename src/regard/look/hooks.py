@@ -30,7 +30,11 @@ def hooked(hooks: Iterable[Before | After]) -> Iterator[None]:
     asking = get_ident()
 
     def own(change: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *given: change(*given) if get_ident() == asking else None
+        def mine(*given: Any) -> Any:
+            return change(*given) if get_ident() == asking else None
+
+        mine.thread = asking  # pyright: ignore[reportFunctionMemberAccess]  (read by `layers/packed.py: listened`)
+        return mine
 
     handles = []
     try:
