@@ -65,13 +65,13 @@ def _loaded() -> ctypes.CDLL:
 def suits(*tensors: Tensor) -> bool:
     """Whether gradients of these are asked for, nobody watches or translates what happens, and kernels are faster."""
     return (
-        torch.is_grad_enabled()
+        not torch.compiler.is_compiling()
+        and torch.is_grad_enabled()
         and all(
             type(one) in (Tensor, nn.Parameter) and one.dtype == torch.float32 and one.device.type == "cpu"
             for one in tensors
         )
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
         and not torch._C._is_tracing()
         and not torch._C._len_torch_function_stack()
         and not torch._C._len_torch_dispatch_stack()
