@@ -1,11 +1,12 @@
 """tiny Shakespeare, characters: the recipe `shakespeare` beside a plain loop with nanoGPT's documented settings.
 
-    python benchmarks/language_model.py [--steps 2000] [--plain-steps 2400] [--threads 1] [--json FILE]
+    python benchmarks/language_model.py [--steps 2000] [--short 400] [--plain-steps 2400] [--threads 1] [--json FILE]
 
 Both have 4 layers, 4 heads, width 128, context 64; the first 90% of the text are for training, the last for validation.
-They take turns, a 25th part of their tokens each, in one process, so that whatever else the machine does falls on both;
-only training is timed, batches included. Promised: the recipe, with 1.54 M training tokens, reaches 1.80 at most, and
-comes to 1.886 in half of the plain loop's time at most.
+They take turns, a 25th part of their tokens each, in one process, so that whatever else the machine does falls on all;
+only training is timed, batches included, with one thread by the processor's time. Promised: the recipe, with 1.54 M
+training tokens, reaches 1.62 at most; and told to train for a fifth of that (`training.max_steps=300`, so that its
+schedule ends when it is good enough, as the plain loop's does), it comes to 1.886 in a third of the plain loop's time.
 
 nanoGPT documents 1.88 for 2,000 steps of 12 windows (1.54 M tokens). That is its estimate by 240 random windows, which
 differs from draw to draw by 0.016; on the whole last 10% the same loop has 1.906 to 1.915 (three seeds). So that it
@@ -34,9 +35,9 @@ from regard.training.schedule import schedule
 from regard.training.update import Update
 
 TEXT = Path(os.environ.get("REGARD_DATA", "data")) / "tinyshakespeare" / "input.txt"
-LAYERS, HEADS, WIDTH, CONTEXT, BATCH, STEPS, PLAIN_STEPS = 4, 4, 128, 64, 12, 2000, 2400
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH, STEPS, SHORT, PLAIN_STEPS = 4, 4, 128, 64, 12, 2000, 400, 2400
 TURNS = 25
-DOCUMENTED, PROMISED, SHARE = 1.886, 1.80, 0.5
+DOCUMENTED, PROMISED, SHARE = 1.886, 1.62, 1 / 3
 
 
 class PlainBlock(nn.Module):
@@ -137,15 +138,16 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
 
 def take_turns(systems: dict[str, Iterator[tuple[int, float]]]) -> dict[str, list[dict[str, float]]]:
     """Each trains for a turn (timed), then validates (not timed)."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     curves: dict[str, list[dict[str, float]]] = {name: [] for name in systems}
     seconds = dict.fromkeys(systems, 0.0)
     for system in systems.values():
         next(system)
     for turn in range(TURNS):
         for name, system in systems.items():
-            start = time.perf_counter()
+            start = clock()
             next(system)
-            seconds[name] += time.perf_counter() - start
+            seconds[name] += clock() - start
             tokens, loss = next(system)
             curves[name].append({"tokens": tokens, "seconds": seconds[name], "loss": loss})
         if (turn + 1) % 5 == 0:
@@ -165,6 +167,7 @@ def reached(curve: list[dict[str, float]], loss: float) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=STEPS, help="of 12 windows that the recipe gets (of 100)")
+    parser.add_argument("--short", type=int, default=SHORT, help="the same, for the recipe with a shorter schedule")
     parser.add_argument("--plain-steps", type=int, default=PLAIN_STEPS, help="of the plain loop; a multiple of 100")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -184,24 +187,24 @@ def main() -> int:
             {
                 "plain": plain(given.plain_steps, ids[:cut], ids[cut:], len(letters)),
                 "recipe": recipe(given.steps, Path(cache)),
+                "short": recipe(given.short, Path(cache)),
             }
         )
-    ours, theirs = curves["recipe"], curves["plain"]
-    one, other = reached(ours, DOCUMENTED), reached(theirs, DOCUMENTED)
-    share = one["seconds"] / other["seconds"]
-    print(
-        f"plain loop: {theirs[-1]['loss']:.4f} after {theirs[-1]['tokens'] / 1e6:.2f} M tokens (promised: {DOCUMENTED})"
-    )
-    print(f"recipe:     {ours[-1]['loss']:.4f} after {ours[-1]['tokens'] / 1e6:.2f} M tokens (promised: {PROMISED})")
-    print(
-        f"to {DOCUMENTED}: {one['seconds']:.1f} s and {one['tokens'] / 1e6:.2f} M tokens, the plain loop "
-        f"{other['seconds']:.1f} s and {other['tokens'] / 1e6:.2f} M: {share:.2f} of its time (promised: {SHARE})"
-    )
+    theirs = curves["plain"]
+    other = reached(theirs, DOCUMENTED)
+    shares = {name: reached(curve, DOCUMENTED)["seconds"] / other["seconds"] for name, curve in curves.items()}
+    for name, curve in curves.items():
+        end, there = curve[-1], reached(curve, DOCUMENTED)
+        print(
+            f"{name}: {end['loss']:.4f} after {end['tokens'] / 1e6:.2f} M tokens, {end['seconds']:.1f} s; {DOCUMENTED} "
+            f"after {there['tokens'] / 1e6:.2f} M and {there['seconds']:.1f} s, {shares[name]:.2f} of the plain loop's"
+        )
     if given.json:
-        given.json.write_text(json.dumps({"curves": curves, "share": share}, indent=1))
-    if given.steps < STEPS or given.plain_steps < PLAIN_STEPS:
+        given.json.write_text(json.dumps({"curves": curves, "shares": shares}, indent=1))
+    if given.steps < STEPS or given.plain_steps < PLAIN_STEPS or given.short != SHORT:
         return 0
-    met = theirs[-1]["loss"] <= DOCUMENTED and ours[-1]["loss"] <= PROMISED and share <= SHARE
+    enough = all(curves[name][-1]["loss"] <= DOCUMENTED for name in curves)
+    met = enough and curves["recipe"][-1]["loss"] <= PROMISED and shares["short"] <= SHARE
     print("met" if met else "MISSED")
     return 0 if met else 1
 

@@ -4,10 +4,11 @@
 
 The weights are random: only time is measured here. A step reads all weights once, so the most it can do is bandwidth /
 bytes of weights. The bandwidth is measured in the same run, as the sum of a table that is larger than any cache.
-Systems take turns, and the median of the rounds counts. Prefill reads 1,000 tokens at once. With one thread, the time
-of the processor counts, so that other work on the machine disturbs less.
+Steps are those after the first token, whose prompt is read at once; prefill reads 1,000 tokens at once. Systems take
+turns, and the median of the rounds counts. With one thread, the time of the processor counts, so that other work on the
+machine disturbs less.
 
-What it does to the perplexity of a run: `regard evaluate RUN --quantize int8`, beside the same without.
+With real weights, their perplexity, and other systems beside it: `python benchmarks/smollm2.py`.
 """
 
 import statistics
@@ -53,12 +54,14 @@ def weight_bytes(model: LanguageModel) -> int:
     return sum(weight.nbytes for weight in model.parameters())
 
 
-def write(model: LanguageModel, tokens: int) -> None:
-    for _ in continued(
-        model, [[5, 6, 7]], Sampling(temperature=0.0), context=CONTEXT, max_length=tokens, end=None,
+def step_seconds(model: LanguageModel, tokens: int) -> float:
+    """Of one, in the mean of so many."""
+    written = continued(
+        model, [[5, 6, 7]], Sampling(temperature=0.0), context=CONTEXT, max_length=tokens + 1, end=None,
         device=torch.device("cpu"),
-    ):  # fmt: skip
-        pass
+    )  # fmt: skip
+    next(written)
+    return seconds(lambda: list(written)) / tokens
 
 
 @torch.inference_mode()
@@ -80,17 +83,17 @@ def main(tokens: int, rounds: int, threads: int) -> None:
         if precision is not None:
             quantize(model, precision)
         models[precision or "float32"] = model
-        write(model, 2)
+        step_seconds(model, 2)
     steps: dict[str, list[float]] = {name: [] for name in models}
     reading: dict[str, list[float]] = {name: [] for name in models}
     limits = []
     for _ in range(rounds):
         limits.append(bandwidth(3))
         for name, model in models.items():
-            steps[name].append(seconds(lambda: write(model, tokens)) / tokens)  # noqa: B023 (called at once)
-            reading[name].append(seconds(lambda: prefill(model)))  # noqa: B023
+            steps[name].append(step_seconds(model, tokens))
+            reading[name].append(seconds(lambda: prefill(model)))  # noqa: B023 (called at once)
     limit = statistics.median(limits)
-    print(f"{processor()}, {torch.get_num_threads()} threads; memory {limit / 1e9:.1f} GB/s; random weights")
+    print(f"{processor()}; memory {limit / 1e9:.1f} GB/s; random weights")
     print(f"{'weights':<10}{'MB':>7}{'tokens/s':>10}{'× float32':>11}{'of bandwidth':>14}{'prefill of 1,000':>18}")
     for name, model in models.items():
         step = statistics.median(steps[name])

@@ -38,6 +38,7 @@ from peers.training import benchmark_training
 from regard import config, jobs
 from regard.cost.hardware import processor
 from regard.job import Job
+from regard.native.allocation import keep_memory
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -51,6 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
+    keep_memory()  # as `regard predict` and `regard train` do; all systems have it
     if not (options.data / "multi30k" / "train.en").exists():
         return say(f"{options.data}/multi30k/train.en is missing: give --data or REGARD_DATA. Nothing was measured.")
     data = prepared(options.data / "multi30k", options.cache / "data")

@@ -14,6 +14,7 @@ from regard.attention.rotary import Rotary
 from regard.attention.sinusoidal import Sinusoidal
 from regard.attention.trace import Trace
 from regard.data.examples import Batch
+from regard.decoders import native_steps
 from regard.decoders.decoder import share
 from regard.decoders.recurrent_decoder import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
@@ -23,6 +24,7 @@ from regard.decoding.engine import Sentence, decode
 from regard.decoding.greedy import TokenByToken, greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
+from regard.layers import packed
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
@@ -93,9 +95,9 @@ def some_tokens(rows, length, words=TARGET_WORDS, seed=3):
     return torch.randint(4, words, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-# Without gradients, steps of plain Transformer decoders take another way: by compiled kernels, or without them.
+# Without gradients, steps take other ways: by compiled kernels and packed weights, or without them.
 PLAIN = ("transformer", "transformer-learned")
-WAYS = [(name, "general") for name in DECODERS] + [(name, way) for name in PLAIN for way in ("native", "plain")]
+WAYS = [(name, way) for name in DECODERS for way in ("general", "native")] + [(name, "plain") for name in PLAIN]
 
 
 @pytest.fixture(params=WAYS, ids="-".join)
@@ -110,6 +112,7 @@ def decoder(request, monkeypatch):
 def steps_by(way, monkeypatch):
     if way == "native" and not kernels.available():
         pytest.skip("no C compiler: apt-get install gcc, or whatever your system calls it")
+    monkeypatch.setattr(packed, "USES", 0)  # weights are packed at once
     if way == "plain":
         monkeypatch.setattr(kernels, "available", lambda *tensors: False)
 
@@ -210,6 +213,7 @@ def test_looking_changes_nothing_and_sees_the_same_in_steps(decoder):
 def test_beams_that_share_their_keys_go_on_as_beams_with_their_own(name, way, monkeypatch):
     """Over more steps than a buffer has room for, so that keys of beams that were given up are dropped."""
     steps_by(way, monkeypatch)
+    monkeypatch.setattr(native_steps, "STEPS", 16)
     torch.manual_seed(7)
     decoder, memory = DECODERS[name]().eval(), some_memory()
     generator = torch.Generator().manual_seed(1)

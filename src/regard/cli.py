@@ -34,6 +34,8 @@ from regard.commands.options import (
 from regard.commands.quick_torch import quick_torch
 from regard.errors import RegardError
 
+LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # with large tensors, up to the process's end
+
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "--version", prog_name="regard")
@@ -42,6 +44,10 @@ from regard.errors import RegardError
 def cli(context: click.Context, debug: bool) -> None:
     """Train attention models on your own data, and see where they look."""
     context.ensure_object(dict)["debug"] = debug
+    if context.invoked_subcommand in LONG_WORK:
+        from regard.native.allocation import keep_memory
+
+        keep_memory()
 
 
 @cli.command()

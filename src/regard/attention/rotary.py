@@ -33,6 +33,10 @@ class Rotary(nn.Module):
         angle = step.unsqueeze(1) * self.frequency.float()
         return torch.stack([angle.cos(), angle.sin()])
 
+    def at(self, place: int) -> Float[Tensor, "2 h"]:
+        """Cosines and sines of one position."""
+        return self.turns[:, place] if place < _READY else self._turns(place, place + 1)[:, 0]
+
     def forward(self, x: Float[Tensor, "*b T d"], start: int = 0) -> Float[Tensor, "*b T d"]:
         """Turn T vectors, the first of which is at position `start`."""
         if x.shape[-1] != 2 * len(self.frequency):

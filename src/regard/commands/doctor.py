@@ -13,6 +13,7 @@ from typing import Any
 
 from regard import __version__, config
 from regard.files.user_cache import user_cache
+from regard.native.compiled import NotCompiledError, compiled
 
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
 DEVELOPMENT = {"dev"}  # extras that no user needs
@@ -42,6 +43,7 @@ class Health:
     processor: dict[str, Any]
     memory: int  # bytes
     devices: list[str]
+    kernels: str | None  # why there are none; None: they are there
     packages: dict[str, str | None]
     extras: list[Extra]
     caches: dict[str, int]  # bytes by folder
@@ -56,6 +58,8 @@ class Health:
         used = f", torch uses {cpu['threads']} threads and {cpu['vector_units']}" if self.torch else ""
         yield f"processor: {cpu['cores']} cores{used}"
         yield f"memory: {_bytes(self.memory)}; devices: {', '.join(self.devices)}"
+        missing = f"not there, so everything goes by torch alone, more slowly: {self.kernels}"
+        yield f"compiled kernels: {'there' if self.kernels is None else missing}"
         absent = [name for name, found in self.packages.items() if found is None]
         yield f"needed packages: {'all there' if not absent else 'missing: ' + ', '.join(absent)}"
         yield "extras:"
@@ -82,10 +86,19 @@ def examine(runs: Path = Path("runs")) -> Health:
         processor["vector_units"] = torch.backends.cpu.get_cpu_capability()
         devices += [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    caches = _caches(runs)  # before the kernels are compiled, which then are one
     return Health(
-        __version__, platform.python_version(), torch_version, processor, memory, devices,
-        {name: _version(name) for name in needed}, extras, _caches(runs),
+        __version__, platform.python_version(), torch_version, processor, memory, devices, _kernels(),
+        {name: _version(name) for name in needed}, extras, caches,
     )  # fmt: skip
+
+
+def _kernels() -> str | None:
+    try:
+        compiled()
+    except NotCompiledError as problem:
+        return str(problem)
+    return None
 
 
 def _requirements() -> tuple[list[str], list[Extra]]:

@@ -27,7 +27,8 @@ from regard.layers import packed
 from regard.layers.transformer import Block
 from regard.native import kernels, norms
 
-STEPS = 16  # for which a new table has room
+STEPS = 32  # for which a new table has room, or for fewer, down to 4, where that would be more than
+ROOM = 64 * 2**20  # bytes
 Places = Int[Tensor, "..."]  # int32
 
 
@@ -174,7 +175,7 @@ def start(blocks: Sequence[Block], memory: Memory | None, copies: int) -> Native
             kernels.tiles_of(key, value, keys, out=part)
         first = (tiles.cumsum(0) - tiles).int()
         keys, first = (part.repeat_interleave(copies) for part in (keys, first))
-    past = Table.of(torch.empty(len(blocks), 0, 3 * width), spare=STEPS * rows)
+    past = Table.of(torch.empty(len(blocks), 0, 3 * width), spare=_spare(rows, len(blocks) * 3 * width))
     places, steps = torch.empty(rows, 0, dtype=torch.int32), torch.zeros(rows, dtype=torch.int32)
     layers = tuple(Layer.of(block, rows) for block in blocks)
     return NativeState(layers, past, places, steps, 0, table, first, keys)
@@ -228,7 +229,13 @@ def _with_room(
     if table.room() >= more:
         return table, places
     mine, places = _alive(places, steps)
-    return Table.of(table.rows.index_select(1, mine), spare=max(more, STEPS * len(steps))), places
+    spare = max(more, _spare(len(steps), table.rows.shape[0] * table.rows.shape[2]))
+    return Table.of(table.rows.index_select(1, mine), spare=spare), places
+
+
+def _spare(rows: int, numbers: int) -> int:
+    """Places for the steps to come of so many rows, where a place has so many numbers."""
+    return rows * min(STEPS, max(4, ROOM // (4 * numbers * max(1, rows))))
 
 
 def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, "N T"]]:

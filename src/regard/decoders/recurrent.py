@@ -30,6 +30,8 @@ from regard.attention.memory import Memory
 from regard.decoders.recurrent_context import look
 from regard.decoders.recurrent_parts import RecurrentParts
 from regard.decoders.recurrent_state import RecurrentState
+from regard.layers.packed import linear
+from regard.layers.recurrent_step import recurrent_step
 
 
 class RecurrentReader(RecurrentParts):
@@ -83,7 +85,7 @@ class RecurrentReader(RecurrentParts):
             inputs.append(context)
         elif state.fed is not None:
             inputs.append(state.fed.unsqueeze(1))
-        top, after = self.rnn(torch.cat(inputs, dim=2), state.packed())
+        top, after = recurrent_step(self.rnn, torch.cat(inputs, dim=2), state.packed())
         hidden, cell = after if isinstance(after, tuple) else (after, None)
         if self.context == "current":
             context, weights = look(self.attention, self.gate, top, state)
@@ -92,5 +94,6 @@ class RecurrentReader(RecurrentParts):
     def _read(
         self, top: Float[Tensor, "B T D"], context: Float[Tensor, "B T C"] | None, x: Float[Tensor, "B T E"]
     ) -> Float[Tensor, "B T F"]:
-        parts = [top, x] if context is None else [top, context, x]
-        return self.dropout(torch.tanh(self.readout(self.dropout(torch.cat(parts, dim=2)))))
+        parts = self.dropout(torch.cat([top, x] if context is None else [top, context, x], dim=2))
+        features = linear(self.readout, parts.flatten(0, 1)).unflatten(0, parts.shape[:2])
+        return self.dropout(torch.tanh(features))

@@ -1,20 +1,19 @@
 """Steps of a single text through a decoder on its own: the same numbers, with little beside reading the weights.
 
 With one row, every matrix is read from memory for one vector. That is all the work there is to a step, and whatever
-else is done makes it slower: half of the time of a small model's step can be the modules around the products. Against
-the general way of `Block.step`:
+else is done makes it slower: half of the time of a small model's step can be the modules around the products. So the
+parts of all layers are found once, at the start, and used without their modules: where there are kernels for them, by
+one call for all blocks (`native/single.c`); elsewhere by torch, which is also what that call is tested against.
 
-    layers      the products of all layers are found once, at the start, and used without their modules
     positions   one angle for all layers, computed once a step; queries and keys are turned as one row, values with them
     cache       a step writes its key and value to their place in the buffers
     heads       that share a key are so many queries to it: one call of the fused kernel, no copies, no masks, no checks
-    products    of one row with a matrix are shared out among the cores (`one_row`)
-    norm        on a CPU, the factor of RMS norm is a number of Python's: three operations instead of six
 
 `prepare` says which blocks can go this way. Steps through which a gradient flows, or at which somebody looks, cannot.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import ctypes
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,30 +24,27 @@ from torch import Tensor, nn
 from regard.attention.cache import PreallocatedCache
 from regard.attention.rotary import Rotary
 from regard.attention.scaled_dot import ScaledDot
-from regard.layers.one_row import product_of
+from regard.layers.feed_forward import FUNCTIONS, FeedForward
+from regard.layers.one_row import matrix
 from regard.layers.transformer import Block
+from regard.native import kernels
+
+GATED = len(FUNCTIONS)  # the functions of single.c have the order of FUNCTIONS; after them comes the gated form
 
 
-class Layer(NamedTuple):
-    """What a step needs of one block. `hooks` are those before `out`: a masked head has one there."""
+class Compiled(NamedTuple):
+    """All blocks as one array for the kernel, and the tensors that it points to."""
 
-    norm: Callable[[Tensor], Tensor]
-    project: Callable[[Tensor], Tensor]
-    out: nn.Module
-    out_product: Callable[[Tensor], Tensor]
-    hooks: Mapping[int, Any]
-    second_norm: Callable[[Tensor], Tensor]
-    widen: Callable[[Tensor], Tensor]
-    between: Callable[[Tensor], Tensor]
-    narrow: Callable[[Tensor], Tensor]
+    layers: "ctypes.Array[kernels.Layer]"
+    sizes: tuple[int, ...]
+    tensors: list[list[Tensor]]
 
 
 class Layers(NamedTuple):
-    layers: tuple[Layer, ...]
+    blocks: tuple[Block, ...]
     rotary: Rotary | None
-    heads: int
-    kv_heads: int
-    sizes: tuple[int, int, int]
+    compiled: Compiled | None
+    hooks: tuple[Mapping[int, Any], ...]  # before `out` of each block: a masked head has one there
     swapped: Int[Tensor, " E"]  # of each feature of a query or key, the one that it turns with; a value's is itself
 
 
@@ -67,36 +63,53 @@ def prepare(blocks: Sequence[Block]) -> Layers | None:
     device = None if first.rotary is None else first.rotary.frequency.device
     swapped = torch.arange(sum(first.sizes), device=device)
     swapped[:turned] = swapped[:turned].view(-1, width).roll(width // 2, 1).flatten()
-    layers = tuple(_layer(block) for block in blocks)
-    return Layers(layers, first.rotary, first.heads, first.kv_heads, first.sizes, swapped)
+    hooks = tuple(block.attention.out._forward_pre_hooks for block in blocks)
+    return Layers(tuple(blocks), first.rotary, _compiled(blocks), hooks, swapped)
 
 
-def _layer(block: Block) -> Layer:
-    part, wide = block.attention, block.feed_forward
-    return Layer(
-        _norm(block.attention_norm), product_of(part.project),
-        part.out, product_of(part.out), part.out._forward_pre_hooks,
-        _norm(block.feed_forward_norm), product_of(wide.widen), wide.between, product_of(wide.narrow),
+def _compiled(blocks: Sequence[Block]) -> Compiled | None:
+    """None, where there are no kernels, or none for these layers."""
+    if not kernels.available():
+        return None
+    layers, tensors = [], []
+    attention, wide = blocks[0].attention, blocks[0].feed_forward
+    for block in blocks:
+        norms = [_norm(one) for one in (block.attention_norm, block.feed_forward_norm)]
+        parts = (block.attention.project, block.attention.out, block.feed_forward.widen, block.feed_forward.narrow)
+        matrices = [matrix(one) for one in parts]
+        if None in norms or None in matrices or _function(block.feed_forward) != _function(wide):
+            return None
+        layers.append(kernels.Layer(*norms, *matrices))
+        tensors += [one.tensors for one in (*norms, *matrices) if one is not None]
+    function, (queries, _, values) = _function(wide), attention.sizes
+    if function is None:
+        return None
+    sizes = (
+        attention.width, attention.heads, attention.kv_heads, queries // attention.heads, values // attention.kv_heads,
+        wide.narrow.in_features, function,
     )  # fmt: skip
+    return Compiled((kernels.Layer * len(layers))(*layers), sizes, tensors)
 
 
-def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    if not isinstance(module, nn.RMSNorm) or module.weight.device.type != "cpu" or module.eps is None:
-        return module
-    weight, eps, width = module.weight, module.eps, module.weight.numel()
+def _norm(module: nn.Module) -> kernels.Norm | None:
+    if not isinstance(module, nn.LayerNorm | nn.RMSNorm) or module.eps is None or not kernels.available(module.weight):
+        return None
+    shift = module.bias if isinstance(module, nn.LayerNorm) else None
+    return kernels.norm_weights(module.weight, shift, module.eps, rms=isinstance(module, nn.RMSNorm))
 
-    def rms(x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 D"]:
-        row = x[0]
-        return (x * weight).mul_((float(row.dot(row)) / width + eps) ** -0.5)
 
-    return rms
+def _function(wide: FeedForward) -> int | None:
+    """Its number in single.c."""
+    if wide.gated:
+        return GATED
+    return next((number for number, one in enumerate(FUNCTIONS.values()) if one is wide.activation), None)
 
 
 def _turns(rotary: Rotary, place: int, layers: Layers, like: Tensor) -> tuple[Tensor, Tensor]:
     """Cosine and sine for each number of a row of queries, keys and values; values are not turned."""
-    angle = rotary.frequency.float() * place
-    heads, values = layers.heads + layers.kv_heads, like.new_zeros(layers.sizes[2])
-    cos, sin = angle.cos().to(like.dtype), angle.sin().to(like.dtype)
+    part = layers.blocks[0].attention
+    heads, values = part.heads + part.kv_heads, like.new_zeros(part.sizes[2])
+    cos, sin = rotary.at(place).to(like.dtype)
     cos, sin = torch.cat([cos, cos]).repeat(heads), torch.cat([-sin, sin]).repeat(heads)  # a first half's has a minus
     return torch.cat([cos, values + 1.0]), torch.cat([sin, values])
 
@@ -109,26 +122,39 @@ def has_room(rooms: Sequence[object]) -> bool:
 
 @torch.no_grad()
 def step(
-    all_layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
+    layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
     """One step through all blocks; x is the embedded token."""
-    layers, rotary, heads, shared, sizes, _ = all_layers
-    place, after = rooms[0].length, []
-    cos, sin = (None, None) if rotary is None else _turns(rotary, place, all_layers, x)
-    for layer, room in zip(layers, rooms, strict=True):
-        row = layer.project(layer.norm(x))
+    place, compiled = rooms[0].length, layers.compiled
+    if compiled is None or any(layers.hooks) or not kernels.available(x, rooms[0].key):
+        x = _by_torch(layers, x, rooms, place)
+    else:
+        x = x.clone(memory_format=torch.contiguous_format)
+        turns = None if layers.rotary is None else layers.rotary.at(place)
+        keys, values = [room.key for room in rooms], [room.value for room in rooms]
+        kernels.single_step(compiled.layers, compiled.sizes, keys, values, place, turns, x)
+    for room in rooms:
+        room.written[0] = place + 1
+    return x, tuple(PreallocatedCache(room.key, room.value, place + 1, room.written) for room in rooms)
+
+
+def _by_torch(
+    layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache], place: int
+) -> Float[Tensor, "1 D"]:
+    cos, sin = (None, None) if layers.rotary is None else _turns(layers.rotary, place, layers, x)
+    for block, room in zip(layers.blocks, rooms, strict=True):
+        part, wide = block.attention, block.feed_forward
+        row = part.project(block.attention_norm(x))
         if cos is not None and sin is not None:  # x · cos + (x with its halves swapped) · sin
-            row = torch.addcmul(row * cos, row.index_select(1, all_layers.swapped), sin)
-        query, key, value = row.split(sizes, 1)
-        room.key.select(2, place).copy_(key.view(1, shared, -1))
-        room.value.select(2, place).copy_(value.view(1, shared, -1))
+            row = torch.addcmul(row * cos, row.index_select(1, layers.swapped), sin)
+        query, key, value = row.split(part.sizes, 1)
+        room.key.select(2, place).copy_(key.view(1, part.kv_heads, -1))
+        room.value.select(2, place).copy_(value.view(1, part.kv_heads, -1))
         context = F.scaled_dot_product_attention(
-            query.view(1, shared, heads // shared, -1),
+            query.view(1, part.kv_heads, part.heads // part.kv_heads, -1),
             room.key.narrow(2, 0, place + 1),
             room.value.narrow(2, 0, place + 1),
         ).reshape(1, -1)
-        x = x + (layer.out(context) if layer.hooks else layer.out_product(context))
-        x = x + layer.narrow(layer.between(layer.widen(layer.second_norm(x))))
-        room.written[0] = place + 1
-        after.append(PreallocatedCache(room.key, room.value, place + 1, room.written))
-    return x, tuple(after)
+        x = x + part.out(context)
+        x = x + wide.narrow(wide.between(wide.widen(block.feed_forward_norm(x))))
+    return x

@@ -39,10 +39,9 @@ class Packing:
     version: tuple[int, int]
     uses: int = 0
     blocks: Blocks | None = None
-    turned: Tensor | None = None  # the one of `one_row`
 
 
-_packings: WeakKeyDictionary[nn.Linear, Packing] = WeakKeyDictionary()
+_packings: WeakKeyDictionary[nn.Module, dict[str, Packing]] = WeakKeyDictionary()
 
 
 def linear(
@@ -54,12 +53,30 @@ def linear(
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
     """What `layer(x)` is, or relu of that; written to `out`, or added to what is there."""
-    blocks, bias = _blocks(layer, x.shape[0]), layer.bias if isinstance(layer, nn.Linear) else None
-    if x.dtype != torch.float32:
-        blocks = None
+    if type(layer) is nn.Linear and not layer._forward_pre_hooks and not layer._forward_hooks:  # a masked head has one
+        return product(layer, x, relu=relu, out=out, add=add)
+    return _written(layer(x), relu, out, add)
+
+
+def product(
+    module: nn.Module,
+    x: Float[Tensor, "N D"],
+    weight: str = "weight",
+    bias: str = "bias",
+    *,
+    relu: bool = False,
+    out: Float[Tensor, "N E"] | None = None,
+    add: bool = False,
+) -> Float[Tensor, "N E"]:
+    """The same with a weight and a bias of a module that has several."""
+    blocks, b = _blocks(module, weight, x.shape[0]) if x.dtype == torch.float32 else None, getattr(module, bias)
     if isinstance(blocks, kernels.Panels):
-        return kernels.linear(x, blocks, bias, relu=relu, out=out, add=add)
-    y = layer(x) if blocks is None else _by_onednn(x, blocks, bias)
+        return kernels.linear(x, blocks, b, relu=relu, out=out, add=add)
+    y = F.linear(x, getattr(module, weight), b) if blocks is None else _by_onednn(x, blocks, b)
+    return _written(y, relu, out, add)
+
+
+def _written(y: Tensor, relu: bool, out: Tensor | None, add: bool) -> Tensor:
     if relu:
         y = torch.relu_(y)
     return y if out is None else out.add_(y) if add else out.copy_(y)
@@ -67,24 +84,23 @@ def linear(
 
 def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
     """`linear` of this layer for many products to come, with about so many rows: it is decided now."""
-    if rows >= MANY and type(layer) is nn.Linear:
-        used(layer).uses += USES
-    blocks = _blocks(layer, rows)
-    if isinstance(blocks, kernels.Panels) and isinstance(layer, nn.Linear):
-        return partial(kernels.linear, panels=blocks, bias=layer.bias)
+    if type(layer) is nn.Linear and not layer._forward_pre_hooks and not layer._forward_hooks:
+        if rows >= MANY:
+            used(layer).uses += USES
+        blocks = _blocks(layer, "weight", rows)
+        if isinstance(blocks, kernels.Panels):
+            return partial(kernels.linear, panels=blocks, bias=layer.bias)
     return partial(linear, layer)
 
 
-def _blocks(layer: nn.Module, rows: int) -> Blocks | None:
+def _blocks(module: nn.Module, name: str, rows: int) -> Blocks | None:
     """None, where the plain way is the right one."""
-    if type(layer) is not nn.Linear or layer._forward_pre_hooks or layer._forward_hooks:  # a masked head has one
-        return None
-    weight = layer.weight
+    weight: Tensor = getattr(module, name)
     if torch.compiler.is_compiling():  # also while a graph is exported, for which the blocks are not
         return None
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return None
-    packing = used(layer, rows)
+    packing = used(module, rows, name)
     if packing.uses <= USES or not packed_is_faster(*weight.shape, _range(rows), torch.get_num_threads()):
         return None
     if packing.blocks is None:
@@ -93,12 +109,13 @@ def _blocks(layer: nn.Module, rows: int) -> Blocks | None:
     return packing.blocks
 
 
-def used(layer: nn.Linear, rows: int = 1) -> Packing:
+def used(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
     """What is known of its weight, with one use more; nothing of before, if the weight was changed."""
-    weight = layer.weight
-    packing, version = _packings.get(layer), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    weight: Tensor = getattr(module, name)
+    packings = _packings.setdefault(module, {})
+    packing, version = packings.get(name), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
     if packing is None or packing.version != version:
-        packing = _packings[layer] = Packing(version)
+        packing = packings[name] = Packing(version)
     packing.uses += max(1, rows // LIKELY_ROWS)
     return packing
 

@@ -3,37 +3,40 @@
     int8   W ≈ s · Q       Q: integers from −127 to 127;   s = max |W| / 127, one for each output
     fp16   W ≈ B           11 bits of precision instead of 24: what was trained in bf16, with 8, stays as it is
 
-One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), without an offset. Where the kernels of
-`fbgemm` run, they make the products, for one row and for many; what comes in is rounded to 8 bits for int8, row by row,
-and stays float32 for fp16. The last matrix of a feed-forward is kept as fp16 for int8, too: a few of the numbers that
-come into it are so large (Sun et al. 2024, section 2, arXiv:2402.17762) that 8 bits would leave nothing of the others.
-
-Elsewhere (other processors, GPUs) weights are made float32 again for each product: that saves memory, and no time.
+One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), without an offset. What comes in stays
+float32, and so do sums: a few of the numbers that come into the last matrix of a feed-forward are so large (Sun et al.
+2024, section 2, arXiv:2402.17762) that 8 bits would leave nothing of the others. The kernels of `native` make numbers
+float32 while they are in registers, for one row, or a panel at a time, for many; weights lie in the order in which they
+read them. Where there are none (no compiler, GPUs), all weights of a layer are made float32 again for each product: the
+same numbers; that saves memory, and costs time.
 
 This changes what a model says, a little, and is done only when somebody asks for it.
 """
 
+import mmap
+from contextlib import suppress
 from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.errors import CallError
-from regard.layers import fbgemm
 from regard.layers.feed_forward import FeedForward
+from regard.native import kernels
 
 Precision = Literal["int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 LARGEST = torch.finfo(torch.float16).max
+LINE = 64  # bytes that a processor reads at once
 
 
 class QuantizedLinear(nn.Module):
     """In place of an `nn.Linear`, for prediction only, on the device where that is."""
 
-    kept: Tensor | None  # Q or B, where they are not packed
+    kept: Tensor  # Q or B, in panels of so many outputs as the kernels have
     scale: Tensor | None
 
     def __init__(self, layer: nn.Linear, precision: Precision) -> None:
@@ -41,56 +44,82 @@ class QuantizedLinear(nn.Module):
         self.in_features, self.out_features, self.bias = layer.in_features, layer.out_features, layer.bias
         self.precision: Precision = precision
         weight, scale = layer.weight.detach(), None
+        self.columns = kernels.panel_width() if kernels.available(weight) else 1
+        weight = F.pad(weight, (0, -self.in_features % kernels.FOUR, 0, -self.out_features % self.columns))
         if precision == "int8":
             scale = (weight.abs().amax(1) / 127).clamp(min=1e-12)
-            kept = (weight / scale.unsqueeze(1)).round().to(torch.int8)
+            numbers = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         else:
-            kept = weight.clamp(-LARGEST, LARGEST).half()
-        self.packed: fbgemm.Packed | None = None
-        if weight.device.type == "cpu" and weight.dtype == torch.float32 and fbgemm.available():
-            self.packed = fbgemm.pack_fp16(kept.float()) if scale is None else fbgemm.pack_int8(kept, scale)
-        self.register_buffer("kept", kept if self.packed is None else None, persistent=False)
-        self.register_buffer("scale", scale if self.packed is None else None, persistent=False)
+            numbers = weight.clamp(-LARGEST, LARGEST).half()
+        panels = numbers.view(-1, self.columns, numbers.shape[1] // kernels.FOUR, kernels.FOUR).permute(self._order)
+        self.register_buffer("kept", panels.contiguous(), persistent=False)
+        self.register_buffer("scale", scale, persistent=False)
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        """Panel, output, four, input → the order in which the kernels read."""
+        return (0, 2, 1, 3) if self.precision == "int8" else (0, 2, 3, 1)
 
     @property
     def nbytes(self) -> int:
         """What a product reads."""
-        return self.in_features * self.out_features * (1 if self.precision == "int8" else 2)
+        return self.kept.nbytes
 
     @property
     def weight(self) -> Float[Tensor, "E D"]:
         """As float32: what the layer computes with."""
-        if self.packed is not None:
-            return fbgemm.fp16_weight(self.packed) if self.precision == "fp16" else fbgemm.int8_weight(self.packed)
-        assert self.kept is not None
-        return self.kept.float() if self.scale is None else self.kept * self.scale.unsqueeze(1)
+        back = [self._order.index(axis) for axis in range(4)]
+        rows = self.kept.permute(back).flatten(0, 1).flatten(1).float()
+        rows = rows if self.scale is None else rows * self.scale.unsqueeze(1)
+        return rows[: self.out_features, : self.in_features]
+
+    def matrix(self) -> kernels.Matrix:
+        """As the kernels see it."""
+        kind = kernels.HALVES if self.scale is None else kernels.BYTES
+        return kernels.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b E"]:
+        with_gradient = x.requires_grad and torch.is_grad_enabled()  # the kernels have none
+        if self.columns == 1 or with_gradient or not kernels.available(x) or self.kept.device != x.device:
+            return F.linear(x, self.weight, self.bias)
         rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-        y = self._product(rows)
-        if self.bias is not None:
-            y = y + self.bias
-        return y if x.dim() == 2 else y.view(*x.shape[:-1], -1)
-
-    def _product(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
-        if self.packed is None or (x.requires_grad and torch.is_grad_enabled()):  # the kernels have no gradient
-            return F.linear(x, self.weight)
-        return fbgemm.fp16_product(x, self.packed) if self.precision == "fp16" else fbgemm.int8_product(x, self.packed)
+        return kernels.linear_kept(rows, self.matrix()).view(*x.shape[:-1], -1)
 
 
 def quantize(model: nn.Module, precision: Precision) -> None:
     """The linear layers of self-attention and feed-forward, and the output layer, in place."""
-    parts: list[tuple[nn.Module, str, Precision]] = []
+    parts: list[tuple[nn.Module, str]] = []
     for module in model.modules():
         if isinstance(module, FeedForward):
-            parts.append((module, "widen", precision))
-            parts.append((module, "narrow", "fp16"))
+            parts += [(module, "widen"), (module, "narrow")]
         elif isinstance(module, MultiHead) and module.memory_width is None:
-            parts.append((module, "project", precision))
-            parts.append((module, "out", precision))
+            parts += [(module, "project"), (module, "out")]
     if not parts:
         raise CallError(f"quantize={precision!r}: this model has no Transformer layers, whose weights could be kept so")
     if isinstance(getattr(model, "output", None), nn.Linear):
-        parts.append((model, "output", precision))
-    for module, name, kept_as in parts:
-        setattr(module, name, QuantizedLinear(getattr(module, name), kept_as))
+        parts.append((model, "output"))
+    small = [QuantizedLinear(getattr(module, name), precision) for module, name in parts]
+    for (module, name), layer in zip(parts, small, strict=True):
+        setattr(module, name, layer)
+    _together(small)
+
+
+def _together(layers: list[QuantizedLinear]) -> None:
+    """Numbers of all layers, one after the other, in large pages of memory if the system has such: the processor then
+    finds them faster."""
+    if any(layer.kept.device.type != "cpu" for layer in layers):
+        return
+    sizes = [-(-layer.nbytes // LINE) * LINE for layer in layers]
+    room = _large_pages(sum(sizes))
+    for layer, part in zip(layers, room.split(sizes), strict=True):
+        place = part[: layer.nbytes].view(layer.kept.dtype).view(layer.kept.shape)
+        layer.kept = place.copy_(layer.kept)
+
+
+def _large_pages(size: int) -> UInt8[Tensor, " bytes"]:
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.empty(size, dtype=torch.uint8)
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # of a system that has none
+        room.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(room, dtype=torch.uint8)

@@ -22,7 +22,7 @@ from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError
 from regard.layers import packed
 from regard.layers.loss import Loss, fused_cross_entropy
-from regard.layers.one_row import product_of
+from regard.layers.one_row import one_row
 from regard.models.language_model_parts import LanguageModelParts
 from regard.models.log_probability import log_probability
 
@@ -65,7 +65,7 @@ class LanguageModel(LanguageModelParts):
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
         if features.dim() != 2 or torch.is_grad_enabled():
             return self.output(features)
-        return product_of(self.output)(features) if len(features) == 1 else packed.linear(self.output, features)
+        return (one_row if len(features) == 1 else packed.linear)(self.output, features)
 
     def log_probabilities(
         self, features: Float[Tensor, "B T D"], tokens: Int[Tensor, "B T"], instead: int | None = None

@@ -11,7 +11,7 @@
            keys are turned round, so that one vector has a number of each key, and all scores of a tile are summed at
            once. Row r has count[r] keys, from tile first[r] on. */
 
-#include "vectors.h"
+#include "row.h"
 
 struct attention {
     const float *query, *key, *value;
@@ -19,31 +19,6 @@ struct attention {
     const int32_t *places, *first, *count;
     long rows, heads, width, query_stride, key_stride, place_stride;
 };
-
-/* In place; there is room up to a whole vector. */
-static void softmax(float *scores, long count) {
-    const float none = -__builtin_inff();
-    for (long j = count; j % LANES; j++) scores[j] = none;
-    vec most = all(none), total = {0};
-    for (long j = 0; j < count; j += LANES) most = larger(load(scores + j), most);
-    float peak = largest(most);
-    for (long j = 0; j < count; j += LANES) {
-        vec e = exponential(load(scores + j) - peak);
-        total += e;
-        store(scores + j, e);
-    }
-    vec share_of = all(1.0f / sum(total));
-    for (long j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * share_of);
-}
-
-static float product(const float *a, const float *b, long width) {
-    vec s = {0};
-    long i = 0;
-    for (; i + LANES <= width; i += LANES) s += load(a + i) * load(b + i);
-    float total = sum(s);
-    for (; i < width; i++) total += a[i] * b[i];
-    return total;
-}
 
 /* Σ_j weights[j] · (row j of values), where row j lies at `places[j]`, or at j. */
 static void mean_of(const float *weights, const float *values, long stride, const int32_t *places, long count,
@@ -98,7 +73,7 @@ static void attend_part(void *task) {
             float *context = a->context + r * whole + h * a->width;
             if (places) {
                 for (long j = 0; j < count; j++)
-                    scores[j] = scale * product(query, a->key + places[j] * a->key_stride + h * a->width, a->width);
+                    scores[j] = scale * dot(query, a->key + places[j] * a->key_stride + h * a->width, a->width);
             } else
                 tile_scores(query, tiles + h * a->width * LANES, a->key_stride, count, a->width, scale, scores);
             if (count) softmax(scores, count);

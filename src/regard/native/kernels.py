@@ -5,9 +5,12 @@ attend       one query a row, keys wherever they lie                  attend.c
 norm         layer norm and RMS norm of each row                      rows.c
 normalizer   log Σ exp of each row                                    rows.c
 best         the best few numbers of each row                         rows.c
+linear_kept  y = x Wᵀ + b: one row, or weights in fewer bits          products.c, panels.h
+single_step  one step of one text through all blocks of a decoder     single.c
 """
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -30,6 +33,8 @@ SIGNATURES = {
     "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
     "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
     "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
+    "linear_kept": (POINTER, LONG, LONG, POINTER, POINTER, LONG),
+    "single_step": (POINTER, *(LONG,) * 8, POINTER, POINTER, LONG, LONG, POINTER, POINTER, POINTER, LONG),
 }
 RELU, ADD = 1, 2
 
@@ -199,3 +204,89 @@ def best(logits: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N n"]
 
 def _place(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def _there(*tensors: Tensor | None) -> list[Tensor]:
+    """What they are now, whatever a parameter will be later."""
+    return [one.detach() for one in tensors if one is not None]
+
+
+class Matrix(ctypes.Structure):
+    """A matrix as panels.h has it."""
+
+    tensors: list[Tensor]  # to which it points, so that they stay; of what is copied from it, the copier keeps them
+    _fields_ = (
+        *((name, POINTER) for name in ("numbers", "scale", "bias")),
+        *((name, LONG) for name in ("outputs", "inputs", "kind")),
+    )
+
+
+class Norm(ctypes.Structure):
+    tensors: list[Tensor]
+    _fields_ = (("scale", POINTER), ("shift", POINTER), ("eps", FLOAT), ("rms", INT))
+
+
+class Layer(ctypes.Structure):
+    """A block of a decoder as single.c has it."""
+
+    _fields_ = (
+        *((name, Norm) for name in ("before_attention", "before_wide")),
+        *((name, Matrix) for name in ("project", "out", "widen", "narrow")),
+    )
+
+
+FLOATS, HALVES, BYTES = range(3)
+FOUR = 4  # inputs that lie together in a panel of fewer bits
+
+
+def panel_width() -> int:
+    """Outputs in a panel."""
+    return int(_loaded().panel_width())
+
+
+def matrix(
+    numbers: Tensor, kind: int, outputs: int, inputs: int, scale: Tensor | None = None, bias: Tensor | None = None
+) -> Matrix:
+    made = Matrix(numbers.data_ptr(), _place(scale), _place(bias), outputs, inputs, kind)
+    made.tensors = _there(numbers, scale, bias)
+    return made
+
+
+def linear_kept(x: Float[Tensor, "N D"], weight: Matrix) -> Float[Tensor, "N E"]:
+    """A matrix of floats serves for one row only."""
+    if x.stride(1) != 1:
+        x = x.contiguous()
+    y = x.new_empty(len(x), weight.outputs)
+    _loaded().linear_kept(
+        x.data_ptr(), x.stride(0), len(x), ctypes.byref(weight), y.data_ptr(), torch.get_num_threads()
+    )
+    return y
+
+
+def norm_weights(
+    scale: Float[Tensor, " D"] | None, shift: Float[Tensor, " D"] | None, eps: float, *, rms: bool
+) -> Norm:
+    made = Norm(_place(scale), _place(shift), eps, rms)
+    made.tensors = _there(scale, shift)
+    return made
+
+
+def single_step(
+    layers: ctypes.Array[Layer],
+    sizes: Sequence[int],
+    keys: Sequence[Float[Tensor, "1 h P d"]],
+    values: Sequence[Float[Tensor, "1 h P e"]],
+    place: int,
+    turns: Float[Tensor, "2 half"] | None,
+    x: Float[Tensor, "1 D"],
+) -> None:
+    """Changes x, and writes to `place` of the keys and values of each layer.
+
+    sizes: width, heads, kv_heads, width of a key, width of a value, width inside the feed-forward, number of f
+    """
+    cache = [(POINTER * len(layers))(*(one.data_ptr() for one in part)) for part in (keys, values)]
+    cosine, sine = (None, None) if turns is None else turns
+    _loaded().single_step(
+        layers, len(layers), *sizes, *cache, keys[0].shape[2], place, _place(cosine), _place(sine),
+        x.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip

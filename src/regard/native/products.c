@@ -5,9 +5,8 @@
    multiplication", section 4). A panel of a few hundred inputs stays in the first cache for all rows of x, so neither
    x nor W is copied. */
 
-#include "vectors.h"
+#include "panels.h"
 
-#define COLUMNS (2 * LANES)
 #if LANES == 16
 #define ROWS 12 /* of 32 registers, 24 are sums */
 #else
@@ -68,25 +67,41 @@ struct product {
     float *y;
     long rows, inputs, outputs, x_stride, y_stride;
     int how;
+    const struct matrix *kept; /* in fewer bits: then a panel at a time is made floats */
 };
 
 static void product_part(void *task) {
     const struct product *p = task;
     float sums[ROWS * COLUMNS];
     long first, last;
+    float *floats = p->kept ? aligned_alloc(64, sizeof(float) * 4 * COLUMNS * (size_t)fours(p->inputs)) : 0;
     for (share(p->outputs, COLUMNS, &first, &last); first < last; first += COLUMNS) {
+        const float *panel = floats ? floats : p->panels + first * p->inputs;
+        if (floats) expand(p->kept, first, floats);
         long columns = p->outputs - first < COLUMNS ? p->outputs - first : COLUMNS;
         const float *bias = p->bias ? p->bias + first : 0;
         for (long row = 0, rows; row < p->rows; row += rows) {
-            rows = sums_of(p->x + row * p->x_stride, p->x_stride, p->rows - row, p->inputs,
-                           p->panels + first * p->inputs, sums);
+            rows = sums_of(p->x + row * p->x_stride, p->x_stride, p->rows - row, p->inputs, panel, sums);
             finish(sums, rows, columns, bias, p->how, p->y + row * p->y_stride + first, p->y_stride);
         }
     }
+    free(floats);
 }
 
 void linear(const float *x, long x_stride, long rows, long inputs, const float *panels, long outputs, const float *bias,
             int how, float *y, long y_stride, long threads) {
-    struct product task = {x, panels, bias, y, rows, inputs, outputs, x_stride, y_stride, how};
+    struct product task = {x, panels, bias, y, rows, inputs, outputs, x_stride, y_stride, how, 0};
     in_parallel(product_part, &task, rows * inputs * outputs < 100000 ? 1 : threads);
+}
+
+static void one_row_part(void *task) {
+    const struct product *p = task;
+    long first, last;
+    for (share(pieces_of(p->kept), 1, &first, &last); first < last; first++) row_product(p->kept, first, p->x, p->y, 0);
+}
+
+/* With a matrix as panels.h has them: of floats for one row only, of fewer bits for any number. */
+void linear_kept(const float *x, long x_stride, long rows, const struct matrix *w, float *y, long threads) {
+    struct product task = {x, 0, w->bias, y, rows, w->inputs, w->outputs, x_stride, w->outputs, 0, w};
+    in_parallel(rows == 1 ? one_row_part : product_part, &task, rows * w->inputs * w->outputs < 100000 ? 1 : threads);
 }

@@ -1,6 +1,6 @@
 /* What is done to each row of a table by itself: norms, and the best words of a row with the logarithm of the sum. */
 
-#include "vectors.h"
+#include "row.h"
 
 struct table {
     const float *from, *scale, *shift;
@@ -13,30 +13,9 @@ struct table {
 
 static void norm_part(void *task) {
     const struct table *t = task;
-    long first, last, width = t->width, whole = width / LANES * LANES;
-    for (share(t->rows, 1, &first, &last); first < last; first++) {
-        const float *x = t->from + first * width;
-        float *y = t->to + first * width, mean = 0.0f, square = 0.0f;
-        vec s = {0};
-        if (!t->rms) {
-            for (long i = 0; i < whole; i += LANES) s += load(x + i);
-            mean = sum(s);
-            for (long i = whole; i < width; i++) mean += x[i];
-            mean /= width;
-        }
-        s = (vec){0};
-        for (long i = 0; i < whole; i += LANES) {
-            vec d = load(x + i) - mean;
-            s += d * d;
-        }
-        square = sum(s);
-        for (long i = whole; i < width; i++) square += (x[i] - mean) * (x[i] - mean);
-        float factor = 1.0f / __builtin_sqrtf(square / width + t->eps);
-        for (long i = 0; i < width; i++) {
-            float value = (x[i] - mean) * factor * (t->scale ? t->scale[i] : 1.0f);
-            y[i] = t->shift ? value + t->shift[i] : value;
-        }
-    }
+    long first, last;
+    for (share(t->rows, 1, &first, &last); first < last; first++)
+        norm_row(t->from + first * t->width, t->width, t->scale, t->shift, t->eps, t->rms, t->to + first * t->width);
 }
 
 void norm(const float *x, long rows, long width, const float *scale, const float *shift, float eps, int rms, float *y,

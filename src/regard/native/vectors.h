@@ -21,6 +21,20 @@ static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
 static inline vec all(float x) { return x - (vec){0}; }
 static inline vec larger(vec a, vec b) { ivec m = a > b; return (vec)((m & (ivec)a) | (~m & (ivec)b)); }
 
+/* The first `count` numbers, and -inf in place of the others. */
+static inline vec first_of(long count, vec v) {
+    ivec number = {0, 1, 2, 3
+#if LANES > 4
+        , 4, 5, 6, 7
+#endif
+#if LANES > 8
+        , 8, 9, 10, 11, 12, 13, 14, 15
+#endif
+    };
+    ivec m = number < (int32_t)count;
+    return (vec)((m & (ivec)v) | (~m & (ivec)all(-__builtin_inff())));
+}
+
 typedef float quad __attribute__((vector_size(16)));
 
 /* Halves are put together until four numbers are left. */

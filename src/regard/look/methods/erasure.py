@@ -7,13 +7,14 @@
 
 The last two: DeYoung et al. 2020, section 4 (arXiv:1911.03429), means over several k and over the steps t. Where we
 differ: log-probabilities in place of the probability of a class, since what is explained are the tokens of a sentence;
-k is a tenth, a fifth and a half of the parts, at least one; of a long output 16 steps are taken, evenly spread.
+k is a tenth, a fifth and a half of the parts, at least one; of a long output 16 steps are taken, evenly spread, and 8
+where the table is large (50 steps of 50 parts), so that asking costs no more than twice what looking does.
 What a part of an input is and how it is left out, the input says: words are deleted, as in the paper, regions of a
 picture are covered, sound is made silent. Where a step is a number and no probability, any change of it counts.
 
 Random weights are the baseline (*uniform* has no order to take parts in: a few seeded random ones stand for it), and
 the picture's own rows in a wrong order (*shuffled*). Rows in a wrong order take away the same parts as in the right
-one, so a model is asked about 6 sets of parts for each step, and about 24 in all for the random ones.
+one, so a model is asked about 6 sets of parts for each step, and about 24 in all for the random ones (or 12).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,8 +27,9 @@ from regard.look.card import Figure, normalized, wrong_order
 Ask = Callable[[Sequence[frozenset[int]]], Float[np.ndarray, "N T"]]  # each step of one output, without some parts
 AskAt = Callable[[Sequence[frozenset[int]], Sequence[int]], Float[np.ndarray, " N"]]  # one step, without some parts
 SHARES = (0.1, 0.2, 0.5)
-MOST_STEPS = 16  # of a long output so many are asked about
-RANDOM_ORDERS = 4  # that the steps share
+MOST_STEPS = 16  # of a long output so many are asked about,
+RANDOM_ORDERS = 4  # with so many random orders that the steps share;
+LARGE = 2500  # from so many weights on, half as many of both
 
 
 def leave_one_out(parts: int, ask: Ask, *, both_ways: bool = False) -> Float[np.ndarray, "T P"]:
@@ -47,10 +49,11 @@ def faithfulness(
 ) -> list[Figure]:
     """Comprehensiveness and sufficiency of one table, a column a part of the input, with both baselines. `whole`: what
     the model thinks of each step when nothing is left out."""
-    steps = np.linspace(0, len(weights) - 1, min(len(weights), MOST_STEPS)).round().astype(int)
-    own = weights[steps]
-    random = np.random.default_rng(0).random((RANDOM_ORDERS, weights.shape[1]))
-    tables = (own, random[np.arange(len(steps)) % RANDOM_ORDERS], own[wrong_order(len(steps))])
+    less = 2 if weights.size > LARGE else 1
+    steps = np.linspace(0, len(weights) - 1, min(len(weights), MOST_STEPS // less)).round().astype(int)
+    own, orders = weights[steps], RANDOM_ORDERS // less
+    random = np.random.default_rng(0).random((orders, weights.shape[1]))
+    tables = (own, random[np.arange(len(steps)) % orders], own[wrong_order(len(steps))])
     asked = [one for table in tables for one in _erased(table)]
     # For each table and each share: first without the parts, then the parts alone, for each step.
     found = ask_at(asked, steps.tolist() * (len(asked) // len(steps)))

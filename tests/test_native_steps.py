@@ -1,0 +1,264 @@
+"""Steps of one text by the compiled kernels, and weights in fewer bits: beside the general way, which is torch's."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import PreallocatedCache
+from regard.attention.multihead import MultiHead
+from regard.decoders import single_steps
+from regard.decoders.transformer_state import TransformerState
+from regard.decoding.continuing import Sampling, continued
+from regard.layers.one_row import one_row
+from regard.layers.quantized import QuantizedLinear, quantize
+from regard.layers.transformer import Block
+from regard.models.language_model import LanguageModel
+from regard.native import kernels
+
+needs_kernels = pytest.mark.skipif(
+    not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
+)
+WORDS, LENGTH = 51, 19
+LLAMA = {"positions": "rotary", "norm_kind": "rms", "activation": "swiglu", "bias": False, "kv_heads": 5}
+MODELS: dict[str, dict[str, Any]] = {
+    "llama": LLAMA,
+    "llama with a bias, all heads their own": {**LLAMA, "bias": True, "kv_heads": None},
+    "one key for all heads": {**LLAMA, "kv_heads": 1},
+    "gpt-2": {"activation": "gelu_tanh"},
+    "gelu": {"activation": "gelu", "positions": "sinusoidal", "bias": False},
+    "relu": {"activation": "relu", "positions": "none", "norm_kind": "rms"},
+}
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 2e-4}
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def model(kind: str, precision: Any = None, *, width: int = 15 * 22, feed_forward: int = 211) -> LanguageModel:
+    """Sizes are no multiples of a vector, and large enough for several threads."""
+    torch.manual_seed(0)
+    made = LanguageModel(WORDS, width, 15, 3, feed_forward=feed_forward, **MODELS[kind]).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    if precision is not None:
+        quantize(made, precision)
+    return made
+
+
+def tokens() -> Tensor:
+    return torch.randint(WORDS, (1, LENGTH), generator=torch.Generator().manual_seed(1))
+
+
+@torch.inference_mode()
+def by_steps(made: LanguageModel, read: int = 4) -> Tensor:
+    """Logits after each token but those that are read at once."""
+    state, logits = made.start(1, places=LENGTH), []
+    _, state = made.read(tokens()[:, :read], state)
+    for token in tokens()[0, read:]:
+        features, state = made.step(token.view(1), state)
+        logits.append(made.logits(features))
+    return torch.cat(logits)
+
+
+def uses_kernels(made: LanguageModel) -> bool:
+    state = made.start(1, places=3)
+    assert isinstance(state, TransformerState)
+    assert state.single is not None
+    return state.single.compiled is not None
+
+
+@needs_kernels
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("precision", [None, "fp16", "int8"])
+@pytest.mark.parametrize("kind", MODELS)
+def test_steps_are_those_of_the_general_way(kind: str, precision: Any, threads: int) -> None:
+    torch.set_num_threads(threads)
+    made = model(kind, precision)
+    assert uses_kernels(made)
+    with torch.no_grad():
+        wanted = made.logits(made.features(tokens()))[0, 4:]
+    torch.testing.assert_close(by_steps(made), wanted, **CLOSE)
+
+
+@needs_kernels
+def test_swish_and_values_of_another_width_than_keys() -> None:
+    torch.manual_seed(0)
+    block = Block(330, 6, 215, activation="swish").eval()
+    block.attention = MultiHead(330, 6, head_width=17, value_width=70, kv_heads=2)
+    block.eval()
+    x = torch.randn(1, 9, 330)
+    with torch.no_grad():
+        wanted = block(x, causal=True)
+        layers, rooms = single_steps.prepare([block]), (block.attention.preallocate(x, 1, 9),)
+        assert layers is not None
+        assert layers.compiled is not None
+        for place in range(9):
+            row, rooms = single_steps.step(layers, x[:, place], rooms)
+            torch.testing.assert_close(row, wanted[:, place], **CLOSE)
+
+
+@needs_kernels
+@pytest.mark.parametrize("precision", [None, "fp16", "int8"])
+def test_any_number_of_threads_gives_the_same_numbers(precision: Any) -> None:
+    made = model("llama", precision)
+    torch.set_num_threads(1)
+    alone = by_steps(made, read=1)
+    for threads in (2, 5):
+        torch.set_num_threads(threads)
+        torch.testing.assert_close(by_steps(made, read=1), alone, rtol=1e-5, atol=1e-5)
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", MODELS)
+def test_torch_alone_takes_the_same_steps(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model(kind)
+    compiled = by_steps(made)
+    monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    assert not uses_kernels(made)
+    torch.testing.assert_close(by_steps(made), compiled, **CLOSE)
+
+
+@needs_kernels
+@pytest.mark.parametrize("precision", [None, "fp16", "int8"])
+def test_texts_are_those_that_torch_writes(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model("llama", precision)
+
+    def written() -> list[int]:
+        how, cpu = Sampling(temperature=0.8, seed=3), torch.device("cpu")
+        return [one.token for one in continued(made, [[5, 6]], how, context=16, max_length=40, end=None, device=cpu)]
+
+    by_kernels = written()  # past the end of the context, which is read anew
+    assert len(set(by_kernels)) > 5
+    monkeypatch.setattr(single_steps, "_compiled", lambda blocks: None)
+    monkeypatch.setattr(kernels, "linear_kept", None)
+    monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    assert written() == by_kernels
+
+
+@needs_kernels
+def test_two_steps_from_one_state_do_not_meet() -> None:
+    made = model("llama")
+    with torch.inference_mode():
+        _, before = made.read(tokens()[:, :6], made.start(1, places=LENGTH))
+        for token in (7, 8):
+            features, after = made.step(torch.tensor([token]), before)
+            again, _ = made.step(torch.tensor([9]), after)
+            text = torch.cat([tokens()[0, :6], torch.tensor([token, 9])]).unsqueeze(0)
+            torch.testing.assert_close(torch.cat([features, again]), made.features(text)[0, 6:], **CLOSE)
+
+
+@needs_kernels
+def test_a_hook_before_the_heads_are_joined_is_heard() -> None:
+    made = model("llama")
+    plain = by_steps(made)
+    block = made.decoder.layers[1]
+    assert isinstance(block, Block)
+    out = block.attention.out
+    handle = out.register_forward_pre_hook(lambda module, given: (given[0] * 0.5,))
+    with torch.no_grad():
+        wanted = made.logits(made.features(tokens()))[0, 4:]
+    masked = by_steps(made)
+    torch.testing.assert_close(masked, wanted, **CLOSE)
+    assert not torch.allclose(masked, plain, **CLOSE)
+    handle.remove()
+    torch.testing.assert_close(by_steps(made), plain)
+
+
+@needs_kernels
+def test_other_blocks_go_another_way() -> None:
+    made = model("llama")
+    for double in (made.double(), model("llama").bfloat16()):
+        assert not uses_kernels(double)
+    made = model("llama")
+    made.decoder.layers[2].attention_norm = nn.Identity()
+    assert not uses_kernels(made)
+    with torch.no_grad():
+        torch.testing.assert_close(by_steps(made), made.logits(made.features(tokens()))[0, 4:], **CLOSE)
+    assert single_steps.prepare([made.decoder.layers[0].train()]) is None  # pyright: ignore[reportArgumentType]
+
+
+def test_room_is_where_nobody_wrote() -> None:
+    room = PreallocatedCache.empty(torch.ones(1), 1, 2, 3, 4, 4)
+    assert single_steps.has_room([room])
+    room.written[0] = 1
+    assert not single_steps.has_room([room])
+
+
+@needs_kernels
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (31, 7), (33, 64), (523, 259)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_row_is_that_of_torch(outputs: int, inputs: int, bias: bool, threads: int) -> None:
+    torch.set_num_threads(threads)
+    layer, x = nn.Linear(inputs, outputs, bias=bias), torch.randn(1, inputs)
+    with torch.no_grad():
+        torch.testing.assert_close(one_row(layer, x), layer(x), rtol=1e-5, atol=1e-5)
+        layer.register_forward_hook(lambda module, given, result: -result)
+        assert torch.equal(one_row(layer, x), layer(x))
+
+
+def rounded(weight: Tensor, precision: Any) -> Tensor:
+    """What is to be left of a weight."""
+    if precision == "fp16":
+        return weight.half().float()
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    return (weight / scale).round() * scale
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+@pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (31, 7), (33, 64), (150, 773)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_with_weights_in_fewer_bits(
+    outputs: int, inputs: int, precision: Any, bias: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    elif not kernels.available():
+        pytest.skip("no C compiler")
+    torch.manual_seed(0)
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    small, wanted = QuantizedLinear(layer, precision), rounded(layer.weight.detach(), precision)
+    torch.testing.assert_close(small.weight, wanted, rtol=1e-6, atol=0.0)
+    x = torch.randn(40, inputs) * torch.logspace(-3, 3, 40).unsqueeze(1)  # nothing is rounded by its neighbors
+    for rows in (1, 2, 13, 40):
+        given = x[:rows].clone()
+        with torch.no_grad():
+            near: dict[str, Any] = {"rtol": 1e-4, "atol": float(1e-6 * given.abs().max() * inputs**0.5)}
+            torch.testing.assert_close(small(given), F.linear(given, wanted, layer.bias), **near)
+            torch.testing.assert_close(small(given.view(rows, 1, inputs)).squeeze(1), small(given))
+            torch.testing.assert_close(small(given.T.contiguous().T), small(given))
+    x.requires_grad_()
+    small(x).sum().backward()
+    torch.testing.assert_close(x.grad, wanted.sum(0).expand_as(x), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_16_bits_cannot_hold_are_the_largest_that_they_can() -> None:
+    layer = nn.Linear(2, 1, bias=False)
+    layer.weight.data = torch.tensor([[1e6, -1e6]])
+    assert QuantizedLinear(layer, "fp16").weight.tolist() == [[65504.0, -65504.0]]
+
+
+@pytest.mark.parametrize(("precision", "bytes_each"), [("fp16", 2), ("int8", 1)])
+def test_all_matrices_are_kept_in_fewer_bits_side_by_side(precision: Any, bytes_each: int) -> None:
+    made = model("llama", width=15 * 32, feed_forward=224)
+    exact = {name: one.weight for name, one in made.named_modules() if isinstance(one, nn.Linear)}
+    quantize(made, precision)
+    small = {name: one for name, one in made.named_modules() if isinstance(one, QuantizedLinear)}
+    assert set(small) == set(exact)
+    for name, one in small.items():
+        torch.testing.assert_close(one.weight, rounded(exact[name].detach(), precision), rtol=1e-6, atol=0.0)
+    assert len({one.kept.untyped_storage().data_ptr() for one in small.values()}) == 1
+    panel = kernels.panel_width() if kernels.available() else 1
+    assert sum(one.nbytes for one in small.values()) == sum(
+        bytes_each * one.shape[1] * -(-len(one) // panel) * panel for one in exact.values()
+    )
