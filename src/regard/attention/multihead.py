@@ -17,8 +17,8 @@ from regard.attention.attend import attend
 from regard.attention.cache import KeyValue, PreallocatedCache
 from regard.attention.heads import group_heads, mask_for_heads, require_vectors, split_heads
 from regard.attention.projections import Projections
-from regard.attention.scaled_dot import ScaledDot
 from regard.attention.trace import tracing
+from regard.attention.trained import trained
 from regard.native import gradients
 
 
@@ -41,9 +41,8 @@ class MultiHead(Projections):
         If the memory is a `KeyValue` of B rows and x has B·n rows, rows b·n … b·n + n − 1 of x attend to row b of the
         memory: the beams of a sentence share its memory, which is not copied.
         """
-        trained = self._trained(x, memory, mask, causal)
-        if trained is not None:
-            return trained
+        if (quick := trained(self, x, memory, mask, causal)) is not None:
+            return quick
         if memory is None:
             query, new = self._project_all(x, start=0)
             return self._attend(x, query, new, mask, causal)
@@ -58,31 +57,6 @@ class MultiHead(Projections):
         beams = x if B == N else x.reshape(B, N // B * x.shape[1], self.width)
         query = split_heads(gradients.linear(beams, *self._query_part(), self.training), self.heads)
         return self._attend(x, query, memory, mask, causal)
-
-    def _trained(
-        self, x: Float[Tensor, "N Q D"], memory: Tensor | KeyValue | None, mask: Tensor | None, causal: bool
-    ) -> Float[Tensor, "N Q D"] | None:
-        """The same by the kernels of training (`native`), where they can do it: heads are never taken apart."""
-        own = memory is None
-        if (
-            not self.training
-            or type(self.score) is not ScaledDot
-            or self.sizes != (self.width,) * 3
-            or self.dropout
-            or self.rotary is not None
-            or self.relative is not None
-            or isinstance(memory, KeyValue)
-            or x.shape[-1] != self.width
-            or own != (self.memory_width is None)
-            or (mask is not None and mask.shape != (x if own else memory).shape[:2])
-            or (not own and (causal or len(memory) != len(x)))
-            or tracing() is not None
-            or not gradients.attends(x, memory, self.heads)
-        ):
-            return None
-        first = gradients.apply(self.project, x)
-        second = None if own else gradients.apply(self.project_kv, memory)
-        return gradients.apply(self.out, gradients.attend(first, second, self.heads, mask, causal=causal))
 
     def step(
         self, x: Float[Tensor, "N T D"], past: KeyValue | PreallocatedCache | None, mask: Tensor | None = None

@@ -23,9 +23,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.memory import Memory
+from regard.attention.trained import plain
 from regard.decoders.decoder import share, stacked
 from regard.layers.packed import linear
-from regard.layers.stack import plain
 from regard.layers.transformer import Block
 
 ROOM = 16  # steps for which a new buffer has room

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
-from regard.attention.scaled_dot import ScaledDot
 from regard.attention.trace import tracing
+from regard.attention.trained import plain
 from regard.layers.packed import linear, listened
 from regard.layers.transformer import Block
 from regard.native import gradients, kernels
@@ -45,16 +45,6 @@ def through(
     for block in layers:
         x = block(x, mask=mask)
     return x
-
-
-def plain(part: MultiHead) -> bool:
-    """Scaled dot product, as many keys as heads, and no positions inside the attention."""
-    return (
-        type(part.score) is ScaledDot
-        and part.rotary is None
-        and part.relative is None
-        and part.sizes == (part.width,) * 3
-    )
 
 
 def _suits(blocks: list[Block], x: Float[Tensor, "B T D"]) -> bool:

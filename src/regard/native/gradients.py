@@ -107,7 +107,7 @@ class _ReluBetween(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, widen: Tensor, widen_bias: Tensor | None, narrow: Tensor, narrow_bias: Tensor | None
     ) -> Tensor:
-        wide = training.product(x, widen.T, widen_bias, relu=True)
+        wide = training.product(x, widen.T, widen_bias, relu=True, out=training.table(len(x), len(widen)))
         ctx.save_for_backward(x, widen, widen_bias, narrow, wide)
         return training.product(wide, narrow.T, narrow_bias)
 
@@ -123,7 +123,7 @@ class _ReluBetween(torch.autograd.Function):
         if torch.is_grad_enabled():
             between = (gradient @ narrow) * (wide > 0)
         else:
-            between = training.product(gradient, narrow, where=wide)
+            between = training.product(gradient, narrow, where=wide, out=training.table(*wide.shape))
         dx = _times(between, widen) if needs[0] else None
         return dx, *_weight_and_bias(between, x, *needs[1:3]), *narrow_gradients
 

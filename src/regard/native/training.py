@@ -65,13 +65,13 @@ def _loaded() -> ctypes.CDLL:
 def suits(*tensors: Tensor) -> bool:
     """Whether gradients of these are asked for, nobody watches or translates what happens, and kernels are faster."""
     return (
-        torch.is_grad_enabled()
+        not torch.compiler.is_compiling()
+        and torch.is_grad_enabled()
         and all(
             type(one) in (Tensor, nn.Parameter) and one.dtype == torch.float32 and one.device.type == "cpu"
             for one in tensors
         )
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
         and not torch._C._is_tracing()
         and not torch._C._len_torch_function_stack()
         and not torch._C._len_torch_dispatch_stack()
@@ -158,12 +158,19 @@ def product(
     matrix, columns = (b.numbers, b.columns) if isinstance(b, Packed) else (b, b.shape[1])
     c = a.new_empty(len(a), columns) if out is None else out
     strides = (0, 0) if isinstance(b, Packed) else _strides(b)
+    assert where is None or where.stride() == c.stride()
     how = RELU * relu + WHERE * (where is not None)
     _loaded().training_product(
         a.data_ptr(), a.stride(0), *a.shape, matrix.data_ptr(), *strides, columns, _place(bias), _place(where), how,
         c.data_ptr(), c.stride(0), torch.get_num_threads(),
     )  # fmt: skip
     return c
+
+
+def table(rows: int, width: int) -> Float[Tensor, "N E"]:
+    """For what goes into products again: rows that are a power of two apart would fall into the same places of the
+    cache, so that there is some room between them."""
+    return torch.empty(rows, width + 16 if width % 1024 == 0 else width)[:, :width]
 
 
 def turned(
