@@ -105,13 +105,15 @@ def ctranslate2_settings(marian: Any, folder: Path, threads: int) -> Settings:
         )  # fmt: skip
         return [[int(token) for token in result.hypotheses[0][:LONGEST]] for result in found]
 
-    return {
+    settings: Settings = {
         f"{inter} × {intra}": partial(
             decode,
             ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=inter, intra_threads=intra),
         )
         for inter, intra in sorted({(1, threads), (threads, 1)})
     }
+    torch.set_num_threads(threads)  # a Translator with one thread has set it to one for this whole process
+    return settings
 
 
 def benchmark_decoding(data: Job, folder: Path, rounds: int, sentences: int | None = None) -> list[dict]:
