@@ -78,6 +78,21 @@ def test_normalizer_and_best_are_those_of_torch(words):
 
 
 @needs_kernels
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("width", [1, 16, 37, 300])
+def test_tanh_scores_are_those_of_the_equation(width, threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    query, key, weight = numbers(2, 3, width), numbers(2, 5, width, seed=1) * 20, numbers(width, seed=2)
+    query[0, 0, 0], query[0, 1, 0], query[0, 2, 0] = torch.inf, -torch.inf, 1e30
+    wanted = torch.tanh(query.unsqueeze(2) + key.unsqueeze(1)) @ weight
+    torch.testing.assert_close(kernels.tanh_scores(query, key, weight), wanted, rtol=1e-5, atol=1e-5)
+    key[1, 4, width - 1] = torch.nan
+    found = kernels.tanh_scores(query, key, weight)
+    assert bool(found[1, :, 4].isnan().all()), "a number that is none is not hidden"
+    assert int(found.isnan().sum()) == 3
+
+
+@needs_kernels
 def test_best_of_numbers_that_are_none_stays_inside_the_row():
     _, place = kernels.best(torch.full((2, 100), torch.nan), 10)
     assert bool(((place >= 0) & (place < 100)).all())

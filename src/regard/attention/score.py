@@ -28,6 +28,7 @@ from regard.attention.leading_shape import leading_shape
 from regard.attention.role import Role
 from regard.attention.tanh_table import tanh_table
 from regard.errors import CallError
+from regard.native import kernels
 
 # A tanh form of so many numbers (four megabytes in float32; a step of a recurrent decoder, mostly) is quicker in the
 # open than in tiles, and there is nothing to save.
@@ -80,7 +81,7 @@ class TanhForm(NamedTuple):
     def table(self) -> Float[Tensor, "*b Q K"]:
         """All Q×K scores. The tensor of Q×K×D that the equation makes on the way is kept only where it is small."""
         query, key, weight = (at_least_float32(x) for x in self)
-        if self.held() > SMALL:
+        if self.by_kernel() or self.held() > SMALL:
             return tanh_table(query, key, weight)
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ weight
 
@@ -107,7 +108,12 @@ class TanhForm(NamedTuple):
     def held(self) -> int:
         """How many numbers the equation, written down directly, would hold at once: rows × Q × K × D."""
         lead = leading_shape(self.query, self.key)
-        return math.prod(lead) * self.query.shape[-2] * self.key.shape[-2] * len(self.weight)
+        scores = math.prod(lead) * self.query.shape[-2] * self.key.shape[-2]
+        return scores if self.by_kernel() else scores * len(self.weight)
+
+    def by_kernel(self) -> bool:
+        """Then the table is all that is ever held."""
+        return not torch.is_grad_enabled() and kernels.available(*self)
 
 
 class Score(nn.Module, ABC):

@@ -75,10 +75,7 @@ class _StreamingAttention(torch.autograd.Function):
         log_sum = query.new_zeros(query.shape[:2])
         for block in plan.blocks():
             rows, queries = block
-            scores = query.new_empty(*query[rows, queries].shape[:2], plan.K)
-            for span in plan.spans():
-                tanh = plan.tanh(query[rows, queries], key[rows, span])
-                scores[..., span] = plan.scores(tanh, weight, bias, block, span)
+            scores = plan.finish(plan.table(query[rows, queries], key[rows], weight), bias, block)
             total = scores.logsumexp(-1)
             # A row without any key has a total of −∞. With +∞ in its place its weights exp(e − L) are zero, not NaN.
             total.masked_fill_(total == -torch.inf, torch.inf)
@@ -104,7 +101,7 @@ class _StreamingAttention(torch.autograd.Function):
             weights = torch.empty_like(d_weights)
             for span in plan.spans():
                 tanh = plan.tanh(query[rows, queries], key[rows, span])
-                scores = plan.scores(tanh, weight, bias, block, span)
+                scores = plan.finish(tanh @ weight, bias, block, span)
                 weights[..., span] = scores.sub_(log_sum[rows, queries].unsqueeze(-1)).exp_()
                 d_scores = d_weights[..., span].mul_(factors[..., span]).sub_(delta[rows, queries])
                 d_scores = d_scores.mul_(weights[..., span]).contiguous()

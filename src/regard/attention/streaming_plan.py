@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.native import kernels
+
 # Numbers in a tile of tanh values. On a CPU: four megabytes of float32, shared out among the caches of the cores.
 # Smaller tiles are no faster on one thread, and make several threads wait for each other more often. Elsewhere: enough
 # work for one launch of a kernel.
@@ -48,7 +50,7 @@ class Plan:
         self.keys = max(1, min(self.K, math.isqrt(2 * pairs)))
         self.queries = max(1, min(self.Q, pairs // self.keys))
         self.rows = max(1, min(self.B, pairs // (self.keys * self.queries)))
-        self.tile = query.new_empty(self.rows * self.queries * self.keys * D)
+        self._tile: Tensor | None = None
         self.mask, self.causal, self.dropout = mask, causal, dropout
         self.generator = torch.Generator(query.device).manual_seed(seed) if dropout else None
 
@@ -64,12 +66,22 @@ class Plan:
     def tanh(self, query: Tensor, key: Tensor) -> Tensor:
         """tanh(q_i + k_j) for a block of queries and a span of keys, always in the same piece of memory."""
         shape = (query.shape[0], query.shape[1], key.shape[1], key.shape[2])
-        tile = self.tile[: query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2]].view(shape)
+        if self._tile is None:
+            self._tile = query.new_empty(self.rows * self.queries * self.keys * query.shape[2])
+        tile = self._tile[: query.shape[0] * query.shape[1] * key.shape[1] * key.shape[2]].view(shape)
         return torch.add(query.unsqueeze(2), key.unsqueeze(1), out=tile).tanh_()
 
-    def scores(self, tanh: Tensor, weight: Tensor, bias: Tensor | None, block: Block, span: slice) -> Tensor:
-        """wᵀ tanh(q + k) + bias for one tile, −∞ where the queries may not attend."""
-        scores = tanh @ weight
+    def table(self, query: Tensor, key: Tensor, weight: Tensor) -> Tensor:
+        """wᵀ tanh(q_i + k_j) for a block of queries with all keys."""
+        if kernels.available(query, key, weight):
+            return kernels.tanh_scores(query, key, weight)
+        table = query.new_empty(*query.shape[:2], self.K)
+        for span in self.spans():
+            table[..., span] = self.tanh(query, key[:, span]) @ weight
+        return table
+
+    def finish(self, scores: Tensor, bias: Tensor | None, block: Block, span: slice = slice(None)) -> Tensor:
+        """With the bias, and −∞ where the queries may not attend. Works in place."""
         if bias is not None:
             scores += block.of(bias)[..., span]
         if self.mask is not None:

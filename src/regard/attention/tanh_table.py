@@ -11,14 +11,20 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.leading_shape import leading_shape
 from regard.attention.streaming_plan import Plan, TanhGradients, flat
+from regard.native import kernels
 
 
 def tanh_table(
     query: Float[Tensor, "*#b Q D"], key: Float[Tensor, "*#b K D"], weight: Float[Tensor, " D"]
 ) -> Float[Tensor, "*b Q K"]:
-    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-    table = _TanhTable.apply(flat(query, lead), flat(key, lead), weight)
+    lead = leading_shape(query, key)
+    query, key = flat(query, lead), flat(key, lead)
+    if not torch.is_grad_enabled() and kernels.available(query, key, weight):
+        table = kernels.tanh_scores(query, key, weight)
+    else:
+        table = _TanhTable.apply(query, key, weight)
     return table.reshape(*lead, query.shape[-2], key.shape[-2])
 
 
@@ -30,8 +36,7 @@ class _TanhTable(torch.autograd.Function):
         plan = Plan(query, key)
         table = query.new_empty(plan.B, plan.Q, plan.K)
         for rows, queries in plan.blocks():
-            for span in plan.spans():
-                table[rows, queries, span] = plan.tanh(query[rows, queries], key[rows, span]) @ weight
+            table[rows, queries] = plan.table(query[rows, queries], key[rows], weight)
         ctx.save_for_backward(query, key, weight)
         return table
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.leading_shape import leading_shape
 from regard.errors import CallError
 
 
@@ -70,7 +71,7 @@ def fused_weights(
     Q, K = query.shape[-2], key.shape[-2]
     if enable_gqa:  # each key serves a group of heads, side by side
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    batch = leading_shape(query, key)
     q, k = (with_heads(x.expand(*batch, *x.shape[-2:])) for x in (query, key))
     heads, rows = wanted.heads_of(q.shape[1]), wanted.rows_of(Q)
     q, k = q[:, heads][:, :, rows].float(), k[:, heads].float()

@@ -3,6 +3,7 @@
 linear       y = x Wᵀ + b, by weights that are packed once            products.c
 attend       one query a row, keys wherever they lie                  attend.c
 norm         layer norm and RMS norm of each row                      rows.c
+tanh_scores  wᵀ tanh(q + k) of each query with each key               tanh.c
 normalizer   log Σ exp of each row                                    rows.c
 best         the best few numbers of each row                         rows.c
 linear_kept  y = x Wᵀ + b: one row, or weights in fewer bits          products.c, panels.h
@@ -31,6 +32,7 @@ SIGNATURES = {
     "attend_tiles": (POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, POINTER, POINTER, LONG),
     "tile": (POINTER, POINTER, LONG, LONG, POINTER, LONG, POINTER, LONG),
     "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
+    "tanh_scores": (POINTER, POINTER, POINTER, LONG, LONG, LONG, LONG, POINTER, LONG),
     "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
     "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
     "linear_kept": (POINTER, LONG, LONG, POINTER, POINTER, LONG),
@@ -181,6 +183,20 @@ def norm(
         x.data_ptr(), *x.shape, _place(scale), _place(shift), eps, rms, y.data_ptr(), torch.get_num_threads()
     )
     return y
+
+
+def tanh_scores(
+    query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"], weight: Float[Tensor, " D"]
+) -> Float[Tensor, "B Q K"]:
+    query, key, weight = query.contiguous(), key.contiguous(), weight.contiguous()
+    (B, Q, D), K = query.shape, key.shape[1]
+    assert key.shape == (B, K, D)
+    assert weight.shape == (D,)
+    table = query.new_empty(B, Q, K)
+    _loaded().tanh_scores(
+        query.data_ptr(), key.data_ptr(), weight.data_ptr(), B * Q, Q, K, D, table.data_ptr(), torch.get_num_threads()
+    )
+    return table
 
 
 def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
