@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 import regard
@@ -27,7 +29,7 @@ from regard.commands.run_folder import run_folder
 from regard.errors import CallError, RegardError
 from regard.exporters import check_inputs
 from regard.files.resumable import ResumableFile
-from regard.workers import Workers
+from regard.workers import Workers, dealt
 from test_translate import process, recipe, write_pairs
 
 HEAVY = [
@@ -215,13 +217,21 @@ def test_what_goes_wrong_in_a_worker_is_told():
         return [os.getpid() for _ in inputs]
 
     with Workers(work, 2) as workers:
-        first, second, third = workers(["a", "b", "c"])
+        first, second, third = workers(["longest", "b", "c"])
         assert len({first, second, os.getpid()}) == 3
-        assert first == third
+        assert second == third
         with pytest.raises(CallError, match="the input is wrong"):
             workers(["a", "wrong"])
     with pytest.raises(RegardError, match=r"exit code 7.*--workers 1"), Workers(work, 2) as workers:
         workers(["a", "end"])
+
+
+@given(sizes=st.lists(st.integers(0, 50), max_size=60), count=st.integers(2, 4))
+def test_workers_have_about_as_much_to_do_each(sizes, count):
+    shares = dealt(sizes, count)
+    assert sorted(number for share in shares for number in share) == list(range(len(sizes)))
+    totals = [sum(sizes[number] for number in share) for share in shares]
+    assert max(totals) - min(totals) <= max(sizes, default=0)
 
 
 def test_targets_that_do_not_pair_up_are_refused_before_the_work(run, tmp_path):

@@ -8,11 +8,12 @@ it has the model that is loaded already, no copy of its weights, and one thread.
 it is not safe (macOS), there is one worker, which is this process.
 """
 
+import gc
 import multiprocessing
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -35,10 +36,13 @@ def fitting(inputs: int | None) -> int:
 
 
 class Workers(Generic[T, R]):
-    """`work` takes a list and gives a list of as many results, each of which depends on its own input alone."""
+    """`work` takes a list and gives a list of as many results, each of which depends on its own input alone. `size`
+    says about how much work an input is, beside others."""
 
-    def __init__(self, work: Callable[[list[T]], Sequence[R]], count: int) -> None:
-        self._work = work
+    def __init__(
+        self, work: Callable[[list[T]], Sequence[R]], count: int, size: Callable[[T], int] | None = None
+    ) -> None:
+        self._work, self._size = work, size or length
         self.count = count if sys.platform == "linux" else 1
         self._processes: list[tuple[Any, Connection]] = []
 
@@ -66,10 +70,11 @@ class Workers(Generic[T, R]):
     def __call__(self, inputs: Sequence[T]) -> list[R]:
         if not self._processes:
             return list(self._work(list(inputs)))
-        for number, (_, connection) in enumerate(self._processes):
-            connection.send(list(inputs[number :: self.count]))  # dealt in turn: each has long and short ones
+        shares = dealt([self._size(one) for one in inputs], self.count)
+        for share, (_, connection) in zip(shares, self._processes, strict=True):
+            connection.send([inputs[number] for number in share])
         results: list[Any] = [None] * len(inputs)
-        for number, (process, connection) in enumerate(self._processes):
+        for share, (process, connection) in zip(shares, self._processes, strict=True):
             try:
                 found, error = connection.recv()
             except EOFError:
@@ -80,14 +85,31 @@ class Workers(Generic[T, R]):
                 ) from None
             if error is not None:
                 raise error
-            results[number :: self.count] = found
+            for number, one in zip(share, found, strict=True):
+                results[number] = one
         return results
+
+
+def dealt(sizes: Sequence[int], count: int) -> list[list[int]]:
+    """The numbers of all inputs in `count` shares of about the same size, each in order: the longest are dealt first,
+    forth and back. Dealt in turn, one of two workers has all the work of a file where every second line is long."""
+    longest = sorted(range(len(sizes)), key=lambda number: -sizes[number])
+    shares: list[list[int]] = [[] for _ in range(count)]
+    for place, number in enumerate(longest):
+        turn, card = divmod(place, count)
+        shares[card if turn % 2 == 0 else -1 - card].append(number)
+    return [sorted(share) for share in shares]
+
+
+def length(one: Any) -> int:
+    return len(one) if isinstance(one, Sized) else 0
 
 
 def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, others: list[Connection]) -> None:
     """In the worker: results of each list that comes, until nobody sends any more."""
     for other in others:  # a fork has them all, and while one is open anywhere, nobody sees that the sender is gone
         other.close()
+    gc.freeze()  # what the parent has stays: looking for garbage in it would take time, and write to shared memory
     import torch
 
     torch.set_num_threads(1)  # more would wait for threads of OpenMP, which a fork does not have
