@@ -24,7 +24,7 @@ from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.special_tokens import START
 from regard.work import before_step
 
-LEAVING_SHARE = 0.125  # of the batch: so many sentences that are done leave together
+LEAVING_SHARE = 0.03  # of the batch: so many sentences that are done leave together
 FEW = 16  # sentences, which are joined at any step; for each 16 of a larger batch, newcomers wait for one step more,
 MOST_STEPS = 4  # and no longer than this
 

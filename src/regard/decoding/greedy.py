@@ -12,6 +12,7 @@ from regard.decoding.protocol import Hypothesis, S, Steps
 from regard.decoding.top import normalizer, top
 from regard.special_tokens import END
 
+ITSELF = [0]  # the one beam that a sentence has goes on from itself
 Choose = Callable[[Float[Tensor, "N V"], Sequence[Sentence]], Int[Tensor, " N"]]
 
 
@@ -32,15 +33,15 @@ class TokenByToken:
         constrain(logits, [(sentence.constraints, sentence.step) for sentence in batch.sentences])
         picked = self.pick(logits, batch.sentences).unsqueeze(1)
         scores = batch.scores + (logits.gather(1, picked) - scale.unsqueeze(1)).to(batch.scores.dtype)
-        for row, (sentence, (token,)) in enumerate(zip(batch.sentences, picked.tolist(), strict=True)):
+        for row, (sentence, tokens) in enumerate(zip(batch.sentences, picked.tolist(), strict=True)):
             if sentence.done:
                 continue
-            if token == END:
+            if tokens[0] == END:
                 total = float(scores[row, 0])
                 sentence.found, sentence.done = [Hypothesis(sentence.said(), total, total)], True
             else:
-                sentence.origins.append([0])
-                sentence.tokens.append([token])
+                sentence.origins.append(ITSELF)
+                sentence.tokens.append(tokens)
         return Choice(picked, scores)
 
 
