@@ -1,6 +1,6 @@
 """How long a translator trains until it is good: Multi30k English-German to 36 BLEU, each system by its own trainer.
 
-    python benchmarks/time_to_quality.py [regard] [huggingface] [--seeds 1 2 3] [--times 3] [--json FILE]
+    python benchmarks/time_to_quality.py [regard] [huggingface] [--seeds 1 2 3] [--times 3] [--rate 1e-3] [--json FILE]
 
 It wants multi30k/train.en, … in the folder REGARD_DATA, and for Hugging Face transformers and accelerate in the same
 environment. What is missing is left out, and said so.
@@ -100,10 +100,10 @@ def ours(job: Job, seed: int, folder: Path) -> Curve:
     return watch.curve
 
 
-def huggingface(job: Job, seed: int, folder: Path, seconds: float) -> Curve:
+def huggingface(job: Job, seed: int, folder: Path, seconds: float, rate: float, dropout: float) -> Curve:
     """Marian by Seq2SeqTrainer, stopped after so many seconds of training."""
     transformers = peer("transformers")
-    model = marian(job, seed)
+    model = marian(job, seed, dropout)
     words = writer(job).tokenizer
     train, valid = (job.splits[part].examples(10**6) for part in ("train", "valid"))
     rows = [
@@ -136,7 +136,7 @@ def huggingface(job: Job, seed: int, folder: Path, seconds: float) -> Curve:
     def trainer(model: Any, steps: int, *callbacks: Any) -> Any:
         how = transformers.Seq2SeqTrainingArguments(
             output_dir=str(folder), seed=seed, use_cpu=True, max_steps=steps, per_device_train_batch_size=BATCH,
-            learning_rate=RATE, lr_scheduler_type="cosine", warmup_steps=min(WARM_UP, steps // 5), weight_decay=DECAY,
+            learning_rate=rate, lr_scheduler_type="cosine", warmup_steps=min(WARM_UP, steps // 5), weight_decay=DECAY,
             label_smoothing_factor=SMOOTHING, train_sampling_strategy="group_by_length", save_strategy="no",
             report_to="none", disable_tqdm=True, logging_steps=1000, dataloader_pin_memory=False,
         )  # fmt: skip
@@ -164,7 +164,7 @@ def huggingface(job: Job, seed: int, folder: Path, seconds: float) -> Curve:
     return watch.curve
 
 
-def marian(job: Job, seed: int) -> Any:
+def marian(job: Job, seed: int, dropout: float) -> Any:
     transformers, sizes = peer("transformers"), writer(job).recipe.model
     assert isinstance(sizes, TransformerSettings)
     transformers.set_seed(seed)
@@ -174,7 +174,7 @@ def marian(job: Job, seed: int) -> Any:
             vocab_size=writer(job).tokenizer.size, d_model=sizes.width, encoder_layers=sizes.encoder_layers,
             decoder_layers=sizes.decoder_layers, encoder_ffn_dim=wide, decoder_ffn_dim=wide,
             encoder_attention_heads=heads, decoder_attention_heads=heads,
-            dropout=DROPOUT, activation_function="relu", scale_embedding=True, max_position_embeddings=512,
+            dropout=dropout, activation_function="relu", scale_embedding=True, max_position_embeddings=512,
             pad_token_id=PAD, bos_token_id=START, decoder_start_token_id=START, eos_token_id=END,
             forced_eos_token_id=None,
         )
@@ -189,9 +189,11 @@ def reached(curve: Curve) -> float | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", nargs="*", help="regard, huggingface; both, if none is given")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of regard; peers have the first")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of all systems")
     parser.add_argument("--times", type=float, default=3.0, help="as long as regard took, for the others")
     parser.add_argument("--seconds", type=float, help="for the others, instead")
+    parser.add_argument("--rate", type=float, default=RATE, help="of Hugging Face's")
+    parser.add_argument("--dropout", type=float, default=DROPOUT, help="of Hugging Face's")
     parser.add_argument("--cache", type=Path, default=Path("runs/benchmark-quality"), help="of prepared data")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -215,7 +217,10 @@ def main() -> int:
         elif "huggingface" in systems and not limit:
             print("nobody has said how long Hugging Face may train: give --seconds")
         elif "huggingface" in systems:
-            curves["huggingface"] = [huggingface(job, given.seeds[0], Path(folder) / "hf", limit)]
+            curves["huggingface"] = [
+                huggingface(job, seed, Path(folder) / f"hf-{seed}", limit, given.rate, given.dropout)
+                for seed in given.seeds
+            ]
     for name, found in curves.items():
         for curve in found:
             after, best = reached(curve), max(point["bleu"] for point in curve)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from peers.messages import has, median_ratio, peer, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
 from regard.data.batches import pad_sentences
+from regard.data.files import PairSource
 from regard.inputs.text.input import TextItem
 from regard.job import Job
 from regard.models.seq2seq import Seq2Seq
@@ -57,7 +59,7 @@ def our_settings(data: Job, model: Seq2Seq, threads: int, stack: ExitStack) -> S
 
     settings = {f"1 × {threads}": decode}
     if threads > 1:
-        workers = stack.enter_context(Workers(work, threads))
+        workers = stack.enter_context(Workers(work, threads, size=lambda asked: len(asked[2])))
         settings[f"{threads} × 1"] = lambda sources, beam, batch: workers([(beam, batch, ids) for ids in sources])
     return settings
 
@@ -118,13 +120,16 @@ def ctranslate2_settings(marian: Any, folder: Path, threads: int) -> Settings:
 
 def benchmark_decoding(data: Job, folder: Path, rounds: int, sentences: int | None = None) -> list[dict]:
     model = trained(data, folder)
-    examples, _ = data.input.test()
-    sources = [data.input.read(example.input).ids for example in examples[:sentences]]
+    files = PairSource.by_role(data.input.data)
+    sources, tried = (
+        [data.input.read(data.input.example(pair).input).ids for pair in islice(files[role].read(), sentences)]
+        for role in ("test", "valid")
+    )
     threads = torch.get_num_threads()
     with ExitStack() as stack:
         systems = {"regard": our_settings(data, model, threads, stack)}
         systems |= _others(data, model, folder, threads)
-        return [row for beam in (1, 5) for row in _rows(systems, sources, beam, rounds)]
+        return [row for beam in (1, 5) for row in _rows(systems, sources, tried, beam, rounds)]
 
 
 def _others(data: Job, model: Seq2Seq, folder: Path, threads: int) -> dict[str, Settings]:
@@ -138,8 +143,8 @@ def _others(data: Job, model: Seq2Seq, folder: Path, threads: int) -> dict[str, 
     return systems
 
 
-def _rows(systems: dict[str, Settings], sources: Sentences, beam: int, rounds: int) -> list[dict]:
-    best = {name: best_setting(settings, sources[::4], beam) for name, settings in systems.items()}
+def _rows(systems: dict[str, Settings], sources: Sentences, tried: Sentences, beam: int, rounds: int) -> list[dict]:
+    best = {name: best_setting(settings, tried, beam) for name, settings in systems.items()}
     speeds: dict[str, list[float]] = {name: [] for name in systems}
     outputs: dict[str, Sentences] = {}
     clock = _clock()
@@ -167,7 +172,7 @@ def _rows(systems: dict[str, Settings], sources: Sentences, beam: int, rounds: i
 def best_setting(
     settings: Settings, sources: Sentences, beam: int, sizes: Sequence[int] = (32, 64, 128, 256, 512)
 ) -> Best:
-    """The quickest use of the cores and batch size, each tried once on a part of the sentences."""
+    """The quickest use of the cores and batch size, each tried once on sentences for validation."""
     seconds, clock = {}, _clock()
     for setting, decode in settings.items():
         decode(sources[:64], beam, 8)
