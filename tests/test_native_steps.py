@@ -145,6 +145,29 @@ def test_texts_are_those_that_torch_writes(precision: Any, monkeypatch: pytest.M
 
 
 @needs_kernels
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("inputs", [3, 64, 211, 1000])
+@torch.no_grad()
+def test_one_row_with_bytes_is_as_exact_as_with_floats(inputs: int, threads: int) -> None:
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    layer = QuantizedLinear(nn.Linear(inputs, 333), "int8")
+    x = torch.randn(1, inputs)
+    exact = layer.weight.double()
+    for scale in (1.0, 1e-20, 1e20, 1e-35, 0.0):
+        for large in (1.0, 3e4):  # a few numbers are as large as this beside the others, and the others still count
+            row = x * scale
+            row[0, 1] *= large
+            wanted = row.double() @ exact.T + layer.bias
+            worst = float((row.double().abs() @ exact.abs().T).max()) + 1.0
+            found = layer(row)
+            assert bool(found.isfinite().all())
+            assert float((found - wanted).abs().max()) < 3e-6 * worst
+    x[0, 2] = torch.nan
+    assert bool(layer(x).isnan().all()), "a number that is none is not hidden"
+
+
+@needs_kernels
 def test_two_steps_from_one_state_do_not_meet() -> None:
     made = model("llama")
     with torch.inference_mode():

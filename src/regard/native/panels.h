@@ -9,13 +9,29 @@
    other, so that they are one number of 32 bits. Rows are filled up with zeros to whole panels and fours.
 
    With one row, W comes from memory, once, and that takes all the time. Panels are read from one end to the other;
-   processors see that, and fetch what comes next. Rows, with a sum at the end of each, are asked for AHEAD of use. */
+   processors see that, and fetch what comes next. Rows, with a sum at the end of each, are asked for AHEAD of use.
+
+   To make BYTES floats takes longer than to read them. A processor that multiplies bytes (VNNI) need not: a row x is
+   written down with three digits of base 256, each from -128 to 127,
+
+       x_i ≈ u (65536 a_i + 256 b_i + c_i)        u = max |x| / LARGEST
+
+   which keeps as much of it as a float's 24 bits do of the largest; sums of bytes are exact, Σ x W = u (65536 Σ a W + ...).
+   The instruction wants one factor without a sign: W + 128, so 128 Σ a is taken off. */
 
 #include "row.h"
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
 
+#if defined(__AVX512VNNI__) && LANES == 16
+#define BY_DIGITS 1
+#else
+#define BY_DIGITS 0
+#endif
+#define DIGITS 3
+#define LARGEST 8355000.0f /* below 127 · 65536 + 127 · 256 + 127, so that nothing is rounded beyond it */
+#define MOST_INPUTS 65536L /* whose sum of bytes fits into 32 bits */
 #define COLUMNS (2 * LANES)
 #define AHEAD 4096 /* bytes, into the second cache */
 
@@ -91,6 +107,77 @@ static inline __attribute__((always_inline)) void panel_sums(const char *from, c
         store(sums + half * LANES, (s[0][half] + s[1][half]) + (s[2][half] + s[3][half]));
 }
 
+/* One row as a product reads it. */
+struct input {
+    const float *x;
+    const int32_t *digits;  /* four of a kind in a number: all a, all b, all c. None: floats are read */
+    int32_t surplus[DIGITS]; /* 128 Σ of each */
+    float unit;
+};
+
+static inline long digits_room(long inputs) { return DIGITS * (fours(inputs) + 4); }
+
+#if BY_DIGITS
+static inline struct input with_digits(const float *x, long inputs, int32_t *room) {
+    struct input made = {x, 0, {0}, 0.0f};
+    vec most = {0}, odd = {0};
+    long whole = inputs / LANES * LANES, count = fours(inputs);
+    float rest[LANES] = {0};
+    memcpy(rest, x + whole, sizeof(float) * (size_t)(inputs - whole));
+    for (long i = 0; i < inputs; i += LANES) {
+        vec v = load(i < whole ? x + i : rest);
+        most = larger((vec)_mm512_abs_ps((__m512)v), most);
+        odd += v - v; /* 0, but for NaN and infinities */
+    }
+    float peak = largest(most);
+    if (sum(odd) != 0.0f || peak < 1e-30f || peak > 1e30f || inputs > MOST_INPUTS) return made; /* by floats */
+    ivec sums[DIGITS] = {0};
+    for (long i = 0; i < inputs; i += LANES) {
+        ivec left = (ivec)_mm512_cvtps_epi32((__m512)(load(i < whole ? x + i : rest) * (LARGEST / peak)));
+        for (int d = DIGITS - 1; d >= 0; d--) {
+            ivec digit = (left << 24) >> 24;
+            left = (left - digit) >> 8;
+            sums[d] += digit;
+            _mm_storeu_si128((__m128i *)(room + d * (count + 4) + i / 4), _mm512_cvtepi32_epi8((__m512i)digit));
+        }
+    }
+    for (int d = 0; d < DIGITS; d++) made.surplus[d] = 128 * _mm512_reduce_add_epi32((__m512i)sums[d]);
+    made.digits = room;
+    made.unit = peak / LARGEST / UNIT;
+    return made;
+}
+
+static __attribute__((noinline)) void digit_sums(const char *from, const struct input *in, long inputs, float *sums) {
+    const __m512i sign = _mm512_set1_epi8((char)0x80);
+    long count = fours(inputs);
+    const int32_t *a = in->digits, *b = a + count + 4, *c = b + count + 4;
+    __m512i s[DIGITS][2];
+    for (int d = 0; d < DIGITS; d++) s[d][0] = s[d][1] = _mm512_set1_epi32(-in->surplus[d]);
+    for (long i = 0; i < count; i++, from += 4 * COLUMNS) {
+        for (int half = 0; half < 2; half++) {
+            __m512i w = _mm512_xor_si512(_mm512_loadu_si512(from + half * 64), sign);
+            s[0][half] = _mm512_dpbusd_epi32(s[0][half], w, _mm512_set1_epi32(a[i]));
+            s[1][half] = _mm512_dpbusd_epi32(s[1][half], w, _mm512_set1_epi32(b[i]));
+            s[2][half] = _mm512_dpbusd_epi32(s[2][half], w, _mm512_set1_epi32(c[i]));
+        }
+    }
+    for (int half = 0; half < 2; half++) {
+        vec total = __builtin_convertvector((ivec)s[0][half], vec);
+        total = total * 256.0f + __builtin_convertvector((ivec)s[1][half], vec);
+        total = total * 256.0f + __builtin_convertvector((ivec)s[2][half], vec);
+        store(sums + half * LANES, total * in->unit);
+    }
+}
+#endif
+
+/* x for products with this matrix; `room` has digits_room(inputs) numbers. */
+static inline struct input input_of(const struct matrix *m, const float *x, int32_t *room) {
+#if BY_DIGITS
+    if (m->kind == BYTES) return with_digits(x, m->inputs, room);
+#endif
+    return (struct input){x, 0, {0}, 0.0f};
+}
+
 /* Of so many rows. A function of its own: inlined into what follows, it has too few registers, and half the speed. */
 static __attribute__((noinline)) void row_sums(const float *w, const float *x, long inputs, long count, float *sums) {
     for (long e = 0; e < count; e++, w += inputs) {
@@ -109,9 +196,14 @@ static __attribute__((noinline)) void row_sums(const float *w, const float *x, l
 static inline long pieces_of(const struct matrix *m) { return (m->outputs + COLUMNS - 1) / COLUMNS; }
 
 /* COLUMNS of the outputs; added to what y holds, or in its place. */
-static inline void row_product(const struct matrix *m, long piece, const float *x, float *y, int add) {
+static inline void row_product(const struct matrix *m, long piece, const struct input *in, float *y, int add) {
+    const float *x = in->x;
     long first = piece * COLUMNS, count = m->outputs - first < COLUMNS ? m->outputs - first : COLUMNS;
     float sums[COLUMNS];
+#if BY_DIGITS
+    if (in->digits) digit_sums(panel_of(m, first), in, m->inputs, sums);
+    else
+#endif
     if (m->kind == HALVES) panel_sums(panel_of(m, first), x, m->inputs, HALVES, sums);
     else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, sums);
     else row_sums((const float *)m->numbers + first * m->inputs, x, m->inputs, count, sums);

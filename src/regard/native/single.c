@@ -4,13 +4,17 @@
        x ← x + W_2 f(W_1 norm(x))            f: relu, gelu, swish, or gated: silu(first half) · second half
 
    Every matrix is read from memory for one row of numbers, so nothing else may cost time. Threads are called once a
-   step. A layer has seven stages, each of many pieces. A thread has a part of the pieces, which lie side by side in
+   step. A layer has five stages, each of many pieces. A thread has a part of the pieces, which lie side by side in
    memory, and when that is done it helps the others; the next stage begins when all pieces are done. So a thread that
    waits for a processor, which another program has, holds nobody up but with the piece that it is at. */
 
 #include <sched.h>
 
 #include "panels.h"
+
+#ifndef SOON
+#define SOON (128 * 1024) /* bytes of the next matrix */
+#endif
 
 enum { RELU, GELU, GELU_TANH, SWISH, GATED };
 
@@ -31,25 +35,21 @@ struct step {
     const float *cosine, *sine;         /* by which halves of queries and keys are turned, or none */
     float *x;
     long count, width, heads, kv_heads, key_width, value_width, places, place, activation;
+    long widest;                 /* row that comes into a stage */
     float *row, *context, *wide; /* for all threads */
     long *taken;                 /* of a stage: pieces of each thread's part that are taken, and all that are done */
 };
 
-/* A query or a key is turned by its position; a key and its value are put to their place. */
-static void turn_and_keep(const struct step *s, long layer, long head) {
-    long half = s->key_width / 2;
-    float *part = s->row + head * s->key_width;
-    for (long i = 0; s->cosine && i < half; i++) {
-        float a = part[i], b = part[i + half];
-        part[i] = a * s->cosine[i] - b * s->sine[i];
-        part[i + half] = a * s->sine[i] + b * s->cosine[i];
-    }
-    if (head < s->heads) return;
-    head -= s->heads;
-    const float *value = s->row + (s->heads + s->kv_heads) * s->key_width + head * s->value_width;
-    long at = head * s->places + s->place;
-    memcpy(s->keys[layer] + at * s->key_width, part, sizeof(float) * (size_t)s->key_width);
-    memcpy(s->values[layer] + at * s->value_width, value, sizeof(float) * (size_t)s->value_width);
+/* Queries and keys, turned by their position. */
+static void turn(const struct step *s, float *to) {
+    long width = s->key_width, half = width / 2;
+    memcpy(to, s->row, sizeof(float) * (size_t)((s->heads + s->kv_heads) * width));
+    for (long head = 0; s->cosine && head < s->heads + s->kv_heads; head++, to += width)
+        for (long i = 0; i < half; i++) {
+            float a = to[i], b = to[i + half];
+            to[i] = a * s->cosine[i] - b * s->sine[i];
+            to[i + half] = a * s->sine[i] + b * s->cosine[i];
+        }
 }
 
 /* Σ_j weight_j v_j, four vectors of it at a time, which stay in registers. */
@@ -65,91 +65,130 @@ static void weighted_sum(const float *weight, const float *value, long count, lo
     for (long j = 0; c < width && j < count; j++) add_scaled(to + c, value + j * width + c, weight[j], width - c);
 }
 
-static void attention(const struct step *s, long layer, long head, float *scores) {
-    long count = s->place + 1, shared = head / (s->heads / s->kv_heads) * s->places;
-    const float *query = s->row + head * s->key_width, *key = s->keys[layer] + shared * s->key_width;
-    float scale = 1.0f / __builtin_sqrtf(s->key_width);
-    for (long j = 0; j < count; j++) scores[j] = scale * dot(query, key + j * s->key_width, s->key_width);
-    softmax(scores, count);
-    weighted_sum(scores, s->values[layer] + shared * s->value_width, count, s->value_width,
-                 s->context + head * s->value_width);
+/* The steps before are where they were kept. The key and the value of this one are in its row; the first head that asks
+   for them puts them to their place, for the steps to come. */
+static void attention(const struct step *s, long layer, long head, const float *turned, float *scores) {
+    long count = s->place, group = s->heads / s->kv_heads, shared = head / group, kept = shared * s->places;
+    const float *query = turned + head * s->key_width, *now = turned + (s->heads + shared) * s->key_width;
+    const float *value = s->row + (s->heads + s->kv_heads) * s->key_width + shared * s->value_width;
+    float *keys = s->keys[layer] + kept * s->key_width, *values = s->values[layer] + kept * s->value_width;
+    float scale = 1.0f / __builtin_sqrtf(s->key_width), *context = s->context + head * s->value_width;
+    for (long j = 0; j < count; j++) scores[j] = scale * dot(query, keys + j * s->key_width, s->key_width);
+    scores[count] = scale * dot(query, now, s->key_width);
+    softmax(scores, count + 1);
+    weighted_sum(scores, values, count, s->value_width, context);
+    add_scaled(context, value, scores[count], s->value_width);
+    if (head % group) return;
+    memcpy(keys + count * s->key_width, now, sizeof(float) * (size_t)s->key_width);
+    memcpy(values + count * s->value_width, value, sizeof(float) * (size_t)s->value_width);
 }
 
 /* x σ(x); below -87, where e^-x has no float, it is as good as 0. */
 static inline vec swish(vec x, vec inside) { return x / (1.0f + exponential(-larger(inside, all(-87.0f)))); }
 
-static void activate(const struct step *s, long hidden, long piece) {
-    for (long i = piece * COLUMNS; i < hidden && i < (piece + 1) * COLUMNS; i += LANES) {
-        vec x = load(s->wide + i); /* there is room for a whole vector */
+/* There is room for whole vectors. */
+static void activate(const struct step *s, long hidden, float *to) {
+    for (long i = 0; i < hidden; i += LANES) {
+        vec x = load(s->wide + i);
         if (s->activation == GATED) x = swish(x, x) * load(s->wide + hidden + i);
         else if (s->activation == RELU) x = larger(x, (vec){0});
         else if (s->activation == SWISH) x = swish(x, x);
         else if (s->activation == GELU_TANH) /* x (1 + tanh u) / 2 = x σ(2u) */
             x = swish(x, 1.59576912f * (x + 0.044715f * x * x * x));
         else for (int j = 0; j < LANES; j++) x[j] *= 0.5f * (1.0f + __builtin_erff(x[j] * 0.70710678f));
-        for (int j = 0; j < LANES && i + j < hidden; j++) s->wide[i + j] = x[j];
+        store(to + i, x);
     }
 }
 
-enum { PROJECT, TURN, ATTEND, OUT, WIDEN, ACTIVATE, NARROW, STAGES };
+enum { PROJECT, ATTEND, OUT, WIDEN, NARROW, STAGES };
 
-static long pieces(const struct step *s, const struct layer *l, long stage) {
-    switch (stage) {
-    case PROJECT: return pieces_of(&l->project);
-    case TURN: return s->heads + s->kv_heads;
-    case ATTEND: return s->heads;
-    case OUT: return pieces_of(&l->out);
-    case WIDEN: return pieces_of(&l->widen);
-    case ACTIVATE: return (l->narrow.inputs + COLUMNS - 1) / COLUMNS;
-    default: return pieces_of(&l->narrow);
+/* The matrix that a stage reads; none: attention. */
+static const struct matrix *matrix_of(const struct step *s, long at) {
+    const struct layer *l = s->layers + at / STAGES;
+    const struct matrix *of[STAGES] = {&l->project, 0, &l->out, &l->widen, &l->narrow};
+    return at < s->count * STAGES ? of[at % STAGES] : 0;
+}
+
+/* What a thread has for itself: `row` is what comes into a stage, which each works out, quicker than to wait for one
+   that does. */
+struct own {
+    float *row, *scores;
+    int32_t *digits;
+};
+
+static struct input ready(const struct step *s, long at, const struct own *own) {
+    long layer = at / STAGES, stage = at % STAGES;
+    const struct layer *l = s->layers + layer;
+    const struct norm *norm = stage == PROJECT ? &l->before_attention : &l->before_wide;
+    if (stage == PROJECT || stage == WIDEN) norm_row(s->x, s->width, norm->scale, norm->shift, norm->eps, norm->rms, own->row);
+    else if (stage == ATTEND) turn(s, own->row);
+    else if (stage == NARROW) activate(s, l->narrow.inputs, own->row);
+    if (stage == ATTEND) return (struct input){.x = own->row};
+    return input_of(matrix_of(s, at), stage == OUT ? s->context : own->row, own->digits);
+}
+
+static void one_piece(const struct step *s, long at, long piece, const struct input *in, float *scores) {
+    const struct matrix *m = matrix_of(s, at);
+    switch (at % STAGES) {
+    case PROJECT: row_product(m, piece, in, s->row, 0); break;
+    case ATTEND: attention(s, at / STAGES, piece, in->x, scores); break;
+    case WIDEN: row_product(m, piece, in, s->wide, 0); break;
+    default: row_product(m, piece, in, s->x, 1);
     }
 }
 
-static void one_piece(const struct step *s, long n, long stage, long piece, float *normed, float *scores) {
-    const struct layer *l = s->layers + n;
-    switch (stage) {
-    case PROJECT: row_product(&l->project, piece, normed, s->row, 0); break;
-    case TURN: turn_and_keep(s, n, piece); break;
-    case ATTEND: attention(s, n, piece, scores); break;
-    case OUT: row_product(&l->out, piece, s->context, s->x, 1); break;
-    case WIDEN: row_product(&l->widen, piece, normed, s->wide, 0); break;
-    case ACTIVATE: activate(s, l->narrow.inputs, piece); break;
-    default: row_product(&l->narrow, piece, s->wide, s->x, 1);
-    }
+/* Where a thread's part of a matrix begins, which it asks for while it waits for the others. */
+struct soon {
+    const char *at, *end;
+};
+
+static struct soon soon_of(const struct matrix *m, long mine, long threads) {
+    if (!m) return (struct soon){0, 0};
+    long pieces = pieces_of(m), first = pieces * mine / threads, last = pieces * (mine + 1) / threads;
+    const char *from = m->numbers;
+    long size = m->kind == FLOATS ? COLUMNS * m->inputs * 4 : fours(m->inputs) * four_bytes(m->kind);
+    long bytes = (last - first) * size;
+    from += first * size;
+    return (struct soon){from, from + (bytes < SOON ? bytes - size : SOON)};
 }
 
 static void step_part(void *task) {
     struct step *s = task;
     long threads = omp_get_num_threads ? omp_get_num_threads() : 1, mine = threads > 1 ? omp_get_thread_num() : 0;
-    float *normed = malloc(sizeof(float) * (size_t)(s->width + s->place + 1 + LANES)), *scores = normed + s->width;
+    long size = s->widest + 2 * LANES, places = s->place + 1 + LANES;
+    float *room = malloc(sizeof(float) * (size_t)(size + places + digits_room(s->widest)));
+    struct own own = {room, room + size, (int32_t *)(room + size + places)};
+    struct soon soon = {0, 0};
     for (long at = 0; at < s->count * STAGES; at++) {
-        long layer = at / STAGES, stage = at % STAGES, whole = pieces(s, s->layers + layer, stage), number = 0;
+        const struct matrix *m = matrix_of(s, at), *next = matrix_of(s, at + 1);
+        long whole = m ? pieces_of(m) : s->heads, number = 0;
         long *taken = s->taken + at * (threads + 1), *done = taken + threads;
-        const struct layer *l = s->layers + layer;
-        const struct norm *norm = stage == PROJECT ? &l->before_attention : &l->before_wide;
-        if (stage == PROJECT || stage == WIDEN) /* each for itself, which is quicker than to wait for one that does */
-            norm_row(s->x, s->width, norm->scale, norm->shift, norm->eps, norm->rms, normed);
+        struct input in = ready(s, at, &own);
         for (long t = 0; t < threads; t++) {
             long whose = (mine + t) % threads, first = whole * whose / threads, last = whole * (whose + 1) / threads;
             for (long piece; (piece = first + __atomic_fetch_add(&taken[whose], 1, __ATOMIC_RELAXED)) < last; number++)
-                one_piece(s, layer, stage, piece, normed, scores);
+                one_piece(s, at, piece, &in, own.scores);
         }
         __atomic_add_fetch(done, number, __ATOMIC_ACQ_REL);
+        if (m) soon = soon_of(next ? next : matrix_of(s, at + 2), mine, threads);
         for (long tries = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < whole; tries++)
-            if (tries > 100000) sched_yield();
+            if (soon.at < soon.end) __builtin_prefetch(soon.at, 0, 2), soon.at += 64;
+            else if (tries > 100000) sched_yield();
     }
-    free(normed);
+    free(room);
 }
 
 void single_step(const struct layer *layers, long count, long width, long heads, long kv_heads, long key_width,
                  long value_width, long hidden, long activation, float *const *keys, float *const *values, long places,
                  long place, const float *cosine, const float *sine, float *x, long threads) {
     long row = (heads + kv_heads) * key_width + kv_heads * value_width, context = heads * value_width;
-    float *room = malloc(sizeof(float) * (size_t)(row + context + 2 * hidden + LANES));
+    long parts[] = {row, context, hidden}, widest = width;
+    for (int i = 0; i < 3; i++) widest = parts[i] > widest ? parts[i] : widest;
+    float *room = malloc(sizeof(float) * (size_t)(row + context + 2 * hidden + 2 * LANES));
     struct step task = {.layers = layers, .keys = keys, .values = values, .cosine = cosine, .sine = sine, .x = x,
         .count = count, .width = width, .heads = heads, .kv_heads = kv_heads, .key_width = key_width,
         .value_width = value_width, .places = places, .place = place, .activation = activation,
-        .row = room, .context = room + row, .wide = room + row + context};
+        .widest = widest, .row = room, .context = room + row, .wide = room + row + context};
     if (width * hidden < 65536) threads = 1;
     task.taken = calloc((size_t)(count * STAGES * (threads + 1)), sizeof(long));
     in_parallel(step_part, &task, threads);
