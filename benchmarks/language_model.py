@@ -1,6 +1,6 @@
 """tiny Shakespeare, characters: the recipe `shakespeare` beside a plain loop with nanoGPT's documented settings.
 
-    python benchmarks/language_model.py [--steps 2000] [--short 400] [--plain-steps 2400] [--threads 1] [--json FILE]
+    python benchmarks/language_model.py [--steps 2000] [--short 400] [--plain-steps 2400] [--threads 1] [--seed 1]
 
 Both have 4 layers, 4 heads, width 128, context 64; the first 90% of the text are for training, the last for validation.
 They take turns, a 25th part of their tokens each, in one process, so that whatever else the machine does falls on all;
@@ -75,9 +75,9 @@ class PlainGPT(nn.Module):
         return self.norm(x) @ self.table.weight.T
 
 
-def plain(steps: int, train: Tensor, valid: Tensor, vocabulary: int) -> Iterator[tuple[int, float]]:
+def plain(steps: int, train: Tensor, valid: Tensor, vocabulary: int, seed: int) -> Iterator[tuple[int, float]]:
     """AdamW, 1e-3 to 1e-4 by a cosine after 100 steps, betas .9 .99, decay .1, clipping at 1. After each turn: loss."""
-    torch.manual_seed(1337)
+    torch.manual_seed(1336 + seed)  # 1337 is nanoGPT's
     model = PlainGPT(vocabulary)
     decaying = [weight for weight in model.parameters() if weight.ndim > 1]
     rest = [weight for weight in model.parameters() if weight.ndim < 2]
@@ -107,9 +107,9 @@ def plain(steps: int, train: Tensor, valid: Tensor, vocabulary: int) -> Iterator
             yield step * BATCH * CONTEXT, sum(losses) / len(windows)
 
 
-def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
+def recipe(steps: int, cache: Path, seed: int) -> Iterator[tuple[int, float]]:
     """The recipe with the parts that `regard train` has: its windows, model, update and validation."""
-    settings = config.read("shakespeare", {"data.train": str(TEXT)})
+    settings = config.read("shakespeare", {"data.train": str(TEXT), "training.seed": seed})
     assert isinstance(settings, GenerateRecipe)
     sizes, batch = settings.model, settings.training.max_tokens
     assert (sizes.layers, sizes.heads, sizes.width, sizes.context) == (LAYERS, HEADS, WIDTH, CONTEXT)
@@ -117,6 +117,7 @@ def recipe(steps: int, cache: Path) -> Iterator[tuple[int, float]]:
     assert settings.training.max_steps == last or steps != STEPS, "1.54 M tokens"
     job = jobs.make(settings)
     job.prepare(cache)
+    torch.manual_seed(seed)
     model, batches = job.build(), job.batches()
     rate = schedule(settings.training, last)
     update = Update(model, settings.training, Parallel(device=torch.device("cpu")), lambda: None)
@@ -170,6 +171,7 @@ def main() -> int:
     parser.add_argument("--short", type=int, default=SHORT, help="the same, for the recipe with a shorter schedule")
     parser.add_argument("--plain-steps", type=int, default=PLAIN_STEPS, help="of the plain loop; a multiple of 100")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if not TEXT.is_file():
@@ -185,9 +187,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as cache:
         curves = take_turns(
             {
-                "plain": plain(given.plain_steps, ids[:cut], ids[cut:], len(letters)),
-                "recipe": recipe(given.steps, Path(cache)),
-                "short": recipe(given.short, Path(cache)),
+                "plain": plain(given.plain_steps, ids[:cut], ids[cut:], len(letters), given.seed),
+                "recipe": recipe(given.steps, Path(cache), given.seed),
+                "short": recipe(given.short, Path(cache), given.seed),
             }
         )
     theirs = curves["plain"]
