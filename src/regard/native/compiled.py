@@ -13,8 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from regard.files.user_cache import user_cache
 
@@ -33,6 +35,26 @@ def library() -> ctypes.CDLL | None:
         return ctypes.CDLL(str(compiled()))
     except (NotCompiledError, OSError):
         return None
+
+
+class Kernels:
+    """Some of the library's functions, which give nothing back, by the types of their arguments."""
+
+    def __init__(self, signatures: Mapping[str, Sequence[Any]]) -> None:
+        self.signatures = signatures
+
+    @cached_property
+    def there(self) -> ctypes.CDLL | None:
+        """None, where nothing could be compiled."""
+        found = library()
+        for name, types in self.signatures.items() if found is not None else ():
+            getattr(found, name).argtypes = types
+            getattr(found, name).restype = None
+        return found
+
+    def loaded(self) -> ctypes.CDLL:
+        assert self.there is not None, "ask first whether there are kernels"
+        return self.there
 
 
 def compiled() -> Path:

@@ -19,48 +19,35 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.native.compiled import library
+from regard.native.compiled import Kernels
 
 POINTER, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
-SIGNATURES = {
-    "pack": (POINTER, LONG, LONG, POINTER),
-    "linear": (POINTER, LONG, LONG, LONG, POINTER, LONG, POINTER, INT, POINTER, LONG, LONG),
-    "attend_places": (
-        *(POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, LONG),
-        *(POINTER, LONG, POINTER, POINTER, LONG),
-    ),
-    "attend_tiles": (POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, POINTER, POINTER, LONG),
-    "tile": (POINTER, POINTER, LONG, LONG, POINTER, LONG, POINTER, LONG),
-    "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
-    "tanh_scores": (POINTER, POINTER, POINTER, LONG, LONG, LONG, LONG, POINTER, LONG),
-    "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
-    "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
-    "linear_kept": (POINTER, LONG, LONG, POINTER, POINTER, LONG),
-    "single_step": (POINTER, *(LONG,) * 8, POINTER, POINTER, LONG, LONG, POINTER, POINTER, POINTER, LONG),
-}
+_KERNELS = Kernels(
+    {
+        "pack": (POINTER, LONG, LONG, POINTER),
+        "linear": (POINTER, LONG, LONG, LONG, POINTER, LONG, POINTER, INT, POINTER, LONG, LONG),
+        "attend_places": (
+            *(POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, LONG),
+            *(POINTER, LONG, POINTER, POINTER, LONG),
+        ),
+        "attend_tiles": (POINTER, LONG, LONG, LONG, LONG, POINTER, POINTER, POINTER, POINTER, LONG),
+        "tile": (POINTER, POINTER, LONG, LONG, POINTER, LONG, POINTER, LONG),
+        "norm": (POINTER, LONG, LONG, POINTER, POINTER, FLOAT, INT, POINTER, LONG),
+        "tanh_scores": (POINTER, POINTER, POINTER, LONG, LONG, LONG, LONG, POINTER, LONG),
+        "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
+        "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
+        "linear_kept": (POINTER, LONG, LONG, POINTER, POINTER, LONG),
+        "single_step": (POINTER, *(LONG,) * 8, POINTER, POINTER, LONG, LONG, POINTER, POINTER, POINTER, LONG),
+    }
+)
+_loaded = _KERNELS.loaded
 RELU, ADD = 1, 2
-
-
-@cache
-def _kernels() -> ctypes.CDLL | None:
-    found = library()
-    if found is not None:
-        for name, types in SIGNATURES.items():
-            getattr(found, name).argtypes = types
-            getattr(found, name).restype = None
-    return found
-
-
-def _loaded() -> ctypes.CDLL:
-    found = _kernels()
-    assert found is not None, "ask available() first"
-    return found
 
 
 def available(*tensors: Tensor) -> bool:
     """Whether there are kernels, and for these."""
     suited = all(one.dtype == torch.float32 and one.device.type == "cpu" for one in tensors)
-    return suited and not torch.compiler.is_compiling() and _kernels() is not None
+    return suited and not torch.compiler.is_compiling() and _KERNELS.there is not None
 
 
 class Panels(NamedTuple):

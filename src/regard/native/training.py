@@ -22,21 +22,24 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.native.compiled import compiled, library
+from regard.native.compiled import Kernels, compiled
 from regard.native.kernels import FLOAT, INT, LONG, POINTER
 
-SIGNATURES = {
-    "training_pack": (POINTER, LONG, LONG, LONG, LONG, POINTER),
-    "training_product": (
-        *(POINTER, LONG, LONG, LONG, POINTER, LONG, LONG, LONG),
-        *(POINTER, POINTER, INT, POINTER, LONG, LONG),
-    ),
-    "training_turned": (POINTER, LONG, LONG, LONG, POINTER, LONG, LONG, POINTER, INT, POINTER, LONG, LONG),
-    "training_attend": (*[POINTER] * 4, INT, POINTER, POINTER, *[LONG] * 7, POINTER, POINTER, LONG),
-    "training_attend_gradient": (*[POINTER] * 7, *[LONG] * 7, *[POINTER] * 3, LONG),
-    "training_entropy": (POINTER, LONG, LONG, POINTER, FLOAT, POINTER, POINTER, LONG),
-    "training_dropout": (POINTER, POINTER, LONG, ctypes.c_int64, LONG, FLOAT, POINTER, LONG),
-}
+_KERNELS = Kernels(
+    {
+        "training_pack": (POINTER, LONG, LONG, LONG, LONG, POINTER),
+        "training_product": (
+            *(POINTER, LONG, LONG, LONG, POINTER, LONG, LONG, LONG),
+            *(POINTER, POINTER, INT, POINTER, LONG, LONG),
+        ),
+        "training_turned": (POINTER, LONG, LONG, LONG, POINTER, LONG, LONG, POINTER, INT, POINTER, LONG, LONG),
+        "training_attend": (*[POINTER] * 4, INT, POINTER, POINTER, *[LONG] * 7, POINTER, POINTER, LONG),
+        "training_attend_gradient": (*[POINTER] * 7, *[LONG] * 7, *[POINTER] * 3, LONG),
+        "training_entropy": (POINTER, LONG, LONG, POINTER, FLOAT, POINTER, POINTER, LONG),
+        "training_dropout": (POINTER, POINTER, LONG, ctypes.c_int64, LONG, FLOAT, POINTER, LONG),
+    }
+)
+_loaded = _KERNELS.loaded
 ADD, RELU, WHERE = 1, 2, 4
 WORTH = 2**22  # multiplications of a product, below which calling the kernels costs more than they gain
 SUMMED = 384  # rows, which the kernel of dW has in work at a time
@@ -44,22 +47,6 @@ MOST_KEYS = 128  # of attention that keeps its weights
 TIMED = (384, 256, 512)  # rows, inputs and outputs of the layer that is timed
 GAIN = 0.97  # of torch's time, at most
 ROUNDS = 7
-
-
-@cache
-def _kernels() -> ctypes.CDLL | None:
-    found = library()
-    if found is not None:
-        for name, types in SIGNATURES.items():
-            getattr(found, name).argtypes = types
-            getattr(found, name).restype = None
-    return found
-
-
-def _loaded() -> ctypes.CDLL:
-    found = _kernels()
-    assert found is not None, "ask suits() first"
-    return found
 
 
 def suits(*tensors: Tensor) -> bool:
@@ -83,7 +70,7 @@ def suits(*tensors: Tensor) -> bool:
 @cache
 def faster(threads: int) -> bool:
     """As it was found on this machine, or as it is found now."""
-    if _kernels() is None:
+    if _KERNELS.there is None:
         return False
     note = compiled().with_suffix(f".training-{threads}")
     if not note.exists():
