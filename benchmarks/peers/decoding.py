@@ -121,8 +121,9 @@ def ctranslate2_settings(marian: Any, folder: Path, threads: int) -> Settings:
 def benchmark_decoding(data: Job, folder: Path, rounds: int, sentences: int | None = None) -> list[dict]:
     model = trained(data, folder)
     files = PairSource.by_role(data.input.data)
+    text: Any = data.input
     sources, tried = (
-        [data.input.read(data.input.example(pair).input).ids for pair in islice(files[role].read(), sentences)]
+        [text.read(text.example(pair).input).ids for pair in islice(files[role].read(), sentences)]
         for role in ("test", "valid")
     )
     threads = torch.get_num_threads()

@@ -12,6 +12,7 @@ import torch
 
 from peers.messages import peer
 from peers.quality import ENOUGH, PACED, SLACK, VALIDATED, Curve, Stopwatch, sizes_of, writer
+from regard.data.tables import Role
 from regard.job import Job
 from regard.special_tokens import SPECIAL_TOKENS
 
@@ -79,7 +80,7 @@ def joeynmt(
     return watch.curve
 
 
-def examples(job: Job, part: str) -> list[Any]:
+def examples(job: Job, part: Role) -> list[Any]:
     """Those to validate by are sorted by length, as its search goes over all words again for each: the time of that is
     not counted, but somebody waits for it. It writes at most 1.5 times as many as the longest input of a batch has, its
     default; three of the 1,014 references have more."""
