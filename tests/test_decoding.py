@@ -16,6 +16,7 @@ from regard.decoding.sample import Drawing, draw, sample
 from regard.decoding.top import normalizer, top
 from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
+from regard.outputs.text.search import Sorted
 from regard.special_tokens import END, PAD, START
 
 
@@ -149,6 +150,18 @@ def test_whoever_joins_a_running_batch_is_told_what_it_is_told_alone(search):
     for one, expected in zip(together, alone, strict=True):
         assert [h.tokens for h in one.found] == [h.tokens for h in expected.found]
         assert [h.score for h in one.found] == pytest.approx([h.score for h in expected.found], abs=1e-4)
+
+
+def test_the_next_sentences_of_a_list_join_when_a_quarter_of_a_batch_is_left():
+    lengths = [*range(1, 17), 0]  # the last is empty, and never begins
+    source = Sorted("abcdefghijklmnopq", lengths, tokens=4 * 17, prefix=[])
+    came = [one.key for one in source.take(())]
+    assert came == [15, 14, 13, 12], "the longest first, as many as have 68 tokens with their ends, padding counted"
+    assert source.take(came[:2]) == [], "more than a quarter is under way"
+    assert [one.item for one in source.take(came[:1])] == ["l", "k", "j", "i", "h"]
+    assert [one.key for one in source.take([7])] == [6, 5, 4, 3, 2, 1, 0], "one of five is left"
+    assert [one.key for one in source.take(())] == []
+    assert not source.is_cancelled(0)
 
 
 def test_who_is_cancelled_leaves_and_nobody_else_notices():
