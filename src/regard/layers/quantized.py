@@ -7,8 +7,9 @@ One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), wi
 float32, and so do sums: a few of the numbers that come into the last matrix of a feed-forward are so large (Sun et al.
 2024, section 2, arXiv:2402.17762) that 8 bits would leave nothing of the others. The kernels of `native` make numbers
 float32 while they are in registers, for one row, or a panel at a time, for many (or sum up bytes, for one row that is
-written down with 24 bits, `panels.h`); weights lie in the order in which they read them. Where there are none (no compiler, GPUs), all weights of a layer are made float32 again for each product: the
-same numbers; that saves memory, and costs time.
+written down with 24 bits, `panels.h`); weights lie in the order in which they read them. Where there are none (no
+compiler, GPUs), all weights of a layer are made float32 again for each product: the same numbers; that saves memory,
+and costs time.
 
 This changes what a model says, a little, and is done only when somebody asks for it.
 """
