@@ -12,10 +12,6 @@
 
 #include "panels.h"
 
-#ifndef SOON
-#define SOON (128 * 1024) /* bytes of the next matrix */
-#endif
-
 enum { RELU, GELU, GELU_TANH, SWISH, GATED };
 
 struct norm {
@@ -106,7 +102,7 @@ enum { PROJECT, ATTEND, OUT, WIDEN, NARROW, STAGES };
 static const struct matrix *matrix_of(const struct step *s, long at) {
     const struct layer *l = s->layers + at / STAGES;
     const struct matrix *of[STAGES] = {&l->project, 0, &l->out, &l->widen, &l->narrow};
-    return at < s->count * STAGES ? of[at % STAGES] : 0;
+    return of[at % STAGES];
 }
 
 /* What a thread has for itself: `row` is what comes into a stage, which each works out, quicker than to wait for one
@@ -137,30 +133,14 @@ static void one_piece(const struct step *s, long at, long piece, const struct in
     }
 }
 
-/* Where a thread's part of a matrix begins, which it asks for while it waits for the others. */
-struct soon {
-    const char *at, *end;
-};
-
-static struct soon soon_of(const struct matrix *m, long mine, long threads) {
-    if (!m) return (struct soon){0, 0};
-    long pieces = pieces_of(m), first = pieces * mine / threads, last = pieces * (mine + 1) / threads;
-    const char *from = m->numbers;
-    long size = m->kind == FLOATS ? COLUMNS * m->inputs * 4 : fours(m->inputs) * four_bytes(m->kind);
-    long bytes = (last - first) * size;
-    from += first * size;
-    return (struct soon){from, from + (bytes < SOON ? bytes - size : SOON)};
-}
-
 static void step_part(void *task) {
     struct step *s = task;
     long threads = omp_get_num_threads ? omp_get_num_threads() : 1, mine = threads > 1 ? omp_get_thread_num() : 0;
     long size = s->widest + 2 * LANES, places = s->place + 1 + LANES;
     float *room = malloc(sizeof(float) * (size_t)(size + places + digits_room(s->widest)));
     struct own own = {room, room + size, (int32_t *)(room + size + places)};
-    struct soon soon = {0, 0};
     for (long at = 0; at < s->count * STAGES; at++) {
-        const struct matrix *m = matrix_of(s, at), *next = matrix_of(s, at + 1);
+        const struct matrix *m = matrix_of(s, at);
         long whole = m ? pieces_of(m) : s->heads, number = 0;
         long *taken = s->taken + at * (threads + 1), *done = taken + threads;
         struct input in = ready(s, at, &own);
@@ -170,10 +150,8 @@ static void step_part(void *task) {
                 one_piece(s, at, piece, &in, own.scores);
         }
         __atomic_add_fetch(done, number, __ATOMIC_ACQ_REL);
-        if (m) soon = soon_of(next ? next : matrix_of(s, at + 2), mine, threads);
         for (long tries = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < whole; tries++)
-            if (soon.at < soon.end) __builtin_prefetch(soon.at, 0, 2), soon.at += 64;
-            else if (tries > 100000) sched_yield();
+            if (tries > 100000) sched_yield();
     }
     free(room);
 }
