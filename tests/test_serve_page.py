@@ -408,6 +408,16 @@ def test_why_it_was_said(visit, run):  # noqa: F811
     shown("logits", row=1, instead="perro")
     page.reload()  # the state is in the URL
     shown("logits", row=1, instead="perro")
+    assert page.evaluate("""() => {
+        const [at, typed] = ["at", "instead"].map((name) => document.querySelector(`[name=${name}]`));
+        [at.value, typed.value] = ["2", "gato"];
+        at.dispatchEvent(new Event("change"));  // the fields are drawn anew, once that is ready,
+        typed.dispatchEvent(new Event("input"));  // while somebody types into one that is still there
+        return typed.isConnected;
+    }""")
+    expect(page.locator("[name=at]")).to_have_value("2")
+    expect(page.locator("[name=instead]")).to_have_value("gato")
+    page.select_option("[name=at]", "1")
     page.fill("[name=instead]", "zzz")
     page.keyboard.press("Tab")
     expect(page.locator("main .wrong")).to_contain_text("not in the vocabulary")

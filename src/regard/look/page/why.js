@@ -35,6 +35,7 @@ export function drawWhy(place, { ways, tokens, heads, kinds, grids, state, known
   const [how, by] = way.split(" ");
   const field = (label, name, made) => {
     made.name = name;
+    made.addEventListener("input", () => { state[name] = made.value; }); // what is being typed outlives fields that are drawn anew meanwhile
     made.addEventListener("change", () => change({ [name]: made.value }, name));
     return element("label", {}, label, made);
   };
