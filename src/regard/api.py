@@ -29,7 +29,7 @@ from regard.data.examples import Example
 from regard.errors import CallError
 from regard.files.foreign import reading
 from regard.job import Job
-from regard.layers import quantized
+from regard.layers import large_pages, quantized
 from regard.layers.quantized import PRECISIONS, Precision
 from regard.light.description import is_export
 from regard.look import AttentionRecord, History
@@ -92,7 +92,7 @@ def train(
 
 
 def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
-    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "fp16", for speed and memory."""
+    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "bf16", for speed and memory."""
     if quantize not in (None, *PRECISIONS):
         raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
@@ -109,7 +109,9 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     model = within_memory(job.build)
     read_weights(model, folder / WEIGHTS)
     model = model.to(pick_device(recipe.training.device)).eval()
-    if quantize is not None:
+    if quantize is None:
+        large_pages.move(model)
+    else:
         quantized.quantize(model, quantize)
     return Run(folder, recipe, job.bound(model))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load(folder: str | Path, *, quantize: Any = None) -> "AnyRun":
-    """`quantize`: the weights of a run are kept as "int8" or "fp16", for speed and memory."""
+    """`quantize`: the weights of a run are kept as "int8" or "bf16", for speed and memory."""
     if not is_export(Path(folder)):
         try:
             from regard import api

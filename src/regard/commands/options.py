@@ -69,7 +69,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 quantize_option = click.option(
     "--quantize",
-    type=click.Choice(["int8", "fp16"]),
+    type=click.Choice(["int8", "bf16"]),
     help="Keep weights in fewer bits: faster, a little less exact.",
 )
 

@@ -88,7 +88,7 @@ class TransformerDecoder(Decoder):
         if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
             x, rooms = single_steps.step(state.single, x, cast(tuple[PreallocatedCache, ...], state.past))
-            return self.norm(x), replace(state, past=rooms, length=state.length + 1)
+            return normed(self.norm, x), replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)
             return features.squeeze(1), after

@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.sample import draw
+from regard.decoding.top import most_probable, normalizer
 from regard.work import before_step
 
 
@@ -138,7 +139,7 @@ def _choose(
     forbidden: Sequence[int],
 ) -> tuple[list[int], list[float]]:
     """The next token of each row, and its log-probability. Rows inside their prompt draw nothing."""
-    own = logits.log_softmax(1, dtype=torch.float32)
+    own, scale = logits, normalizer(logits)
     if forbidden:
         logits = logits.index_fill(1, torch.tensor(forbidden, device=logits.device), -torch.inf)
     if how.repetition_penalty != 1.0:
@@ -148,10 +149,10 @@ def _choose(
             old = logits[place, said]
             logits[place, said] = torch.where(old > 0, old / how.repetition_penalty, old * how.repetition_penalty)
     if how.temperature == 0.0:
-        tokens = logits.argmax(1)
+        tokens = most_probable(logits)
     else:
         writing = [known >= len(texts[row]) for row in rows]
         numbers = [float(torch.rand((), generator=chance[r])) if w else 0.0 for r, w in zip(rows, writing, strict=True)]
         uniform = torch.tensor(numbers, device=logits.device)
         tokens = draw(logits / how.temperature, uniform, top_k=how.top_k or None, top_p=how.top_p)
-    return tokens.tolist(), own.gather(1, tokens.unsqueeze(1)).squeeze(1).tolist()
+    return tokens.tolist(), (own.gather(1, tokens.unsqueeze(1)).squeeze(1).float() - scale).tolist()

@@ -9,16 +9,16 @@ from torch import Tensor
 from regard.decoding.constraints import Constraints, constrain
 from regard.decoding.engine import Batch, Choice, Sentence, decode_all
 from regard.decoding.protocol import Hypothesis, S, Steps
-from regard.decoding.top import normalizer, top
+from regard.decoding.top import most_probable, normalizer
 from regard.special_tokens import END
 
 ITSELF = [0]  # the one beam that a sentence has goes on from itself
 Choose = Callable[[Float[Tensor, "N V"], Sequence[Sentence]], Int[Tensor, " N"]]
 
 
-def most_probable(logits: Float[Tensor, "N V"], _sentences: Sequence[Sentence]) -> Int[Tensor, " N"]:
+def greedily(logits: Float[Tensor, "N V"], _sentences: Sequence[Sentence]) -> Int[Tensor, " N"]:
     """y_t = argmax p(y | y_<t, x)"""
-    return top(logits.unsqueeze(1), logits.new_zeros(len(logits), 1), 1).token.squeeze(1)
+    return most_probable(logits)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TokenByToken:
     """`pick(logits, sentences)` takes one token a sentence, until the end symbol. One hypothesis a sentence; its score
     is its log-probability."""
 
-    pick: Choose = most_probable
+    pick: Choose = greedily
 
     def choose(self, logits: Float[Tensor, "N V"], batch: Batch) -> Choice:
         scale = normalizer(logits)

@@ -51,6 +51,13 @@ def top(logits: Float[Tensor, "R W V"], offset: Float[Tensor, "R W"], count: int
     return Top(value, row.gather(1, place // GROUP), token.flatten(1).gather(1, place))
 
 
+def most_probable(logits: Float[Tensor, "N V"]) -> Int[Tensor, " N"]:
+    """The best one of each row."""
+    if kernels.available(logits):
+        return kernels.best(logits, 1)[1].squeeze(1)
+    return top(logits.unsqueeze(1), logits.new_zeros(len(logits), 1), 1).token.squeeze(1)
+
+
 def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
     """log Σ_v exp(logits_v)"""
     if kernels.available(logits):

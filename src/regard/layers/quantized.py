@@ -1,7 +1,7 @@
 """Linear layers whose weights are kept in fewer bits, because reading them is what a step of a language model costs.
 
     int8   W ≈ s · Q       Q: integers from −127 to 127;   s = max |W| / 127, one for each output
-    fp16   W ≈ B           11 bits of precision instead of 24: what was trained in bf16, with 8, stays as it is
+    bf16   W ≈ B           the upper 16 bits of each number: 8 bits of precision instead of 24
 
 One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), without an offset. What comes in stays
 float32, and so do sums: a few of the numbers that come into the last matrix of a feed-forward are so large (Sun et al.
@@ -14,24 +14,21 @@ and costs time.
 This changes what a model says, a little, and is done only when somebody asks for it.
 """
 
-import mmap
-from contextlib import suppress
 from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.errors import CallError
+from regard.layers import large_pages
 from regard.layers.feed_forward import FeedForward
 from regard.native import kernels
 
-Precision = Literal["int8", "fp16"]
+Precision = Literal["int8", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-LARGEST = torch.finfo(torch.float16).max
-LINE = 64  # bytes that a processor reads at once
 
 
 class QuantizedLinear(nn.Module):
@@ -51,15 +48,11 @@ class QuantizedLinear(nn.Module):
             scale = (weight.abs().amax(1) / 127).clamp(min=1e-12)
             numbers = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         else:
-            numbers = weight.clamp(-LARGEST, LARGEST).half()
-        panels = numbers.view(-1, self.columns, numbers.shape[1] // kernels.FOUR, kernels.FOUR).permute(self._order)
+            numbers = weight.bfloat16()
+        beside = 4 // numbers.itemsize  # inputs that make 32 bits
+        panels = numbers.view(-1, self.columns, numbers.shape[1] // beside, beside).transpose(1, 2)
         self.register_buffer("kept", panels.contiguous(), persistent=False)
         self.register_buffer("scale", scale, persistent=False)
-
-    @property
-    def _order(self) -> tuple[int, ...]:
-        """Panel, output, four, input → the order in which the kernels read."""
-        return (0, 2, 1, 3) if self.precision == "int8" else (0, 2, 3, 1)
 
     @property
     def nbytes(self) -> int:
@@ -69,8 +62,7 @@ class QuantizedLinear(nn.Module):
     @property
     def weight(self) -> Float[Tensor, "E D"]:
         """As float32: what the layer computes with."""
-        back = [self._order.index(axis) for axis in range(4)]
-        rows = self.kept.permute(back).flatten(0, 1).flatten(1).float()
+        rows = self.kept.transpose(1, 2).flatten(0, 1).flatten(1).float()
         rows = rows if self.scale is None else rows * self.scale.unsqueeze(1)
         return rows[: self.out_features, : self.in_features]
 
@@ -102,25 +94,5 @@ def quantize(model: nn.Module, precision: Precision) -> None:
     small = [QuantizedLinear(getattr(module, name), precision) for module, name in parts]
     for (module, name), layer in zip(parts, small, strict=True):
         setattr(module, name, layer)
-    _together(small)
-
-
-def _together(layers: list[QuantizedLinear]) -> None:
-    """Numbers of all layers, one after the other, in large pages of memory if the system has such: the processor then
-    finds them faster."""
-    if any(layer.kept.device.type != "cpu" for layer in layers):
-        return
-    sizes = [-(-layer.nbytes // LINE) * LINE for layer in layers]
-    room = _large_pages(sum(sizes))
-    for layer, part in zip(layers, room.split(sizes), strict=True):
-        place = part[: layer.nbytes].view(layer.kept.dtype).view(layer.kept.shape)
-        layer.kept = place.copy_(layer.kept)
-
-
-def _large_pages(size: int) -> UInt8[Tensor, " bytes"]:
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return torch.empty(size, dtype=torch.uint8)
-    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # of a system that has none
-        room.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(room, dtype=torch.uint8)
+    for layer, kept in zip(small, large_pages.copied([layer.kept for layer in small]), strict=True):
+        layer.kept = kept

@@ -239,7 +239,7 @@ class Layer(ctypes.Structure):
 
 
 FLOATS, HALVES, BYTES = range(3)
-FOUR = 4  # inputs that lie together in a panel of fewer bits
+FOUR = 4  # inputs that a panel of fewer bits is filled up to
 
 
 def panel_width() -> int:

@@ -1,12 +1,12 @@
 /* Matrices as they are kept, and the product of one row with them: y_e = s_e Σ_i x_i W_ei + b_e.
 
    FLOATS   row by row, as torch has them: each y is a sum along a row
-   HALVES   numbers of 16 bits
+   HALVES   the upper 16 bits of floats (bf16)
    BYTES    integers from -127 to 127, with a scale s for each output
 
-   HALVES and BYTES lie in panels of COLUMNS outputs, in the order in which they are read: four inputs after four
-   inputs, for HALVES each with its COLUMNS numbers, for BYTES with the four integers of each output beside each
-   other, so that they are one number of 32 bits. Rows are filled up with zeros to whole panels and fours.
+   HALVES and BYTES lie in panels of COLUMNS outputs, in the order in which they are read: two inputs after two for
+   HALVES, four after four for BYTES, with those of an output beside each other, so that they are one number of 32
+   bits. Rows are filled up with zeros to whole panels and fours.
 
    With one row, W comes from memory, once, and that takes all the time. Panels are read from one end to the other;
    processors see that, and fetch what comes next. Rows, with a sum at the end of each, are asked for AHEAD of use.
@@ -20,11 +20,9 @@
    The instruction wants one factor without a sign: W + 128, so 128 Σ a is taken off. */
 
 #include "row.h"
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 #if defined(__AVX512VNNI__) && LANES == 16
+#include <immintrin.h>
 #define BY_DIGITS 1
 #else
 #define BY_DIGITS 0
@@ -43,19 +41,6 @@ struct matrix {
     long outputs, inputs, kind;
 };
 
-static inline vec from_halves(const uint16_t *from) {
-#if defined(__F16C__) && LANES == 16
-    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
-#elif defined(__F16C__) && LANES == 8
-    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
-#else
-    typedef _Float16 halves __attribute__((vector_size(2 * LANES)));
-    halves h;
-    memcpy(&h, from, sizeof h);
-    return __builtin_convertvector(h, vec);
-#endif
-}
-
 static inline long four_bytes(long kind) { return 4 * COLUMNS * (kind == HALVES ? 2 : 1); }
 static inline long fours(long inputs) { return (inputs + 3) / 4; }
 static inline const void *panel_of(const struct matrix *m, long output) {
@@ -66,7 +51,12 @@ static inline const void *panel_of(const struct matrix *m, long output) {
 static inline __attribute__((always_inline)) void four_inputs(const void *from, long kind, vec w[4][2]) {
     for (int half = 0; half < 2; half++)
         if (kind == HALVES)
-            for (int i = 0; i < 4; i++) w[i][half] = from_halves((const uint16_t *)from + i * COLUMNS + half * LANES);
+            for (int pair = 0; pair < 2; pair++) {
+                ivec two;
+                memcpy(&two, (const char *)from + (2 * pair + half) * (long)sizeof two, sizeof two);
+                w[2 * pair][half] = (vec)(two << 16);
+                w[2 * pair + 1][half] = (vec)(two & (int32_t)0xffff0000);
+            }
         else {
             const ivec upper = (ivec){0} + (int32_t)0xff000000;
             ivec four;

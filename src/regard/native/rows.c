@@ -43,7 +43,7 @@ static void normalizer_part(void *task) {
 
 void normalizer(const float *logits, long rows, long width, float *out, long threads) {
     struct table task = {.from = logits, .to = out, .rows = rows, .width = width};
-    in_parallel(normalizer_part, &task, threads);
+    in_parallel(normalizer_part, &task, rows == 1 ? 1 : threads);
 }
 
 /* The n best of a row, best first. Of G = 4 · LANES groups (every G-th word), the n-th best maximum is a number that n
@@ -93,5 +93,5 @@ long most_best(void) { return GROUPS; }
 
 void best(const float *logits, long rows, long width, long n, float *value, int64_t *index, long threads) {
     struct table task = {.from = logits, .to = value, .rows = rows, .width = width, .best = n, .index = index};
-    in_parallel(best_part, &task, threads);
+    in_parallel(best_part, &task, rows == 1 ? 1 : threads);
 }

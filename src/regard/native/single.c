@@ -61,6 +61,23 @@ static void weighted_sum(const float *weight, const float *value, long count, lo
     for (long j = 0; c < width && j < count; j++) add_scaled(to + c, value + j * width + c, weight[j], width - c);
 }
 
+/* Of one query with `count` keys, four at a time, so that their sums do not wait for each other. */
+static void scores_of(const float *query, const float *keys, long count, long width, float scale, float *scores) {
+    long j = 0;
+    for (; j + 4 <= count; j += 4, keys += 4 * width) {
+        vec s[4] = {0};
+        long i = 0;
+        for (; i + LANES <= width; i += LANES)
+            for (int u = 0; u < 4; u++) s[u] += load(query + i) * load(keys + u * width + i);
+        for (int u = 0; u < 4; u++) {
+            float total = sum(s[u]);
+            for (long rest = i; rest < width; rest++) total += query[rest] * keys[u * width + rest];
+            scores[j + u] = scale * total;
+        }
+    }
+    for (; j < count; j++, keys += width) scores[j] = scale * dot(query, keys, width);
+}
+
 /* The steps before are where they were kept. The key and the value of this one are in its row; the first head that asks
    for them puts them to their place, for the steps to come. */
 static void attention(const struct step *s, long layer, long head, const float *turned, float *scores) {
@@ -69,7 +86,7 @@ static void attention(const struct step *s, long layer, long head, const float *
     const float *value = s->row + (s->heads + s->kv_heads) * s->key_width + shared * s->value_width;
     float *keys = s->keys[layer] + kept * s->key_width, *values = s->values[layer] + kept * s->value_width;
     float scale = 1.0f / __builtin_sqrtf(s->key_width), *context = s->context + head * s->value_width;
-    for (long j = 0; j < count; j++) scores[j] = scale * dot(query, keys + j * s->key_width, s->key_width);
+    scores_of(query, keys, count, s->key_width, scale, scores);
     scores[count] = scale * dot(query, now, s->key_width);
     softmax(scores, count + 1);
     weighted_sum(scores, values, count, s->value_width, context);
@@ -123,6 +140,23 @@ static struct input ready(const struct step *s, long at, const struct own *own) 
     return input_of(matrix_of(s, at), stage == OUT ? s->context : own->row, own->digits);
 }
 
+#define LINE 64
+#define FETCHED 65536 /* bytes of a head's keys or values at most: they go to the second cache */
+
+/* Keys and values of the heads that a thread will have, while it would wait for the others: they are nowhere near, after
+   all weights have come by. They are read, since processors leave out some of what is only asked for ahead. */
+static void fetch_past(const struct step *s, long layer, long mine, long threads) {
+    long group = s->heads / s->kv_heads, first = s->heads * mine / threads, last = s->heads * (mine + 1) / threads;
+    const float *parts[] = {s->keys[layer], s->values[layer]};
+    long widths[] = {s->key_width, s->value_width};
+    for (long shared = first / group; shared * group < last; shared++)
+        for (int i = 0; i < 2; i++) {
+            long size = (long)sizeof(float) * s->place * widths[i];
+            const char *from = (const char *)(parts[i] + shared * s->places * widths[i]);
+            for (long b = 0; b < size && b < FETCHED; b += LINE) (void)*(const volatile char *)(from + b);
+        }
+}
+
 static void one_piece(const struct step *s, long at, long piece, const struct input *in, float *scores) {
     const struct matrix *m = matrix_of(s, at);
     switch (at % STAGES) {
@@ -150,6 +184,7 @@ static void step_part(void *task) {
                 one_piece(s, at, piece, &in, own.scores);
         }
         __atomic_add_fetch(done, number, __ATOMIC_ACQ_REL);
+        if (at % STAGES == PROJECT) fetch_past(s, at / STAGES, mine, threads);
         for (long tries = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < whole; tries++)
             if (tries > 100000) sched_yield();
     }
