@@ -117,6 +117,19 @@ def test_faithful_weights_beat_both_baselines():
     assert all(order[i] != i for i in range(len(source)))
 
 
+@pytest.mark.parametrize(("steps", "parts", "most"), [(30, 20, 120), (60, 50, 60), (200, 200, 36), (10, 200, 36)])
+def test_evidence_asks_less_often_where_asking_costs_more(steps, parts, most):
+    asked = []
+
+    def ask_at(without, at):
+        asked.extend(without)
+        return np.zeros(len(at))
+
+    weights = np.random.default_rng(1).random((steps, parts))
+    faithfulness(weights, np.zeros(steps), ask_at)
+    assert most - 1 <= len(set(asked)) <= most  # equal sets are asked about once
+
+
 @pytest.mark.parametrize("size", [2, 3, 11])
 def test_the_wrong_order_leaves_no_row_in_place(size):
     order = wrong_order(size)

@@ -7,8 +7,9 @@
 
 The last two: DeYoung et al. 2020, section 4 (arXiv:1911.03429), means over several k and over the steps t. Where we
 differ: log-probabilities in place of the probability of a class, since what is explained are the tokens of a sentence;
-k is a tenth, a fifth and a half of the parts, at least one; of a long output 16 steps are taken, evenly spread, and 8
-where the table is large (50 steps of 50 parts), so that asking costs no more than twice what looking does.
+k is a tenth, a fifth and a half of the parts, at least one; of a long output 16 steps are taken, evenly spread, 8
+where the table is large (50 steps of 50 parts), and 4 where the input is long (128 parts), so that asking costs no more
+than twice what looking does.
 What a part of an input is and how it is left out, the input says: words are deleted, as in the paper, regions of a
 picture are covered, sound is made silent. Where a step is a number and no probability, any change of it counts.
 
@@ -29,7 +30,8 @@ AskAt = Callable[[Sequence[frozenset[int]], Sequence[int]], Float[np.ndarray, " 
 SHARES = (0.1, 0.2, 0.5)
 MOST_STEPS = 16  # of a long output so many are asked about,
 RANDOM_ORDERS = 4  # with so many random orders that the steps share;
-LARGE = 2500  # from so many weights on, half as many of both
+LARGE = 2500  # from so many weights on, half as many of both,
+LONG = 128  # and from so many parts on, a quarter of the steps
 
 
 def leave_one_out(parts: int, ask: Ask, *, both_ways: bool = False) -> Float[np.ndarray, "T P"]:
@@ -49,9 +51,9 @@ def faithfulness(
 ) -> list[Figure]:
     """Comprehensiveness and sufficiency of one table, a column a part of the input, with both baselines. `whole`: what
     the model thinks of each step when nothing is left out."""
-    less = 2 if weights.size > LARGE else 1
+    less = 4 if weights.shape[1] > LONG else 2 if weights.size > LARGE else 1
     steps = np.linspace(0, len(weights) - 1, min(len(weights), MOST_STEPS // less)).round().astype(int)
-    own, orders = weights[steps], RANDOM_ORDERS // less
+    own, orders = weights[steps], RANDOM_ORDERS // min(less, 2)
     random = np.random.default_rng(0).random((orders, weights.shape[1]))
     tables = (own, random[np.arange(len(steps)) % orders], own[wrong_order(len(steps))])
     asked = [one for table in tables for one in _erased(table)]

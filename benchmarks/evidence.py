@@ -1,0 +1,111 @@
+"""What evidence costs: a look with comprehensiveness and sufficiency beside the same look without, for all jobs.
+
+    python benchmarks/evidence.py [RECIPE ...] [--tokens 200] [--rounds 5] [--folder runs/evidence]
+
+Models are barely trained (ten updates): only time is measured here. Texts are made as long as `--tokens` says, by
+examples of validation one after another; pictures, recordings and series are as they come. Writers write as much as
+the references of these examples have (`min_length`), or `--write` tokens. One thread, time of the processor; the two
+take turns, and the median of the rounds' ratios counts. What a recipe lacks is said, and it is left out.
+"""
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+import regard
+from regard import api, config, jobs
+from regard.api import Run
+from regard.cost.hardware import processor
+from regard.errors import RegardError
+from regard.inputs.question.files import Question
+
+RECIPES = (
+    "translate-recurrent", "translate-transformer", "answer-recurrent", "answer-transformer", "languages",
+    "texts-classify", "tags", "language-model", "shapes-caption", "shapes-ask", "digits-vit", "tones", "tones-classify",
+    "lag", "series-classify",
+)  # fmt: skip
+UPDATES = 10
+
+
+def trained(recipe: str, folder: Path) -> Run:
+    place = folder / recipe
+    if not (place / "summary.json").is_file():
+        changes = {"training.max_steps": UPDATES, "training.max_epochs": None, "training.looks": 0}
+        regard.train(config.read(recipe, changes), output=place, check=False)
+    return api.load(place)
+
+
+def longer(one: Any, other: Any) -> Any:
+    """A text with another after it; of a question, its document. What is no text stays as it is."""
+    if isinstance(one, str):
+        return f"{one} {other}"
+    if isinstance(one, Question):
+        return one._replace(document=f"{one.document} {other.document}")
+    return one
+
+
+def inputs_of(run: Run, tokens: int, most: int) -> list[tuple[Any, int]]:
+    """So many of validation, with the number of tokens of their references."""
+    data = jobs.make(run.recipe)
+    data.prepare(run.folder / "cache")
+    examples = data.output.some(data.splits["valid"], 400)
+    made = []
+    for first in range(most):
+        given, words = examples[first].input, list(examples[first].texts[:1])
+        for following in examples[first + 1 :]:
+            if run.job.input.length(run.job.input.read(given)) >= tokens or longer(given, following.input) is given:
+                break
+            given = longer(given, following.input)
+            words += following.texts[:1]
+        made.append((given, len(" ".join(words).split())))
+    return made
+
+
+def seconds(run: Run, given: Any, write: int, *, evidence: bool) -> tuple[float, tuple[int, ...], int]:
+    written = {"min_length": write} if write and "min_length" in run.decoding_defaults() else {}
+    start = time.process_time()
+    record = run.look(given, evidence=evidence, **written)
+    took = time.process_time() - start
+    shape = record.matrix("cross").weights.shape if "cross" in record.kinds else ()
+    return took, shape, len(record.evidence)
+
+
+@click.command()
+@click.argument("recipes", nargs=-1)
+@click.option("--tokens", type=click.IntRange(min=1), default=200, help="Of a text.")
+@click.option("--write", type=click.IntRange(min=0), default=0, help="Tokens of an output; 0: as the references.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5)
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("runs/evidence"))
+def main(recipes: tuple[str, ...], tokens: int, write: int, rounds: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    print(processor())
+    print(f"{'recipe':<24}{'rows × columns':>16}{'look, ms':>10}{'more for evidence':>19}")
+    for recipe in recipes or RECIPES:
+        try:
+            run = trained(recipe, folder)
+            inputs = inputs_of(run, tokens, rounds + 1)
+            pairs = []
+            for number, (given, words) in enumerate(inputs):
+                plain, shape, _ = seconds(run, given, write or words, evidence=False)
+                asked, _, figures = seconds(run, given, write or words, evidence=True)
+                if number:  # the first warms up
+                    pairs.append((plain, asked))
+        except RegardError as error:
+            print(f"{recipe:<24}{error}")
+            continue
+        if not figures:
+            print(f"{recipe:<24}no evidence: there is no table between outputs and parts of the input")
+            continue
+        size = " × ".join(map(str, shape))
+        more = statistics.median(asked / plain - 1 for plain, asked in pairs)
+        print(
+            f"{recipe:<24}{size:>16}{1e3 * statistics.median(one for one, _ in pairs):>10.0f}{more:>18.2f}×", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
