@@ -65,13 +65,14 @@ def inputs_of(run: Run, tokens: int, most: int) -> list[tuple[Any, int]]:
     return made
 
 
-def seconds(run: Run, given: Any, write: int, *, evidence: bool) -> tuple[float, tuple[int, ...], int]:
-    written = {"min_length": write} if write and "min_length" in run.decoding_defaults() else {}
+def seconds(run: Run, given: Any, write: int, *, evidence: bool) -> tuple[float, str, int]:
+    """Of a look, with the size of its table and the number of its figures."""
+    written: dict[str, Any] = {"min_length": write} if write and "min_length" in run.decoding_defaults() else {}
     start = time.process_time()
     record = run.look(given, evidence=evidence, **written)
     took = time.process_time() - start
     shape = record.matrix("cross").weights.shape if "cross" in record.kinds else ()
-    return took, shape, len(record.evidence)
+    return took, " × ".join(map(str, shape)), len(record.evidence)
 
 
 @click.command()
@@ -86,25 +87,22 @@ def main(recipes: tuple[str, ...], tokens: int, write: int, rounds: int, folder:
     print(f"{'recipe':<24}{'rows × columns':>16}{'look, ms':>10}{'more for evidence':>19}")
     for recipe in recipes or RECIPES:
         try:
-            run = trained(recipe, folder)
-            inputs = inputs_of(run, tokens, rounds + 1)
-            pairs = []
-            for number, (given, words) in enumerate(inputs):
-                plain, shape, _ = seconds(run, given, write or words, evidence=False)
-                asked, _, figures = seconds(run, given, write or words, evidence=True)
-                if number:  # the first warms up
-                    pairs.append((plain, asked))
+            print(f"{recipe:<24}{measured(trained(recipe, folder), tokens, write, rounds)}", flush=True)
         except RegardError as error:
             print(f"{recipe:<24}{error}")
-            continue
-        if not figures:
-            print(f"{recipe:<24}no evidence: there is no table between outputs and parts of the input")
-            continue
-        size = " × ".join(map(str, shape))
-        more = statistics.median(asked / plain - 1 for plain, asked in pairs)
-        print(
-            f"{recipe:<24}{size:>16}{1e3 * statistics.median(one for one, _ in pairs):>10.0f}{more:>18.2f}×", flush=True
-        )
+
+
+def measured(run: Run, tokens: int, write: int, rounds: int) -> str:
+    looks, ratios, size, figures = [], [], "", 0
+    for number, (given, words) in enumerate(inputs_of(run, tokens, rounds + 1)):
+        plain, _, _ = seconds(run, given, write or words, evidence=False)
+        asked, size, figures = seconds(run, given, write or words, evidence=True)
+        if number:  # the first warms up
+            looks.append(1e3 * plain)
+            ratios.append(asked / plain - 1)
+    if not figures:
+        return "no evidence: there is no table between outputs and parts of the input"
+    return f"{size:>16}{statistics.median(looks):>10.0f}{statistics.median(ratios):>18.2f}×"
 
 
 if __name__ == "__main__":
