@@ -1,6 +1,8 @@
 """The compiled kernels beside what torch computes; and what happens where they cannot be compiled."""
 
+import ctypes
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -139,4 +141,17 @@ def test_a_compiler_that_fails_is_asked_once(tmp_path, monkeypatch):
     for _ in range(2):
         with pytest.raises(compiled.NotCompiledError, match="no such vectors"):
             compiled.compiled()
-    assert calls.read_text() == "called\n"
+    assert calls.read_text() == "called\n" * len(compiled.FOR_THIS_PROCESSOR)  # not again the second time
+
+
+@needs_kernels
+def test_a_compiler_that_knows_the_processor_by_another_flag_is_told_so(tmp_path, monkeypatch):
+    real, compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"), tmp_path / "cc"
+    compiler.write_text(
+        '#!/bin/sh\ncase "$*" in *-march=native*) echo "unknown argument" >&2; exit 1;; esac\n'
+        f'exec {real} -O1 $(echo "$@" | sed s/-mcpu=native//)\n'
+    )
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    assert ctypes.CDLL(str(compiled.compiled())).panel_width() > 0

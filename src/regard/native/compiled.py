@@ -21,7 +21,8 @@ from typing import Any
 from regard.files.user_cache import user_cache
 
 SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
-FLAGS = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
+FOR_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # the first that a compiler knows: some of clang know the second
 SECONDS = 120  # after which a compiler is given up
 
 
@@ -76,7 +77,10 @@ def compiled() -> Path:
 def _key(compiler: str) -> str:
     """Of all that the result depends on: another processor, or another version of regard, has a file of its own."""
     parts = [file.read_bytes() for file in SOURCES]
-    parts += [part.encode() for part in (*FLAGS, os.path.realpath(compiler), platform.machine(), _vector_units())]
+    parts += [
+        part.encode()
+        for part in (*FLAGS, *FOR_THIS_PROCESSOR, os.path.realpath(compiler), platform.machine(), _vector_units())
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
@@ -92,21 +96,23 @@ def _compile(compiler: str, place: Path, failed: Path) -> None:
     """Into a file of its own first: several processes may do this at once."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        made = Path(folder) / "kernels.so"
-        free = ("-Wl,-undefined,dynamic_lookup",) if sys.platform == "darwin" else ()
-        files = [str(file) for file in SOURCES if file.suffix == ".c"]
-        try:
-            done = subprocess.run(
-                [compiler, *FLAGS, *free, *files, "-o", str(made), "-lm"],
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-            problem = "" if done.returncode == 0 else f"{compiler} ended with {done.returncode}: {done.stderr[-1000:]}"
-        except (OSError, subprocess.TimeoutExpired) as error:
-            problem = f"{compiler}: {error}"
-        if problem:
-            failed.write_text(problem, encoding="utf-8")
-            raise NotCompiledError(problem)
-        os.replace(made, place)
+        made, problem = Path(folder) / "kernels.so", ""
+        for tuned in FOR_THIS_PROCESSOR:
+            problem = _problem(compiler, tuned, made)
+            if not problem:
+                os.replace(made, place)
+                return
+        failed.write_text(problem, encoding="utf-8")
+        raise NotCompiledError(problem)
+
+
+def _problem(compiler: str, tuned: str, made: Path) -> str:
+    """Why nothing was made; empty, if something was."""
+    free = ("-Wl,-undefined,dynamic_lookup",) if sys.platform == "darwin" else ()
+    files = [str(file) for file in SOURCES if file.suffix == ".c"]
+    command = [compiler, *FLAGS, tuned, *free, *files, "-o", str(made), "-lm"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{compiler}: {error}"
+    return "" if done.returncode == 0 else f"{compiler} ended with {done.returncode}: {done.stderr[-1000:]}"
