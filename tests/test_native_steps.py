@@ -99,7 +99,7 @@ def test_swish_and_values_of_another_width_than_keys() -> None:
     x = torch.randn(1, 9, 330)
     with torch.no_grad():
         wanted = block(x, causal=True)
-        layers, rooms = single_steps.prepare([block]), (block.attention.preallocate(x, 1, 9),)
+        layers, rooms = single_steps.prepare([block], nn.Identity()), (block.attention.preallocate(x, 1, 9),)
         assert layers is not None
         assert layers.compiled is not None
         for place in range(9):
@@ -133,16 +133,24 @@ def test_torch_alone_takes_the_same_steps(kind: str, monkeypatch: pytest.MonkeyP
 def test_texts_are_those_that_torch_writes(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model("llama", precision)
 
-    def written() -> list[int]:
-        how, cpu = Sampling(temperature=0.8, seed=3), torch.device("cpu")
-        return [one.token for one in continued(made, [[5, 6]], how, context=16, max_length=40, end=None, device=cpu)]
+    def written(how: Sampling) -> tuple[list[int], list[float]]:
+        cpu = torch.device("cpu")
+        made_up = continued(made, [[5, 6]], how, context=16, max_length=40, end=None, forbidden=[3], device=cpu)
+        _, tokens, told = zip(*made_up, strict=True)
+        return list(tokens), list(told)
 
-    by_kernels = written()  # past the end of the context, which is read anew
-    assert len(set(by_kernels)) > 5
-    monkeypatch.setattr(single_steps, "_compiled", lambda blocks: None)
+    ways = [Sampling(0.8, seed=3), Sampling(0.0), Sampling(0.0, repetition_penalty=1.5)]
+    by_kernels = [written(how) for how in ways]  # past the end of the context, which is read anew
+    assert len(set(by_kernels[0][0])) > 5
+    assert by_kernels[1][0] != by_kernels[2][0]
+    monkeypatch.setattr(single_steps, "_compiled", lambda blocks, norm: None)
     monkeypatch.setattr(kernels, "linear_kept", None)
     monkeypatch.setattr(kernels, "available", lambda *tensors: False)
-    assert written() == by_kernels
+    for how, (tokens, told) in zip(ways, by_kernels, strict=True):
+        by_torch = written(how)
+        assert by_torch[0] == tokens
+        assert by_torch[1] == pytest.approx(told, abs=1e-4)
+        assert max(told) <= 0.0
 
 
 @needs_kernels
@@ -207,7 +215,7 @@ def test_other_blocks_go_another_way() -> None:
     assert not uses_kernels(made)
     with torch.no_grad():
         torch.testing.assert_close(by_steps(made), made.logits(made.features(tokens()))[0, 4:], **CLOSE)
-    assert single_steps.prepare([made.decoder.layers[0].train()]) is None  # pyright: ignore[reportArgumentType]
+    assert single_steps.prepare([made.decoder.layers[0].train()], nn.Identity()) is None  # pyright: ignore[reportArgumentType]
 
 
 def test_room_is_where_nobody_wrote() -> None:

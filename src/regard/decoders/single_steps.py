@@ -33,22 +33,25 @@ GATED = len(FUNCTIONS)  # the functions of single.c have the order of FUNCTIONS;
 
 
 class Compiled(NamedTuple):
-    """All blocks as one array for the kernel, and the tensors that it points to."""
+    """All blocks as one array for the kernel, the norm after them, and the tensors that they point to."""
 
     layers: "ctypes.Array[kernels.Layer]"
+    norm: kernels.Norm | None
     sizes: tuple[int, ...]
     tensors: list[list[Tensor]]
+    found: list[Any]  # the first layer's keys and where those of all lie, as the last step saw them: found once
 
 
 class Layers(NamedTuple):
     blocks: tuple[Block, ...]
+    norm: nn.Module  # after the last block
     rotary: Rotary | None
     compiled: Compiled | None
     hooks: tuple[Mapping[int, Any], ...]  # before `out` of each block: a masked head has one there
     swapped: Int[Tensor, " E"]  # of each feature of a query or key, the one that it turns with; a value's is itself
 
 
-def prepare(blocks: Sequence[Block]) -> Layers | None:
+def prepare(blocks: Sequence[Block], norm: nn.Module) -> Layers | None:
     """None, if a block goes another way: it must have norms first, no memory, the scaled dot product, and positions
     that are rotary or outside of attention, and it must not be in training."""
     first = blocks[0].attention
@@ -64,12 +67,13 @@ def prepare(blocks: Sequence[Block]) -> Layers | None:
     swapped = torch.arange(sum(first.sizes), device=device)
     swapped[:turned] = swapped[:turned].view(-1, width).roll(width // 2, 1).flatten()
     hooks = tuple(block.attention.out._forward_pre_hooks for block in blocks)
-    return Layers(tuple(blocks), first.rotary, _compiled(blocks), hooks, swapped)
+    return Layers(tuple(blocks), norm, first.rotary, _compiled(blocks, norm), hooks, swapped)
 
 
-def _compiled(blocks: Sequence[Block]) -> Compiled | None:
+def _compiled(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
     """None, where there are no kernels, or none for these layers."""
-    if not kernels.available():
+    last = _norm(norm)
+    if not kernels.available() or (last is None and not isinstance(norm, nn.Identity)):
         return None
     layers, tensors = [], []
     attention, wide = blocks[0].attention, blocks[0].feed_forward
@@ -88,7 +92,15 @@ def _compiled(blocks: Sequence[Block]) -> Compiled | None:
         attention.width, attention.heads, attention.kv_heads, queries // attention.heads, values // attention.kv_heads,
         wide.narrow.in_features, function,
     )  # fmt: skip
-    return Compiled((kernels.Layer * len(layers))(*layers), sizes, tensors)
+    return Compiled((kernels.Layer * len(layers))(*layers), last, sizes, tensors, [])
+
+
+def _places(compiled: Compiled, rooms: Sequence[PreallocatedCache]) -> Sequence[Any]:
+    """Where the keys and the values of each layer lie. They stay there, unless a text outgrows its room."""
+    if not compiled.found or compiled.found[0] is not rooms[0].key:
+        keys, values = [room.key for room in rooms], [room.value for room in rooms]
+        compiled.found[:] = [rooms[0].key, kernels.pointers(keys), kernels.pointers(values)]
+    return compiled.found[1:]
 
 
 def _norm(module: nn.Module) -> kernels.Norm | None:
@@ -124,15 +136,17 @@ def has_room(rooms: Sequence[object]) -> bool:
 def step(
     layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
-    """One step through all blocks; x is the embedded token."""
+    """One step through all blocks and the norm after them; x is the embedded token."""
     place, compiled = rooms[0].length, layers.compiled
     if compiled is None or any(layers.hooks) or not kernels.available(x, rooms[0].key):
         x = _by_torch(layers, x, rooms, place)
     else:
         x = x.clone(memory_format=torch.contiguous_format)
         turns = None if layers.rotary is None else layers.rotary.at(place)
-        keys, values = [room.key for room in rooms], [room.value for room in rooms]
-        kernels.single_step(compiled.layers, compiled.sizes, keys, values, place, turns, x)
+        keys, values = _places(compiled, rooms)
+        kernels.single_step(
+            compiled.layers, compiled.norm, compiled.sizes, keys, values, rooms[0].key.shape[2], place, turns, x
+        )
     for room in rooms:
         room.written[0] = place + 1
     return x, tuple(PreallocatedCache(room.key, room.value, place + 1, room.written) for room in rooms)
@@ -157,4 +171,4 @@ def _by_torch(
         ).reshape(1, -1)
         x = x + part.out(context)
         x = x + wide.narrow(wide.between(wide.widen(block.feed_forward_norm(x))))
-    return x
+    return layers.norm(x)

@@ -71,7 +71,7 @@ class TransformerDecoder(Decoder):
             return native_steps.start(blocks, memory, copies)
         if quick and all(map(plain_steps.suits, blocks)):
             return plain_steps.start(blocks, memory, copies, table.device)
-        return transformer_state.start(blocks, memory, copies, table, watch=watch, places=places)
+        return transformer_state.start(blocks, self.norm, memory, copies, table, watch=watch, places=places)
 
     def step(
         self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState | NativeState
@@ -88,7 +88,7 @@ class TransformerDecoder(Decoder):
         if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
             x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
             x, rooms = single_steps.step(state.single, x, cast(tuple[PreallocatedCache, ...], state.past))
-            return normed(self.norm, x), replace(state, past=rooms, length=state.length + 1)
+            return x, replace(state, past=rooms, length=state.length + 1)
         if not state.watch:
             features, after = self.read(tokens.unsqueeze(1), state)
             return features.squeeze(1), after

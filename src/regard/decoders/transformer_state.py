@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.cache import KeyValue, PreallocatedCache
 from regard.attention.memory import Memory
@@ -52,6 +52,7 @@ class TransformerState:
 
 def start(
     blocks: Sequence[Block],
+    norm: nn.Module,
     memory: Memory | None,
     copies: int,
     like: Tensor,
@@ -59,7 +60,8 @@ def start(
     watch: bool,
     places: int | None,
 ) -> TransformerState:
-    """Before the first step; see `TransformerDecoder.start`. `like`: a tensor of the type and device of the caches."""
+    """Before the first step; see `TransformerDecoder.start`. `norm` follows the last block. `like`: a tensor of the
+    type and device of the caches."""
     rows = copies if memory is None else len(memory.vectors) * copies
     return TransformerState(
         past=tuple(None if places is None else block.attention.preallocate(like, rows, places) for block in blocks),
@@ -73,5 +75,5 @@ def start(
         copies=copies,
         device=like.device,
         watch=watch,
-        single=single_steps.prepare(blocks) if places is not None and rows == 1 and memory is None else None,
+        single=single_steps.prepare(blocks, norm) if places is not None and rows == 1 and memory is None else None,
     )

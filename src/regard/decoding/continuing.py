@@ -149,7 +149,9 @@ def _choose(
             old = logits[place, said]
             logits[place, said] = torch.where(old > 0, old / how.repetition_penalty, old * how.repetition_penalty)
     if how.temperature == 0.0:
-        tokens = most_probable(logits)
+        value, tokens = most_probable(logits)
+        if how.repetition_penalty == 1.0:
+            return tokens.tolist(), (value.float() - scale).tolist()
     else:
         writing = [known >= len(texts[row]) for row in rows]
         numbers = [float(torch.rand((), generator=chance[r])) if w else 0.0 for r, w in zip(rows, writing, strict=True)]

@@ -18,7 +18,7 @@ Choose = Callable[[Float[Tensor, "N V"], Sequence[Sentence]], Int[Tensor, " N"]]
 
 def greedily(logits: Float[Tensor, "N V"], _sentences: Sequence[Sentence]) -> Int[Tensor, " N"]:
     """y_t = argmax p(y | y_<t, x)"""
-    return most_probable(logits)
+    return most_probable(logits)[1]
 
 
 @dataclass(frozen=True)

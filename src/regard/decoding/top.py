@@ -51,11 +51,13 @@ def top(logits: Float[Tensor, "R W V"], offset: Float[Tensor, "R W"], count: int
     return Top(value, row.gather(1, place // GROUP), token.flatten(1).gather(1, place))
 
 
-def most_probable(logits: Float[Tensor, "N V"]) -> Int[Tensor, " N"]:
-    """The best one of each row."""
+def most_probable(logits: Float[Tensor, "N V"]) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
+    """The best one of each row: its number, and which it is."""
     if kernels.available(logits):
-        return kernels.best(logits, 1)[1].squeeze(1)
-    return top(logits.unsqueeze(1), logits.new_zeros(len(logits), 1), 1).token.squeeze(1)
+        value, token = kernels.best(logits, 1)
+        return value.squeeze(1), token.squeeze(1)
+    found = top(logits.unsqueeze(1), logits.new_zeros(len(logits), 1), 1)
+    return found.value.squeeze(1), found.token.squeeze(1)
 
 
 def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:

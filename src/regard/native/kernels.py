@@ -37,7 +37,10 @@ _KERNELS = Kernels(
         "normalizer": (POINTER, LONG, LONG, POINTER, LONG),
         "best": (POINTER, LONG, LONG, LONG, POINTER, POINTER, LONG),
         "linear_kept": (POINTER, LONG, LONG, POINTER, POINTER, LONG),
-        "single_step": (POINTER, *(LONG,) * 8, POINTER, POINTER, LONG, LONG, POINTER, POINTER, POINTER, LONG),
+        "single_step": (
+            *(POINTER, LONG, POINTER, *(LONG,) * 7),
+            *(POINTER, POINTER, LONG, LONG, POINTER, POINTER, POINTER, LONG),
+        ),
     }
 )
 _loaded = _KERNELS.loaded
@@ -274,22 +277,28 @@ def norm_weights(
     return made
 
 
+def pointers(tensors: Sequence[Tensor]) -> "ctypes.Array[ctypes.c_void_p]":
+    return (POINTER * len(tensors))(*(one.data_ptr() for one in tensors))
+
+
 def single_step(
     layers: ctypes.Array[Layer],
+    last: Norm | None,
     sizes: Sequence[int],
-    keys: Sequence[Float[Tensor, "1 h P d"]],
-    values: Sequence[Float[Tensor, "1 h P e"]],
+    keys: "ctypes.Array[ctypes.c_void_p]",
+    values: "ctypes.Array[ctypes.c_void_p]",
+    places: int,
     place: int,
     turns: Float[Tensor, "2 half"] | None,
     x: Float[Tensor, "1 D"],
 ) -> None:
-    """Changes x, and writes to `place` of the keys and values of each layer.
+    """Changes x, and writes to `place` of the keys and values of each layer, which have room for `places`.
 
+    last: the norm after the last layer
     sizes: width, heads, kv_heads, width of a key, width of a value, width inside the feed-forward, number of f
     """
-    cache = [(POINTER * len(layers))(*(one.data_ptr() for one in part)) for part in (keys, values)]
     cosine, sine = (None, None) if turns is None else turns
     _loaded().single_step(
-        layers, len(layers), *sizes, *cache, keys[0].shape[2], place, _place(cosine), _place(sine),
-        x.data_ptr(), torch.get_num_threads(),
+        layers, len(layers), None if last is None else ctypes.byref(last), *sizes, keys, values, places, place,
+        _place(cosine), _place(sine), x.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip

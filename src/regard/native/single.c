@@ -2,6 +2,7 @@
 
        x ← x + W_o attention(norm(x))        q, k, v = W norm(x), of which k and v join those of the steps before
        x ← x + W_2 f(W_1 norm(x))            f: relu, gelu, swish, or gated: silu(first half) · second half
+       x ← norm(x)                           after the last block, if there is such a norm
 
    Every matrix is read from memory for one row of numbers, so nothing else may cost time. Threads are called once a
    step. A layer has five stages, each of many pieces. A thread has a part of the pieces, which lie side by side in
@@ -191,7 +192,7 @@ static void step_part(void *task) {
     free(room);
 }
 
-void single_step(const struct layer *layers, long count, long width, long heads, long kv_heads, long key_width,
+void single_step(const struct layer *layers, long count, const struct norm *last, long width, long heads, long kv_heads, long key_width,
                  long value_width, long hidden, long activation, float *const *keys, float *const *values, long places,
                  long place, const float *cosine, const float *sine, float *x, long threads) {
     long row = (heads + kv_heads) * key_width + kv_heads * value_width, context = heads * value_width;
@@ -205,6 +206,7 @@ void single_step(const struct layer *layers, long count, long width, long heads,
     if (width * hidden < 65536) threads = 1;
     task.taken = calloc((size_t)(count * STAGES * (threads + 1)), sizeof(long));
     in_parallel(step_part, &task, threads);
+    if (last) norm_row(x, width, last->scale, last->shift, last->eps, last->rms, x);
     free(task.taken);
     free(room);
 }
