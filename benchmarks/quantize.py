@@ -82,7 +82,9 @@ def main(tokens: int, rounds: int, threads: int) -> None:
         torch.manual_seed(0)
         model = build_language_model(LanguageModelSettings.model_validate(SHAPE), WORDS).eval()
         if precision is None:
-            large_pages.move(model)
+            weights = model.state_dict()
+            large_pages.reserve(model)
+            model.load_state_dict(weights)
         else:
             quantize(model, precision)
         models[precision or "float32"] = model

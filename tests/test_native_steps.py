@@ -1,24 +1,31 @@
 """Steps of one text by the compiled kernels, and weights in fewer bits: beside the general way, which is torch's."""
 
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_model
 from torch import Tensor, nn
 
+from regard.attention.bilinear import Bilinear
 from regard.attention.cache import PreallocatedCache
 from regard.attention.multihead import MultiHead
 from regard.decoders import single_steps
 from regard.decoders.transformer_state import TransformerState
 from regard.decoding.continuing import Sampling, continued
 from regard.layers import large_pages
+from regard.layers.feed_forward import FeedForward
 from regard.layers.one_row import one_row
 from regard.layers.quantized import QuantizedLinear, quantize
 from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
 from regard.native import kernels
+from regard.training.checkpoint import read_weights
+from regard.training.undrawn import Undrawn
 
 needs_kernels = pytest.mark.skipif(
     not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
@@ -283,24 +290,51 @@ def test_all_matrices_are_kept_in_fewer_bits_side_by_side(precision: Any, bytes_
     assert set(small) == set(exact)
     for name, one in small.items():
         torch.testing.assert_close(one.weight, rounded(exact[name].detach(), precision), rtol=1e-6, atol=0.0)
-    assert len({one.kept.untyped_storage().data_ptr() for one in small.values()}) == 1
+    places = sorted((one.kept.data_ptr(), one.kept.nbytes) for one in small.values())
+    assert all(0 <= after - start - size < large_pages.LINE for (start, size), (after, _) in pairwise(places))
     panel = kernels.panel_width() if kernels.available() else 1
     assert sum(one.nbytes for one in small.values()) == sum(
         bytes_each * one.shape[1] * -(-len(one) // panel) * panel for one in exact.values()
     )
 
 
-def test_large_pages_hold_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, wanted = model("llama"), model("llama").state_dict()
-    before = {one.data_ptr() for one in made.parameters()}
-    large_pages.move(made)  # it is small: nothing is gained by it
-    assert {one.data_ptr() for one in made.parameters()} == before
+def test_a_large_model_is_read_into_large_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model("llama")
+    with Undrawn():
+        empty = LanguageModel(WORDS, 330, 15, 3, feed_forward=211, **LLAMA).eval()
+    save_model(made, str(tmp_path / "weights"))
+    before = {one.data_ptr() for one in empty.parameters()}
+    large_pages.reserve(empty)  # it is small: nothing is gained by it
+    assert {one.data_ptr() for one in empty.parameters()} == before
     monkeypatch.setattr(large_pages, "WORTH_IT", 0)
-    large_pages.move(made)
-    assert not before & {one.data_ptr() for one in made.parameters()}
-    assert made.output.weight.data_ptr() == made.decoder.embedding.table.weight.data_ptr()  # tied, as before
-    assert all(one.data_ptr() % large_pages.LINE == 0 for one in made.parameters())
+    large_pages.reserve(empty)
+    read_weights(empty, tmp_path / "weights")
+    assert not before & {one.data_ptr() for one in empty.parameters()}
+    assert empty.output.weight.data_ptr() == empty.decoder.embedding.table.weight.data_ptr()  # tied, as before
+    assert all(one.data_ptr() % large_pages.LINE == 0 for one in empty.parameters())
     for name, numbers in made.state_dict().items():
-        assert torch.equal(numbers, wanted[name])
-    made.decoder.embedding.table.weight.sum().backward()  # it can be trained on
-    assert made.output.weight.grad is not None
+        assert torch.equal(empty.state_dict()[name], numbers)
+    torch.testing.assert_close(by_steps(empty), by_steps(made))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: nn.Linear(3, 4),
+        lambda: nn.GRU(3, 4),
+        lambda: nn.Embedding(3, 4),
+        lambda: nn.Conv2d(1, 2, 3),
+        lambda: FeedForward(3, 4),
+        lambda: MultiHead(4, 2),
+        lambda: Bilinear(3, 4),
+        lambda: nn.init.kaiming_normal_(torch.empty(2, 2)),
+        lambda: nn.init.kaiming_uniform_(tensor=torch.empty(2, 2)),
+    ],
+)
+def test_nothing_is_drawn_for_weights_that_are_read(made: Any) -> None:
+    before = torch.get_rng_state()
+    with Undrawn():
+        made()
+    assert torch.equal(torch.get_rng_state(), before)
+    made()
+    assert not torch.equal(torch.get_rng_state(), before)

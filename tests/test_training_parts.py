@@ -175,6 +175,21 @@ def test_a_model_is_counted_before_its_memory_is_taken() -> None:
         within_memory(lambda: nn.Embedding(2**24 + 1, 1))
 
 
+class Numbered(nn.Module):
+    def __init__(self, *numbers: float) -> None:
+        super().__init__()
+        self.register_buffer("place", torch.arange(*numbers))
+
+
+def test_numbered_places_are_counted_without_a_tensor_of_no_memory():
+    assert within_memory(lambda: Numbered(3, 1003), 8_000).place.shape == (1000,)
+    within_memory(lambda: Numbered(0.0, 1000.0, 2.0), 8 * 500)
+    with pytest.raises(CallError, match="too large for this machine"):
+        within_memory(lambda: Numbered(0, 1000, 2), 8 * 500 - 1)
+    with pytest.raises(CallError, match="more than 16,777,216 rows"):
+        within_memory(lambda: Numbered(10**12))
+
+
 @pytest.mark.parametrize("text", ["soon", "", "10 minutes", "m", "1d", "-5", "0"])
 def test_time_limit_that_is_none(text: str) -> None:
     with pytest.raises(ValidationError):

@@ -50,6 +50,7 @@ from regard.settings.recipe import Recipe
 from regard.training.checkpoint import read_weights
 from regard.training.device import pick_device
 from regard.training.memory import within_memory
+from regard.training.undrawn import Undrawn
 from regard.workers import Workers
 
 if TYPE_CHECKING:
@@ -106,12 +107,14 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
         job.restore(folder)
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
-    model = within_memory(job.build)
+    device = pick_device(recipe.training.device)
+    with Undrawn():
+        model = within_memory(job.build)
+    if device.type == "cpu":
+        large_pages.reserve(model)
     read_weights(model, folder / WEIGHTS)
-    model = model.to(pick_device(recipe.training.device)).eval()
-    if quantize is None:
-        large_pages.move(model)
-    else:
+    model = model.to(device).eval()
+    if quantize is not None:
         quantized.quantize(model, quantize)
     return Run(folder, recipe, job.bound(model))
 

@@ -13,6 +13,7 @@ from regard.errors import CallError, RegardError
 from regard.jobs import make, recipe_class
 from regard.training.checkpoint import read_weights
 from regard.training.memory import within_memory
+from regard.training.undrawn import Undrawn
 
 
 @lru_cache(maxsize=2)
@@ -23,7 +24,8 @@ def load_other_run(field: str, folder: str, name_of_job: str, device: torch.devi
         tree = config.load_yaml(place / "config.yaml")
         job = make(recipe_class(name_of_job).model_validate(tree))
         job.restore(place)
-        model = within_memory(job.build)
+        with Undrawn():
+            model = within_memory(job.build)
         read_weights(model, place / "model.safetensors")
     except (OSError, RegardError) as problem:
         raise CallError(f"{name} is no run of the job {name_of_job} ({problem})") from None

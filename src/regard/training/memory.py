@@ -1,5 +1,6 @@
 """A model that this machine cannot hold is refused while it is built, before memory or patience runs out."""
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -38,8 +39,12 @@ class _Counting(TorchFunctionMode):
 
     def _count(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
-            planned = func(*args, **{**kwargs, "device": "meta"})
-            longest, size = max(planned.shape, default=0), planned.nbytes
+            if func is torch.arange:  # on `meta` it would import half of torch's compiler, which takes seconds
+                longest = len(range(*map(math.ceil, args)))
+                size = 8 * longest
+            else:
+                planned = func(*args, **{**kwargs, "device": "meta"})
+                longest, size = max(planned.shape, default=0), planned.nbytes
         except (RuntimeError, TypeError, OverflowError):  # torch cannot even count it
             longest, size = LONGEST + 1, 0
         self.bytes += size
