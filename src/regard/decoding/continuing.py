@@ -139,7 +139,8 @@ def _choose(
     forbidden: Sequence[int],
 ) -> tuple[list[int], list[float]]:
     """The next token of each row, and its log-probability. Rows inside their prompt draw nothing."""
-    own, scale = logits, normalizer(logits)
+    own = logits = logits.float()  # sums of very many numbers
+    scale = normalizer(own)
     if forbidden:
         logits = logits.index_fill(1, torch.tensor(forbidden, device=logits.device), -torch.inf)
     if how.repetition_penalty != 1.0:
@@ -151,10 +152,10 @@ def _choose(
     if how.temperature == 0.0:
         value, tokens = most_probable(logits)
         if how.repetition_penalty == 1.0:
-            return tokens.tolist(), (value.float() - scale).tolist()
+            return tokens.tolist(), (value - scale).tolist()
     else:
         writing = [known >= len(texts[row]) for row in rows]
         numbers = [float(torch.rand((), generator=chance[r])) if w else 0.0 for r, w in zip(rows, writing, strict=True)]
         uniform = torch.tensor(numbers, device=logits.device)
         tokens = draw(logits / how.temperature, uniform, top_k=how.top_k or None, top_p=how.top_p)
-    return tokens.tolist(), (own.gather(1, tokens.unsqueeze(1)).squeeze(1).float() - scale).tolist()
+    return tokens.tolist(), (own.gather(1, tokens.unsqueeze(1)).squeeze(1) - scale).tolist()
