@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -37,6 +38,19 @@ def test_version():
     import regard as package
 
     assert package.__version__ in process("--version").stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "looks"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_threads_wait_briefly_unless_the_user_says_how(said, looks, monkeypatch):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is as it was afterwards
+        monkeypatch.delenv(name)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    regard("recipes")
+    assert os.environ.get("GOMP_SPINCOUNT") == looks
 
 
 def test_help_answers_before_torch_could_be_imported():

@@ -33,6 +33,7 @@ from regard.commands.options import (
 )
 from regard.commands.quick_torch import quick_torch
 from regard.errors import RegardError
+from regard.native.waiting import wait_briefly
 
 LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # with large tensors, up to the process's end
 
@@ -44,6 +45,7 @@ LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # wit
 def cli(context: click.Context, debug: bool) -> None:
     """Train attention models on your own data, and see where they look."""
     context.ensure_object(dict)["debug"] = debug
+    wait_briefly()
     if context.invoked_subcommand in LONG_WORK:
         from regard.native.allocation import keep_memory
 
