@@ -41,7 +41,7 @@ def test_version():
 
 
 @pytest.mark.parametrize(
-    ("said", "looks"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+    ("said", "looks"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
 )
 def test_threads_wait_briefly_unless_the_user_says_how(said, looks, monkeypatch):
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
