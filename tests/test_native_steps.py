@@ -163,11 +163,12 @@ def test_texts_are_those_that_torch_writes(precision: Any, monkeypatch: pytest.M
 @needs_kernels
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("inputs", [3, 64, 211, 1000])
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
 @torch.no_grad()
-def test_one_row_with_bytes_is_as_exact_as_with_floats(inputs: int, threads: int) -> None:
+def test_one_row_with_fewer_bits_is_as_exact_as_with_floats(inputs: int, precision: Any, threads: int) -> None:
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    layer = QuantizedLinear(nn.Linear(inputs, 333), "int8")
+    layer = QuantizedLinear(nn.Linear(inputs, 333), precision)
     x = torch.randn(1, inputs)
     exact = layer.weight.double()
     for scale in (1.0, 1e-20, 1e20, 1e-35, 0.0):
@@ -247,8 +248,11 @@ def test_one_row_is_that_of_torch(outputs: int, inputs: int, bias: bool, threads
 
 def rounded(weight: Tensor, precision: Any) -> Tensor:
     """What is to be left of a weight."""
-    if precision == "bf16":
-        return weight.bfloat16().float()
+    if precision == "bf16":  # what is smaller than 2^-14 of the largest of its row is that, or 0
+        near = weight.bfloat16().float()
+        least = 2.0 ** (near.abs().amax(1, keepdim=True).log2().floor() - 14)
+        tiny = (near.abs() >= least / 2) * least * near.sign()
+        return torch.where(near.abs() < least, tiny, near)
     scale = weight.abs().amax(1, keepdim=True) / 127
     return (weight / scale).round() * scale
 
@@ -281,8 +285,37 @@ def test_products_with_weights_in_fewer_bits(
     torch.testing.assert_close(x.grad, wanted.sum(0).expand_as(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("precision", "bytes_each"), [("bf16", 2), ("int8", 1)])
-def test_all_matrices_are_kept_in_fewer_bits_side_by_side(precision: Any, bytes_each: int) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+@torch.no_grad()
+def test_twelve_bits_hold_numbers_of_bf16(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:
+        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    elif not kernels.available():
+        pytest.skip("no C compiler")
+    layer, row = nn.Linear(9, 7, bias=False), torch.tensor([3.0, -1.5, 1.9921875, 0.0, -0.0, 2.0**-13, 0.75, 1.0, -2.5])
+    small = 2.0**-14  # of the power of two in the largest
+    numbers = {
+        "bf16": (row, row),
+        "large": (row * 2.0**100, row * 2.0**100),
+        "small": (row * 2.0**-100, row * 2.0**-100),
+        "tiny": (
+            row.index_fill(0, torch.tensor([1]), 2 * 0.6 * small).index_fill(0, torch.tensor([2]), -2 * 0.4 * small),
+            row.index_fill(0, torch.tensor([1]), 2 * small).index_fill(0, torch.tensor([2]), 0.0),
+        ),
+        "nothing": (torch.zeros(9), torch.zeros(9)),
+        "below what floats have": (torch.full((9,), 1e-39), torch.zeros(9)),
+        "no number": (row.index_fill(0, torch.tensor([4]), torch.inf), torch.full((9,), torch.nan)),
+    }
+    given, wanted = (torch.stack(rows) for rows in zip(*numbers.values(), strict=True))
+    layer.weight.copy_(given)
+    kept = QuantizedLinear(layer, "bf16")
+    assert torch.equal(kept.weight.nan_to_num(nan=5.0), wanted.nan_to_num(nan=5.0))
+    for rows in (torch.eye(9), torch.eye(9)[4:5], torch.eye(9)[:1] * 2.0**22):  # many rows, one, one with large numbers
+        assert torch.equal(kept(rows).nan_to_num(nan=5.0), (rows @ wanted.T).nan_to_num(nan=5.0))
+
+
+@pytest.mark.parametrize(("precision", "bytes_each"), [("bf16", 1.5), ("int8", 1)])
+def test_all_matrices_are_kept_in_fewer_bits_side_by_side(precision: Any, bytes_each: float) -> None:
     made = model("llama", width=15 * 32, feed_forward=224)
     exact = {name: one.weight for name, one in made.named_modules() if isinstance(one, nn.Linear)}
     quantize(made, precision)

@@ -1,7 +1,7 @@
 """Linear layers whose weights are kept in fewer bits, because reading them is what a step of a language model costs.
 
     int8   W ≈ s · Q       Q: integers from −127 to 127;   s = max |W| / 127, one for each output
-    bf16   W ≈ B           the upper 16 bits of each number: 8 bits of precision instead of 24
+    bf16   W ≈ B           a sign, an exponent and 7 bits of each number, in 12 bits: 8 bits of precision instead of 24
 
 One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), without an offset. What comes in stays
 float32, and so do sums: a few of the numbers that come into the last matrix of a feed-forward are so large (Sun et al.
@@ -23,35 +23,31 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.errors import CallError
-from regard.layers import large_pages
+from regard.layers import large_pages, twelve_bits
 from regard.layers.feed_forward import FeedForward
 from regard.native import kernels
 
 Precision = Literal["int8", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+BLOCK = 1024  # outputs whose weights are written anew at a time: what this takes stays in caches, and is soon free
 
 
 class QuantizedLinear(nn.Module):
     """In place of an `nn.Linear`, for prediction only, on the device where that is."""
 
     kept: Tensor  # Q or B, in panels of so many outputs as the kernels have
-    scale: Tensor | None
+    scale: Tensor
 
     def __init__(self, layer: nn.Linear, precision: Precision) -> None:
         super().__init__()
         self.in_features, self.out_features, self.bias = layer.in_features, layer.out_features, layer.bias
         self.precision: Precision = precision
-        weight, scale = layer.weight.detach(), None
+        weight = layer.weight.detach()
         self.columns = kernels.panel_width() if kernels.available(weight) else 1
         weight = F.pad(weight, (0, -self.in_features % kernels.FOUR, 0, -self.out_features % self.columns))
-        if precision == "int8":
-            scale = (weight.abs().amax(1) / 127).clamp(min=1e-12)
-            numbers = (weight / scale.unsqueeze(1)).round().to(torch.int8)
-        else:
-            numbers = weight.bfloat16()
-        beside = 4 // numbers.itemsize  # inputs that make 32 bits
-        panels = numbers.view(-1, self.columns, numbers.shape[1] // beside, beside).transpose(1, 2)
-        self.register_buffer("kept", panels.contiguous(), persistent=False)
+        parts = [_kept(rows, precision, self.columns) for rows in weight.split(BLOCK)]
+        kept, scale = (torch.cat(part) for part in zip(*parts, strict=True))
+        self.register_buffer("kept", kept, persistent=False)
         self.register_buffer("scale", scale, persistent=False)
 
     @property
@@ -62,13 +58,15 @@ class QuantizedLinear(nn.Module):
     @property
     def weight(self) -> Float[Tensor, "E D"]:
         """As float32: what the layer computes with."""
-        rows = self.kept.transpose(1, 2).flatten(0, 1).flatten(1).float()
-        rows = rows if self.scale is None else rows * self.scale.unsqueeze(1)
+        if self.precision == "int8":
+            rows = self.kept.transpose(1, 2).flatten(0, 1).flatten(1) * self.scale.unsqueeze(1)
+        else:
+            rows = twelve_bits.floats(self.kept if self.columns == 1 else twelve_bits.unpacked(self.kept), self.scale)
         return rows[: self.out_features, : self.in_features]
 
     def matrix(self) -> kernels.Matrix:
         """As the kernels see it."""
-        kind = kernels.HALVES if self.scale is None else kernels.BYTES
+        kind = kernels.BYTES if self.precision == "int8" else kernels.TWELVES
         return kernels.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b E"]:
@@ -77,6 +75,16 @@ class QuantizedLinear(nn.Module):
             return F.linear(x, self.weight, self.bias)
         rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
         return kernels.linear_kept(rows, self.matrix()).view(*x.shape[:-1], -1)
+
+
+def _kept(weight: Float[Tensor, "E D"], precision: Precision, columns: int) -> tuple[Tensor, Float[Tensor, " E"]]:
+    """Q or B, and the scale of each output."""
+    if precision == "bf16":
+        codes, scale = twelve_bits.coded(weight)
+        return codes if columns == 1 else twelve_bits.packed(codes, columns), scale
+    scale = (weight.abs().amax(1) / 127).clamp(min=1e-12)
+    numbers = (weight / scale.unsqueeze(1)).round().to(torch.int8)
+    return numbers.view(-1, columns, numbers.shape[1] // 4, 4).transpose(1, 2).contiguous(), scale
 
 
 def quantize(model: nn.Module, precision: Precision) -> None:

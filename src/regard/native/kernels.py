@@ -241,7 +241,7 @@ class Layer(ctypes.Structure):
     )
 
 
-FLOATS, HALVES, BYTES = range(3)
+FLOATS, TWELVES, BYTES = range(3)
 FOUR = 4  # inputs that a panel of fewer bits is filled up to
 
 

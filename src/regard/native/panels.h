@@ -1,12 +1,15 @@
 /* Matrices as they are kept, and the product of one row with them: y_e = s_e Σ_i x_i W_ei + b_e.
 
    FLOATS   row by row, as torch has them: each y is a sum along a row
-   HALVES   the upper 16 bits of floats (bf16)
+   TWELVES  bf16 in 12 bits: its sign, 4 bits of its exponent, its 7 bits; s is a power of two for each output
    BYTES    integers from -127 to 127, with a scale s for each output
 
-   HALVES and BYTES lie in panels of COLUMNS outputs, in the order in which they are read: two inputs after two for
-   HALVES, four after four for BYTES, with those of an output beside each other, so that they are one number of 32
-   bits. Rows are filled up with zeros to whole panels and fours.
+   TWELVES and BYTES lie in panels of COLUMNS outputs, in the order in which they are read, four inputs after four: those
+   of an output are one number of 32 bits for BYTES; those of two outputs, LANES apart, three such numbers for TWELVES.
+   Rows are filled up with zeros to whole panels and fours.
+
+   A bf16 has 8 bits of exponent, and weights of one output use few of their values. Twelve bits are a float as soon as
+   they stand at its sign and at the lower end of its exponent: one of 2^-126 to 2^-111, or 0. So x is made as much larger.
 
    With one row, W comes from memory, once, and that takes all the time. Panels are read from one end to the other;
    processors see that, and fetch what comes next. Rows, with a sum at the end of each, are asked for AHEAD of use.
@@ -33,7 +36,7 @@
 #define COLUMNS (2 * LANES)
 #define AHEAD 4096 /* bytes, into the second cache */
 
-enum { FLOATS, HALVES, BYTES };
+enum { FLOATS, TWELVES, BYTES };
 
 struct matrix {
     const void *numbers;
@@ -41,45 +44,48 @@ struct matrix {
     long outputs, inputs, kind;
 };
 
-static inline long four_bytes(long kind) { return 4 * COLUMNS * (kind == HALVES ? 2 : 1); }
+static inline long four_bytes(long kind) { return COLUMNS * (kind == TWELVES ? 6 : 4); }
 static inline long fours(long inputs) { return (inputs + 3) / 4; }
 static inline const void *panel_of(const struct matrix *m, long output) {
     return (const char *)m->numbers + output / COLUMNS * fours(m->inputs) * four_bytes(m->kind);
 }
 
-/* Four inputs of a panel as floats. An integer is left in the upper 8 bits of 32, which makes it 2^24 times larger. */
+#define TWELVE 0x87ff0000 /* where the bits of a TWELVES are in a float */
+#define RAISED 0x1p112f   /* by which these floats are too small */
+#define UNIT 0x1p-24f     /* by which those of BYTES are too large: an integer is left in the upper 8 bits of 32 */
+
+/* Four inputs of a panel as floats, but for a factor. */
 static inline __attribute__((always_inline)) void four_inputs(const void *from, long kind, vec w[4][2]) {
-    for (int half = 0; half < 2; half++)
-        if (kind == HALVES)
-            for (int pair = 0; pair < 2; pair++) {
-                ivec two;
-                memcpy(&two, (const char *)from + (2 * pair + half) * (long)sizeof two, sizeof two);
-                w[2 * pair][half] = (vec)(two << 16);
-                w[2 * pair + 1][half] = (vec)(two & (int32_t)0xffff0000);
-            }
-        else {
-            const ivec upper = (ivec){0} + (int32_t)0xff000000;
-            ivec four;
-            memcpy(&four, (const char *)from + half * sizeof four, sizeof four);
-            w[0][half] = __builtin_convertvector(four << 24, vec);
-            w[1][half] = __builtin_convertvector((four << 16) & upper, vec);
-            w[2][half] = __builtin_convertvector((four << 8) & upper, vec);
-            w[3][half] = __builtin_convertvector(four & upper, vec);
-        }
+    if (kind == TWELVES) {
+        uvec a, b, c;
+        memcpy(&a, from, sizeof a);
+        memcpy(&b, (const char *)from + sizeof a, sizeof b);
+        memcpy(&c, (const char *)from + 2 * sizeof a, sizeof c);
+        const uvec upper[8] = {a, a << 12, a << 24 | b >> 8, b << 4, b << 16, b << 28 | c >> 4, c << 8, c << 20};
+        for (int i = 0; i < 8; i++) w[i / 2][i % 2] = (vec)((ivec)upper[i] >> 4 & (int32_t)TWELVE);
+        return;
+    }
+    for (int half = 0; half < 2; half++) {
+        const ivec upper = (ivec){0} + (int32_t)0xff000000;
+        ivec four;
+        memcpy(&four, (const char *)from + half * sizeof four, sizeof four);
+        w[0][half] = __builtin_convertvector(four << 24, vec);
+        w[1][half] = __builtin_convertvector((four << 16) & upper, vec);
+        w[2][half] = __builtin_convertvector((four << 8) & upper, vec);
+        w[3][half] = __builtin_convertvector(four & upper, vec);
+    }
 }
-#define UNIT (1.0f / (1 << 24))
 
 /* A panel as products.c has them: input by input, scaled. There is room for whole fours. */
 static inline void expand(const struct matrix *m, long output, float *to) {
     const char *from = panel_of(m, output);
-    vec scale[2] = {all(1.0f), all(1.0f)}, w[4][2];
-    if (m->kind == BYTES)
-        for (int half = 0; half < 2; half++) scale[half] = load(m->scale + output + half * LANES) * UNIT;
+    vec scale[2] = {load(m->scale + output), load(m->scale + output + LANES)}, w[4][2];
     for (long i = 0; i < fours(m->inputs); i++, from += four_bytes(m->kind)) {
-        if (m->kind == HALVES) four_inputs(from, HALVES, w);
+        if (m->kind == TWELVES) four_inputs(from, TWELVES, w);
         else four_inputs(from, BYTES, w);
         for (int u = 0; u < 4; u++, to += COLUMNS)
-            store(to, w[u][0] * scale[0]), store(to + LANES, w[u][1] * scale[1]);
+            for (int half = 0; half < 2; half++)
+                store(to + half * LANES, w[u][half] * (m->kind == TWELVES ? RAISED : UNIT) * scale[half]);
     }
 }
 
@@ -102,14 +108,14 @@ struct input {
     const float *x;
     const int32_t *digits;  /* four of a kind in a number: all a, all b, all c. None: floats are read */
     int32_t surplus[DIGITS]; /* 128 Σ of each */
-    float unit;
+    float unit;              /* by which sums are too small */
 };
 
-static inline long digits_room(long inputs) { return DIGITS * (fours(inputs) + 4); }
+static inline long input_room(long inputs) { return inputs + 5 * DIGITS; } /* for all inputs, or DIGITS fourths */
 
 #if BY_DIGITS
 static inline struct input with_digits(const float *x, long inputs, int32_t *room) {
-    struct input made = {x, 0, {0}, 0.0f};
+    struct input made = {x, 0, {0}, UNIT};
     vec most = {0}, odd = {0};
     long whole = inputs / LANES * LANES, count = fours(inputs);
     float rest[LANES] = {0};
@@ -133,7 +139,7 @@ static inline struct input with_digits(const float *x, long inputs, int32_t *roo
     }
     for (int d = 0; d < DIGITS; d++) made.surplus[d] = 128 * _mm512_reduce_add_epi32((__m512i)sums[d]);
     made.digits = room;
-    made.unit = peak / LARGEST / UNIT;
+    made.unit = peak / LARGEST;
     return made;
 }
 
@@ -155,17 +161,28 @@ static __attribute__((noinline)) void digit_sums(const char *from, const struct 
         vec total = __builtin_convertvector((ivec)s[0][half], vec);
         total = total * 256.0f + __builtin_convertvector((ivec)s[1][half], vec);
         total = total * 256.0f + __builtin_convertvector((ivec)s[2][half], vec);
-        store(sums + half * LANES, total * in->unit);
+        store(sums + half * LANES, total);
     }
 }
 #endif
 
-/* x for products with this matrix; `room` has digits_room(inputs) numbers. */
+/* As floats that TWELVES can be multiplied with: neither the largest nor what is much smaller leaves the numbers that
+   floats have. */
+static inline struct input raised(const float *x, long inputs, float *room) {
+    float most = 0.0f;
+    for (long i = 0; i < inputs; i++) most = __builtin_fabsf(x[i]) > most ? __builtin_fabsf(x[i]) : most;
+    int usual = most < 0x1p20f;
+    for (long i = 0; i < inputs; i++) room[i] = x[i] * (usual ? 0x1p100f : 0x1p-15f);
+    return (struct input){room, 0, {0}, usual ? RAISED * 0x1p-100f : RAISED * 0x1p15f};
+}
+
+/* x for products with this matrix; `room` has input_room(inputs) numbers. */
 static inline struct input input_of(const struct matrix *m, const float *x, int32_t *room) {
+    if (m->kind == TWELVES) return raised(x, m->inputs, (float *)room);
 #if BY_DIGITS
     if (m->kind == BYTES) return with_digits(x, m->inputs, room);
 #endif
-    return (struct input){x, 0, {0}, 0.0f};
+    return (struct input){x, 0, {0}, m->kind == BYTES ? UNIT : 1.0f};
 }
 
 /* Of so many rows. A function of its own: inlined into what follows, it has too few registers, and half the speed. */
@@ -194,11 +211,11 @@ static inline void row_product(const struct matrix *m, long piece, const struct 
     if (in->digits) digit_sums(panel_of(m, first), in, m->inputs, sums);
     else
 #endif
-    if (m->kind == HALVES) panel_sums(panel_of(m, first), x, m->inputs, HALVES, sums);
+    if (m->kind == TWELVES) panel_sums(panel_of(m, first), x, m->inputs, TWELVES, sums);
     else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, sums);
     else row_sums((const float *)m->numbers + first * m->inputs, x, m->inputs, count, sums);
     for (long e = 0; e < count; e++) {
-        float value = m->kind == BYTES ? sums[e] * (m->scale[first + e] * UNIT) : sums[e];
+        float value = m->scale ? sums[e] * in->unit * m->scale[first + e] : sums[e];
         if (m->bias) value += m->bias[first + e];
         y[first + e] = add ? y[first + e] + value : value;
     }

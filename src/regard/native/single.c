@@ -127,7 +127,7 @@ static const struct matrix *matrix_of(const struct step *s, long at) {
    that does. */
 struct own {
     float *row, *scores;
-    int32_t *digits;
+    int32_t *input;
 };
 
 static struct input ready(const struct step *s, long at, const struct own *own) {
@@ -138,7 +138,7 @@ static struct input ready(const struct step *s, long at, const struct own *own) 
     else if (stage == ATTEND) turn(s, own->row);
     else if (stage == NARROW) activate(s, l->narrow.inputs, own->row);
     if (stage == ATTEND) return (struct input){.x = own->row};
-    return input_of(matrix_of(s, at), stage == OUT ? s->context : own->row, own->digits);
+    return input_of(matrix_of(s, at), stage == OUT ? s->context : own->row, own->input);
 }
 
 #define LINE 64
@@ -172,7 +172,7 @@ static void step_part(void *task) {
     struct step *s = task;
     long threads = omp_get_num_threads ? omp_get_num_threads() : 1, mine = threads > 1 ? omp_get_thread_num() : 0;
     long size = s->widest + 2 * LANES, places = s->place + 1 + LANES;
-    float *room = malloc(sizeof(float) * (size_t)(size + places + digits_room(s->widest)));
+    float *room = malloc(sizeof(float) * (size_t)(size + places + input_room(s->widest)));
     struct own own = {room, room + size, (int32_t *)(room + size + places)};
     for (long at = 0; at < s->count * STAGES; at++) {
         const struct matrix *m = matrix_of(s, at);
