@@ -233,7 +233,8 @@ class Job:
             beams = tuple(self._record(one, other, replace(options, gold=None)) for other in others)
             if options.evidence:
                 case = self.output.case(self.model, one, best)
-                record = with_evidence(record, case, options.layer, options.head)
+                scores = record.scores if best.instead is None else step_scores(case)
+                record = with_evidence(record, case, scores, options.layer, options.head)
         record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
         return replace(record, beams=beams)
 

@@ -22,7 +22,7 @@ import torch
 from regard.attention.role import Role
 from regard.errors import CallError, nearest
 from regard.look import placing
-from regard.look.asking import asked_at, evaluating, step_scores
+from regard.look.asking import asked_at, evaluating
 from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT, METHODS, SPEAKING_FOR
 from regard.look.methods.erasure import faithfulness
@@ -85,8 +85,11 @@ def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
     return f"{method} ({'; '.join(told)})" if told else method
 
 
-def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: Head) -> AttentionRecord:
-    """The record, also with comprehensiveness and sufficiency of its attention over the input.
+def with_evidence(
+    record: AttentionRecord, case: Case, scores: Sequence[float], layer: int | None, head: Head
+) -> AttentionRecord:
+    """The record, also with comprehensiveness and sufficiency of its attention over the input. `scores`: what the model
+    thinks of each step of the case when it has all of the input.
 
     Where that is not a table between the steps that are asked about and the parts of the input, there is none.
     """
@@ -98,9 +101,7 @@ def with_evidence(record: AttentionRecord, case: Case, layer: int | None, head: 
         return record
     with evaluating(case.model), torch.no_grad():
         weights = one.weights[0][:, list(case.parts)]
-        figures = faithfulness(
-            weights, np.array(step_scores(case)), asked_at(case), matrix.title, both_ways=case.number
-        )
+        figures = faithfulness(weights, np.array(scores), asked_at(case), matrix.title, both_ways=case.number)
     if len(weights) == 1:  # one row has no other to be shuffled with
         figures = [replace(figure, shuffled=None) for figure in figures]
     return replace(record, evidence=(*record.evidence, *figures))

@@ -86,7 +86,9 @@ class SeriesInput(SeriesReader, Input):
     # --------------------------------------------------------------------------------------------------------- looking
     def without(self, item: SeriesItem, parts: Collection[int]) -> SeriesItem:
         """Steps say what the series says on average, in every column."""
-        covered = np.isin(self._owners(len(item.numbers)), sorted(parts))[:, None]
+        chosen = np.zeros(len(self.firsts(len(item.numbers))), bool)
+        chosen[list(parts)] = True
+        covered = chosen[self._owners(len(item.numbers))][:, None]
         return item._replace(numbers=np.where(covered, item.numbers.mean(axis=0), item.numbers))
 
     def vectors(self, encoder: nn.Module) -> nn.Module:

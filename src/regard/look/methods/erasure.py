@@ -15,7 +15,8 @@ picture are covered, sound is made silent. Where a step is a number and no proba
 
 Random weights are the baseline (*uniform* has no order to take parts in: a few seeded random ones stand for it), and
 the picture's own rows in a wrong order (*shuffled*). Rows in a wrong order take away the same parts as in the right
-one, so a model is asked about 6 sets of parts for each step, and about 24 in all for the random ones (or 12).
+one, so a model is asked about 6 sets of parts for each step, and about 24 in all for the random ones (12 or 6 where
+there are fewer steps: of many parts, one random choice is much like the next).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ SHARES = (0.1, 0.2, 0.5)
 MOST_STEPS = 16  # of a long output so many are asked about,
 RANDOM_ORDERS = 4  # with so many random orders that the steps share;
 LARGE = 2500  # from so many weights on, half as many of both,
-LONG = 128  # and from so many parts on, a quarter of the steps
+LONG = 128  # and from so many parts on, a quarter
 
 
 def leave_one_out(parts: int, ask: Ask, *, both_ways: bool = False) -> Float[np.ndarray, "T P"]:
@@ -53,7 +54,7 @@ def faithfulness(
     the model thinks of each step when nothing is left out."""
     less = 4 if weights.shape[1] > LONG else 2 if weights.size > LARGE else 1
     steps = np.linspace(0, len(weights) - 1, min(len(weights), MOST_STEPS // less)).round().astype(int)
-    own, orders = weights[steps], RANDOM_ORDERS // min(less, 2)
+    own, orders = weights[steps], RANDOM_ORDERS // less
     random = np.random.default_rng(0).random((orders, weights.shape[1]))
     tables = (own, random[np.arange(len(steps)) % orders], own[wrong_order(len(steps))])
     asked = [one for table in tables for one in _erased(table)]
