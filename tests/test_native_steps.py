@@ -20,7 +20,7 @@ from regard.decoding.continuing import Sampling, continued
 from regard.layers import large_pages
 from regard.layers.feed_forward import FeedForward
 from regard.layers.one_row import one_row
-from regard.layers.quantized import QuantizedLinear, quantize
+from regard.layers.quantized import AHEAD, QuantizedLinear, quantize
 from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
 from regard.native import kernels
@@ -180,6 +180,8 @@ def test_one_row_with_fewer_bits_is_as_exact_as_with_floats(inputs: int, precisi
             found = layer(row)
             assert bool(found.isfinite().all())
             assert float((found - wanted).abs().max()) < 3e-6 * worst
+            layer.ahead = AHEAD[1] - layer.ahead
+            assert torch.equal(layer(row), found), "what is asked for ahead changes no number"
     x[0, 2] = torch.nan
     assert bool(layer(x).isnan().all()), "a number that is none is not hidden"
 
@@ -329,6 +331,33 @@ def test_all_matrices_are_kept_in_fewer_bits_side_by_side(precision: Any, bytes_
     assert sum(one.nbytes for one in small.values()) == sum(
         bytes_each * one.shape[1] * -(-len(one) // panel) * panel for one in exact.values()
     )
+
+
+@needs_kernels
+def test_how_far_ahead_is_asked_is_timed_where_weights_lie_in_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def second_of(ways: Any) -> int:
+        for way in ways:
+            way[0]()
+            seen.append(layers[0].ahead)
+        return 1
+
+    monkeypatch.setattr("regard.layers.quantized.fastest", second_of)
+    made = model("llama")
+    quantize(made, "int8")
+    assert all(one.ahead == 0 for one in made.modules() if isinstance(one, QuantizedLinear)), "it is small"
+    monkeypatch.setattr(large_pages, "WORTH_IT", 0)
+    made = model("llama")
+    layers: list[Any] = []
+    monkeypatch.setattr(
+        large_pages,
+        "copied",
+        lambda kept: layers.extend([one for one in made.modules() if isinstance(one, QuantizedLinear)]) or kept,
+    )
+    quantize(made, "int8")
+    assert seen == list(AHEAD)
+    assert all(one.ahead == one.matrix().ahead == AHEAD[1] for one in layers)
 
 
 def test_a_large_model_is_read_into_large_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

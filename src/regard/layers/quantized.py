@@ -14,6 +14,8 @@ and costs time.
 This changes what a model says, a little, and is done only when somebody asks for it.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -24,11 +26,14 @@ from torch import Tensor, nn
 from regard.attention.multihead import MultiHead
 from regard.errors import CallError
 from regard.layers import large_pages, twelve_bits
+from regard.layers.fastest import fastest
 from regard.layers.feed_forward import FeedForward
 from regard.native import kernels
 
 Precision = Literal["int8", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+AHEAD = (0, 8192)  # bytes
+ROUNDS = 3
 BLOCK = 1024  # outputs whose weights are written anew at a time: what this takes stays in caches, and is soon free
 
 
@@ -37,6 +42,7 @@ class QuantizedLinear(nn.Module):
 
     kept: Tensor  # Q or B, in panels of so many outputs as the kernels have
     scale: Tensor
+    ahead = 0  # bytes of `kept` that are asked for before they are used
 
     def __init__(self, layer: nn.Linear, precision: Precision) -> None:
         super().__init__()
@@ -67,7 +73,7 @@ class QuantizedLinear(nn.Module):
     def matrix(self) -> kernels.Matrix:
         """As the kernels see it."""
         kind = kernels.BYTES if self.precision == "int8" else kernels.TWELVES
-        return kernels.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias)
+        return kernels.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias, self.ahead)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b E"]:
         with_gradient = x.requires_grad and torch.is_grad_enabled()  # the kernels have none
@@ -104,3 +110,20 @@ def quantize(model: nn.Module, precision: Precision) -> None:
         setattr(module, name, layer)
     for layer, kept in zip(small, large_pages.copied([layer.kept for layer in small]), strict=True):
         layer.kept = kept
+    _choose_ahead(small)
+
+
+@torch.no_grad()
+def _choose_ahead(layers: Sequence[QuantizedLinear]) -> None:
+    """How far ahead of their use weights are asked for, in a step of one text: timed, where they lie in no cache."""
+    if sum(layer.nbytes for layer in layers) < large_pages.WORTH_IT or not kernels.available(layers[0].scale):
+        return
+
+    def step(ahead: int) -> None:
+        for layer in layers:
+            layer.ahead = ahead
+            layer(torch.ones(1, layer.in_features))
+
+    chosen = AHEAD[fastest([[partial(step, ahead)] * ROUNDS for ahead in AHEAD])]
+    for layer in layers:
+        layer.ahead = chosen

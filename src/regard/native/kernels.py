@@ -223,7 +223,7 @@ class Matrix(ctypes.Structure):
     tensors: list[Tensor]  # to which it points, so that they stay; of what is copied from it, the copier keeps them
     _fields_ = (
         *((name, POINTER) for name in ("numbers", "scale", "bias")),
-        *((name, LONG) for name in ("outputs", "inputs", "kind")),
+        *((name, LONG) for name in ("outputs", "inputs", "kind", "ahead")),
     )
 
 
@@ -251,9 +251,15 @@ def panel_width() -> int:
 
 
 def matrix(
-    numbers: Tensor, kind: int, outputs: int, inputs: int, scale: Tensor | None = None, bias: Tensor | None = None
+    numbers: Tensor,
+    kind: int,
+    outputs: int,
+    inputs: int,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    ahead: int = 0,
 ) -> Matrix:
-    made = Matrix(numbers.data_ptr(), _place(scale), _place(bias), outputs, inputs, kind)
+    made = Matrix(numbers.data_ptr(), _place(scale), _place(bias), outputs, inputs, kind, ahead)
     made.tensors = _there(numbers, scale, bias)
     return made
 

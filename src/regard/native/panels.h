@@ -12,7 +12,8 @@
    they stand at its sign and at the lower end of its exponent: one of 2^-126 to 2^-111, or 0. So x is made as much larger.
 
    With one row, W comes from memory, once, and that takes all the time. Panels are read from one end to the other;
-   processors see that, and fetch what comes next. Rows, with a sum at the end of each, are asked for AHEAD of use.
+   processors see that, and fetch what comes next, some of them soon enough, others only if it is asked for ahead (which
+   slows down the first): `ahead` says how far, 0 for not at all. Rows, with a sum at the end of each, are asked for AHEAD.
 
    To make BYTES floats takes longer than to read them. A processor that multiplies bytes (VNNI) need not: a row x is
    written down with three digits of base 256, each from -128 to 127,
@@ -34,14 +35,14 @@
 #define LARGEST 8355000.0f /* below 127 · 65536 + 127 · 256 + 127, so that nothing is rounded beyond it */
 #define MOST_INPUTS 65536L /* whose sum of bytes fits into 32 bits */
 #define COLUMNS (2 * LANES)
-#define AHEAD 4096 /* bytes, into the second cache */
+#define AHEAD 4096 /* bytes */
 
 enum { FLOATS, TWELVES, BYTES };
 
 struct matrix {
     const void *numbers;
     const float *scale, *bias; /* scale has COLUMNS numbers for each panel */
-    long outputs, inputs, kind;
+    long outputs, inputs, kind, ahead;
 };
 
 static inline long four_bytes(long kind) { return COLUMNS * (kind == TWELVES ? 6 : 4); }
@@ -53,6 +54,11 @@ static inline const void *panel_of(const struct matrix *m, long output) {
 #define TWELVE 0x87ff0000 /* where the bits of a TWELVES are in a float */
 #define RAISED 0x1p112f   /* by which these floats are too small */
 #define UNIT 0x1p-24f     /* by which those of BYTES are too large: an integer is left in the upper 8 bits of 32 */
+
+/* Into the second cache. */
+static inline void ask_for(const char *from, long bytes) {
+    for (long b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
+}
 
 /* Four inputs of a panel as floats, but for a factor. */
 static inline __attribute__((always_inline)) void four_inputs(const void *from, long kind, vec w[4][2]) {
@@ -90,12 +96,13 @@ static inline void expand(const struct matrix *m, long output, float *to) {
 }
 
 static inline __attribute__((always_inline)) void panel_sums(const char *from, const float *x, long inputs, long kind,
-                                                             float *sums) {
+                                                             long ahead, float *sums) {
     vec s[4][2] = {0}, w[4][2];
     float rest[4] = {0};
     memcpy(rest, x + inputs / 4 * 4, sizeof(float) * (size_t)(inputs % 4));
     for (long i = 0; i < inputs; i += 4, from += four_bytes(kind)) {
         const float *four = i + 4 <= inputs ? x + i : rest;
+        if (ahead) ask_for(from + ahead, four_bytes(kind));
         four_inputs(from, kind, w);
         for (int u = 0; u < 4; u++) s[u][0] += four[u] * w[u][0], s[u][1] += four[u] * w[u][1];
     }
@@ -143,13 +150,15 @@ static inline struct input with_digits(const float *x, long inputs, int32_t *roo
     return made;
 }
 
-static __attribute__((noinline)) void digit_sums(const char *from, const struct input *in, long inputs, float *sums) {
+static __attribute__((noinline)) void digit_sums(const char *from, const struct input *in, long inputs, long ahead,
+                                                 float *sums) {
     const __m512i sign = _mm512_set1_epi8((char)0x80);
     long count = fours(inputs);
     const int32_t *a = in->digits, *b = a + count + 4, *c = b + count + 4;
     __m512i s[DIGITS][2];
     for (int d = 0; d < DIGITS; d++) s[d][0] = s[d][1] = _mm512_set1_epi32(-in->surplus[d]);
     for (long i = 0; i < count; i++, from += 4 * COLUMNS) {
+        if (ahead) ask_for(from + ahead, 4 * COLUMNS);
         for (int half = 0; half < 2; half++) {
             __m512i w = _mm512_xor_si512(_mm512_loadu_si512(from + half * 64), sign);
             s[0][half] = _mm512_dpbusd_epi32(s[0][half], w, _mm512_set1_epi32(a[i]));
@@ -191,7 +200,7 @@ static __attribute__((noinline)) void row_sums(const float *w, const float *x, l
         vec s[4] = {0};
         long i = 0;
         for (; i + 4 * LANES <= inputs; i += 4 * LANES) {
-            for (long b = 0; b < 16 * LANES; b += 64) __builtin_prefetch((const char *)(w + i) + AHEAD + b, 0, 2);
+            ask_for((const char *)(w + i) + AHEAD, 16 * LANES);
             for (int u = 0; u < 4; u++) s[u] += load(w + i + u * LANES) * load(x + i + u * LANES);
         }
         for (; i + LANES <= inputs; i += LANES) s[0] += load(w + i) * load(x + i);
@@ -208,11 +217,11 @@ static inline void row_product(const struct matrix *m, long piece, const struct 
     long first = piece * COLUMNS, count = m->outputs - first < COLUMNS ? m->outputs - first : COLUMNS;
     float sums[COLUMNS];
 #if BY_DIGITS
-    if (in->digits) digit_sums(panel_of(m, first), in, m->inputs, sums);
+    if (in->digits) digit_sums(panel_of(m, first), in, m->inputs, m->ahead, sums);
     else
 #endif
-    if (m->kind == TWELVES) panel_sums(panel_of(m, first), x, m->inputs, TWELVES, sums);
-    else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, sums);
+    if (m->kind == TWELVES) panel_sums(panel_of(m, first), x, m->inputs, TWELVES, m->ahead, sums);
+    else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, m->ahead, sums);
     else row_sums((const float *)m->numbers + first * m->inputs, x, m->inputs, count, sums);
     for (long e = 0; e < count; e++) {
         float value = m->scale ? sums[e] * in->unit * m->scale[first + e] : sums[e];
