@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -131,8 +132,9 @@ def test_without_a_compiler_torch_works_alone(tmp_path):
         subprocess.run([sys.executable, "-c", program], env={**os.environ, **environment}, check=True)
 
 
-def test_a_compiler_that_fails_is_asked_once(tmp_path, monkeypatch):
-    calls = tmp_path / "calls"
+@needs_kernels
+def test_a_compiler_that_fails_is_asked_once_a_day(tmp_path, monkeypatch):
+    real, calls = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"), tmp_path / "calls"
     compiler = tmp_path / "cc"
     compiler.write_text(f"#!/bin/sh\necho called >> {calls}\necho 'no such vectors' >&2\nexit 3\n")
     compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
@@ -142,6 +144,11 @@ def test_a_compiler_that_fails_is_asked_once(tmp_path, monkeypatch):
         with pytest.raises(compiled.NotCompiledError, match="no such vectors"):
             compiled.compiled()
     assert calls.read_text() == "called\n" * len(compiled.FOR_THIS_PROCESSOR)  # not again the second time
+    (failed,) = (tmp_path / "cache").rglob("*.failed")
+    os.utime(failed, (time.time() - 2 * compiled.DAY,) * 2)
+    compiler.write_text(f'#!/bin/sh\nexec {real} "$@"\n')
+    assert compiled.compiled().is_file(), "what was wrong is over"
+    assert not failed.exists()
 
 
 @needs_kernels

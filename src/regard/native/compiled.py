@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 FOR_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # the first that a compiler knows: some of clang know the second
 SECONDS = 120  # after which a compiler is given up
+DAY = 24 * 3600  # seconds, after which one that failed is asked again: the disk may have been full
 
 
 class NotCompiledError(Exception):
@@ -67,7 +69,7 @@ def compiled() -> Path:
         raise NotCompiledError("there is no C compiler (cc, gcc or clang)")
     place = user_cache() / "native" / f"{_key(compiler)}.so"
     failed = place.with_suffix(".failed")
-    if failed.exists():
+    if failed.exists() and time.time() < failed.stat().st_mtime + DAY:
         raise NotCompiledError(failed.read_text(encoding="utf-8"))
     if not place.exists():
         _compile(compiler, place, failed)
@@ -101,6 +103,7 @@ def _compile(compiler: str, place: Path, failed: Path) -> None:
             problem = _problem(compiler, tuned, made)
             if not problem:
                 os.replace(made, place)
+                failed.unlink(missing_ok=True)
                 return
         failed.write_text(problem, encoding="utf-8")
         raise NotCompiledError(problem)
