@@ -35,7 +35,12 @@ class Rotary(nn.Module):
 
     def at(self, place: int) -> Float[Tensor, "2 h"]:
         """Cosines and sines of one position."""
-        return self.turns[:, place] if place < _READY else self._turns(place, place + 1)[:, 0]
+        turns, row = self.row(place)
+        return turns[:, row]
+
+    def row(self, place: int) -> tuple[Float[Tensor, "2 T h"], int]:
+        """A table that has the position, and where."""
+        return (self.turns, place) if place < _READY else (self._turns(place, place + 1), 0)
 
     def forward(self, x: Float[Tensor, "*b T d"], start: int = 0) -> Float[Tensor, "*b T d"]:
         """Turn T vectors, the first of which is at position `start`."""

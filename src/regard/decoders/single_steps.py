@@ -136,13 +136,13 @@ def has_room(rooms: Sequence[object]) -> bool:
 def step(
     layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
-    """One step through all blocks and the norm after them; x is the embedded token."""
+    """One step through all blocks and the norm after them; x is the embedded token, and may be changed."""
     place, compiled = rooms[0].length, layers.compiled
-    if compiled is None or any(layers.hooks) or not kernels.available(x, rooms[0].key):
+    if compiled is None or any(layers.hooks) or not kernels.available(x):
         x = _by_torch(layers, x, rooms, place)
     else:
-        x = x.clone(memory_format=torch.contiguous_format)
-        turns = None if layers.rotary is None else layers.rotary.at(place)
+        x = x.contiguous()
+        turns = None if layers.rotary is None else layers.rotary.row(place)
         keys, values = _places(compiled, rooms)
         kernels.single_step(
             compiled.layers, compiled.norm, compiled.sizes, keys, values, rooms[0].key.shape[2], place, turns, x

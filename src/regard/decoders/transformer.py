@@ -77,16 +77,16 @@ class TransformerDecoder(Decoder):
         self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState | NativeState
     ) -> tuple[Float[Tensor, "N D"], TransformerState | PlainState | NativeState]:
         if isinstance(state, NativeState):
-            x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)
+            x = self.enter(self.embedding.one(tokens, state.positions))
             x, after = native_steps.step(x, state)
             return normed(self.norm, x), after
         if isinstance(state, PlainState):
-            x = self.enter(self.embedding(tokens.unsqueeze(1), state.positions)).squeeze(1)
+            x = self.enter(self.embedding.one(tokens, state.positions))
             x, after = plain_steps.step(list(self._blocks()), x, state)
             return self.norm(x), after
         seen = torch.is_grad_enabled() or tracing()
         if state.single is not None and state.rows == 1 and not seen and single_steps.has_room(state.past):
-            x = self.enter(self.embedding(tokens.unsqueeze(1), state.length)).squeeze(1)
+            x = self.enter(self.embedding.one(tokens, state.length))
             x, rooms = single_steps.step(state.single, x, cast(tuple[PreallocatedCache, ...], state.past))
             return x, replace(state, past=rooms, length=state.length + 1)
         if not state.watch:

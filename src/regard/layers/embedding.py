@@ -10,6 +10,7 @@ import math
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -17,6 +18,7 @@ from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.attention.learned import Learned
 from regard.attention.sinusoidal import Sinusoidal
 from regard.layers.dropout import Dropout
+from regard.layers.packed import listened
 
 
 class Embedding(nn.Module):
@@ -51,6 +53,15 @@ class Embedding(nn.Module):
         if self.scaled:
             x = x * math.sqrt(self.width)
         return self.dropout(self.add_positions(x, start))
+
+    def one(self, tokens: Int[Tensor, " N"], place: int | Int[Tensor, " N"]) -> Float[Tensor, "N E"]:
+        """A token a row: a step of decoding, which feels each call of a module that changes nothing."""
+        if self.training or listened(self) or listened(self.table):
+            return self(tokens.unsqueeze(1), place).squeeze(1)
+        x = F.embedding(tokens, self.table.weight)
+        if self.scaled:
+            x = x * math.sqrt(self.width)
+        return x if self.positions is None else self.add_positions(x.unsqueeze(1), place).squeeze(1)
 
     def add_positions(self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, " B"]) -> Float[Tensor, "B T E"]:
         return x if self.positions is None else cast(Tensor, self.positions(x, start))

@@ -13,7 +13,8 @@ from regard.native import kernels
 
 def one_row(layer: nn.Module, x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 E"]:
     """What `layer(x)` is, outside of autograd."""
-    if isinstance(layer, nn.Linear) and not (layer._forward_pre_hooks or layer._forward_hooks) and kernels.available(x):
+    known = isinstance(layer, nn.Linear | QuantizedLinear)
+    if known and not (layer._forward_pre_hooks or layer._forward_hooks) and kernels.available(x):
         kept = matrix(layer)
         if kept is not None:
             return kernels.linear_kept(x, kept)

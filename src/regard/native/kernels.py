@@ -295,16 +295,21 @@ def single_step(
     values: "ctypes.Array[ctypes.c_void_p]",
     places: int,
     place: int,
-    turns: Float[Tensor, "2 half"] | None,
+    turns: tuple[Float[Tensor, "2 T half"], int] | None,
     x: Float[Tensor, "1 D"],
 ) -> None:
     """Changes x, and writes to `place` of the keys and values of each layer, which have room for `places`.
 
     last: the norm after the last layer
     sizes: width, heads, kv_heads, width of a key, width of a value, width inside the feed-forward, number of f
+    turns: cosines and sines of T positions, and which of them this is
     """
-    cosine, sine = (None, None) if turns is None else turns
+    cosine = sine = None
+    if turns is not None:
+        (table, row), (_, count, half) = turns, turns[0].shape
+        cosine = table.data_ptr() + row * half * table.element_size()
+        sine = cosine + count * half * table.element_size()
     _loaded().single_step(
         layers, len(layers), None if last is None else ctypes.byref(last), *sizes, keys, values, places, place,
-        _place(cosine), _place(sine), x.data_ptr(), torch.get_num_threads(),
+        cosine, sine, x.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip

@@ -13,7 +13,8 @@
 
    With one row, W comes from memory, once, and that takes all the time. Panels are read from one end to the other;
    processors see that, and fetch what comes next, some of them soon enough, others only if it is asked for ahead (which
-   slows down the first): `ahead` says how far, 0 for not at all. Rows, with a sum at the end of each, are asked for AHEAD.
+   slows down the first): `ahead` says how far, 0 for not at all. At the end of a thread's part that is the beginning of
+   what it reads next, which no processor can guess. Rows, with a sum at the end of each, are asked for AHEAD.
 
    To make BYTES floats takes longer than to read them. A processor that multiplies bytes (VNNI) need not: a row x is
    written down with three digits of base 256, each from -128 to 127,
@@ -55,9 +56,19 @@ static inline const void *panel_of(const struct matrix *m, long output) {
 #define RAISED 0x1p112f   /* by which these floats are too small */
 #define UNIT 0x1p-24f     /* by which those of BYTES are too large: an integer is left in the upper 8 bits of 32 */
 
-/* Into the second cache. */
-static inline void ask_for(const char *from, long bytes) {
+/* What is asked for while a panel is read: what lies so many bytes ahead in it, and after its end in the next. */
+struct ahead {
+    long bytes;
+    const char *end, *next;
+};
+
+static inline void ask_into_second_cache(const char *from, long bytes) {
     for (long b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
+}
+
+static inline void ask_for(const struct ahead *a, const char *from, long bytes) {
+    long beyond = from + a->bytes - a->end;
+    ask_into_second_cache(beyond < 0 ? from + a->bytes : a->next + beyond, bytes);
 }
 
 /* Four inputs of a panel as floats, but for a factor. */
@@ -96,13 +107,13 @@ static inline void expand(const struct matrix *m, long output, float *to) {
 }
 
 static inline __attribute__((always_inline)) void panel_sums(const char *from, const float *x, long inputs, long kind,
-                                                             long ahead, float *sums) {
+                                                             const struct ahead *ahead, float *sums) {
     vec s[4][2] = {0}, w[4][2];
     float rest[4] = {0};
     memcpy(rest, x + inputs / 4 * 4, sizeof(float) * (size_t)(inputs % 4));
     for (long i = 0; i < inputs; i += 4, from += four_bytes(kind)) {
         const float *four = i + 4 <= inputs ? x + i : rest;
-        if (ahead) ask_for(from + ahead, four_bytes(kind));
+        if (ahead->bytes) ask_for(ahead, from, four_bytes(kind));
         four_inputs(from, kind, w);
         for (int u = 0; u < 4; u++) s[u][0] += four[u] * w[u][0], s[u][1] += four[u] * w[u][1];
     }
@@ -150,15 +161,15 @@ static inline struct input with_digits(const float *x, long inputs, int32_t *roo
     return made;
 }
 
-static __attribute__((noinline)) void digit_sums(const char *from, const struct input *in, long inputs, long ahead,
-                                                 float *sums) {
+static __attribute__((noinline)) void digit_sums(const char *from, const struct input *in, long inputs,
+                                                 const struct ahead *ahead, float *sums) {
     const __m512i sign = _mm512_set1_epi8((char)0x80);
     long count = fours(inputs);
     const int32_t *a = in->digits, *b = a + count + 4, *c = b + count + 4;
     __m512i s[DIGITS][2];
     for (int d = 0; d < DIGITS; d++) s[d][0] = s[d][1] = _mm512_set1_epi32(-in->surplus[d]);
     for (long i = 0; i < count; i++, from += 4 * COLUMNS) {
-        if (ahead) ask_for(from + ahead, 4 * COLUMNS);
+        if (ahead->bytes) ask_for(ahead, from, 4 * COLUMNS);
         for (int half = 0; half < 2; half++) {
             __m512i w = _mm512_xor_si512(_mm512_loadu_si512(from + half * 64), sign);
             s[0][half] = _mm512_dpbusd_epi32(s[0][half], w, _mm512_set1_epi32(a[i]));
@@ -200,7 +211,7 @@ static __attribute__((noinline)) void row_sums(const float *w, const float *x, l
         vec s[4] = {0};
         long i = 0;
         for (; i + 4 * LANES <= inputs; i += 4 * LANES) {
-            ask_for((const char *)(w + i) + AHEAD, 16 * LANES);
+            ask_into_second_cache((const char *)(w + i) + AHEAD, 16 * LANES);
             for (int u = 0; u < 4; u++) s[u] += load(w + i + u * LANES) * load(x + i + u * LANES);
         }
         for (; i + LANES <= inputs; i += LANES) s[0] += load(w + i) * load(x + i);
@@ -211,17 +222,22 @@ static __attribute__((noinline)) void row_sums(const float *w, const float *x, l
 
 static inline long pieces_of(const struct matrix *m) { return (m->outputs + COLUMNS - 1) / COLUMNS; }
 
-/* COLUMNS of the outputs; added to what y holds, or in its place. */
-static inline void row_product(const struct matrix *m, long piece, const struct input *in, float *y, int add) {
+static inline const char *piece_of(const struct matrix *m, long piece) { return panel_of(m, piece * COLUMNS); }
+
+/* COLUMNS of the outputs; added to what y holds, or in its place. `next`: the panel that is read after this one. */
+static inline void row_product(const struct matrix *m, long piece, const struct input *in, float *y, int add,
+                               const char *next) {
     const float *x = in->x;
     long first = piece * COLUMNS, count = m->outputs - first < COLUMNS ? m->outputs - first : COLUMNS;
+    const char *panel = piece_of(m, piece);
+    const struct ahead ahead = {m->ahead, piece_of(m, piece + 1), next};
     float sums[COLUMNS];
 #if BY_DIGITS
-    if (in->digits) digit_sums(panel_of(m, first), in, m->inputs, m->ahead, sums);
+    if (in->digits) digit_sums(panel, in, m->inputs, &ahead, sums);
     else
 #endif
-    if (m->kind == TWELVES) panel_sums(panel_of(m, first), x, m->inputs, TWELVES, m->ahead, sums);
-    else if (m->kind == BYTES) panel_sums(panel_of(m, first), x, m->inputs, BYTES, m->ahead, sums);
+    if (m->kind == TWELVES) panel_sums(panel, x, m->inputs, TWELVES, &ahead, sums);
+    else if (m->kind == BYTES) panel_sums(panel, x, m->inputs, BYTES, &ahead, sums);
     else row_sums((const float *)m->numbers + first * m->inputs, x, m->inputs, count, sums);
     for (long e = 0; e < count; e++) {
         float value = m->scale ? sums[e] * in->unit * m->scale[first + e] : sums[e];

@@ -99,7 +99,8 @@ static void one_row_part(void *task) {
     long first, last;
     int32_t *room = malloc(sizeof(int32_t) * (size_t)input_room(p->inputs));
     struct input in = input_of(p->kept, p->x, room); /* each for itself, which is quicker than to wait for one that does */
-    for (share(pieces_of(p->kept), 1, &first, &last); first < last; first++) row_product(p->kept, first, &in, p->y, 0);
+    for (share(pieces_of(p->kept), 1, &first, &last); first < last; first++)
+        row_product(p->kept, first, &in, p->y, 0, piece_of(p->kept, first + 1));
     free(room);
 }
 

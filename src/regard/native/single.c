@@ -158,13 +158,19 @@ static void fetch_past(const struct step *s, long layer, long mine, long threads
         }
 }
 
-static void one_piece(const struct step *s, long at, long piece, const struct input *in, float *scores) {
+/* The first piece that a thread has of the matrix that is read after that of a stage; after the last comes the first. */
+static const char *after(const struct step *s, long at, long mine, long threads) {
+    const struct matrix *m = matrix_of(s, (at + (at % STAGES == PROJECT ? 2 : 1)) % (s->count * STAGES));
+    return piece_of(m, pieces_of(m) * mine / threads);
+}
+
+static void one_piece(const struct step *s, long at, long piece, const struct input *in, const char *next, float *scores) {
     const struct matrix *m = matrix_of(s, at);
     switch (at % STAGES) {
-    case PROJECT: row_product(m, piece, in, s->row, 0); break;
+    case PROJECT: row_product(m, piece, in, s->row, 0, next); break;
     case ATTEND: attention(s, at / STAGES, piece, in->x, scores); break;
-    case WIDEN: row_product(m, piece, in, s->wide, 0); break;
-    default: row_product(m, piece, in, s->x, 1);
+    case WIDEN: row_product(m, piece, in, s->wide, 0, next); break;
+    default: row_product(m, piece, in, s->x, 1, next);
     }
 }
 
@@ -179,10 +185,11 @@ static void step_part(void *task) {
         long whole = m ? pieces_of(m) : s->heads, number = 0;
         long *taken = s->taken + at * (threads + 1), *done = taken + threads;
         struct input in = ready(s, at, &own);
+        const char *later = m ? after(s, at, mine, threads) : 0;
         for (long t = 0; t < threads; t++) {
             long whose = (mine + t) % threads, first = whole * whose / threads, last = whole * (whose + 1) / threads;
             for (long piece; (piece = first + __atomic_fetch_add(&taken[whose], 1, __ATOMIC_RELAXED)) < last; number++)
-                one_piece(s, at, piece, &in, own.scores);
+                one_piece(s, at, piece, &in, t || !m || piece + 1 == last ? later : piece_of(m, piece + 1), own.scores);
         }
         __atomic_add_fetch(done, number, __ATOMIC_ACQ_REL);
         if (at % STAGES == PROJECT) fetch_past(s, at / STAGES, mine, threads);
