@@ -110,6 +110,14 @@ def test_embedding_scales_and_knows_its_position(combine):
     expected = words + places if combine == "add" else torch.cat([words, places], dim=2)
     torch.testing.assert_close(x, expected)
     assert x.shape[-1] == embedding.width_out
+    embedding.eval()
+    for place in (5, torch.tensor([5, 8, 0])):
+        torch.testing.assert_close(embedding.one(tokens[0], place), embedding(tokens.T, place).squeeze(1))
+    heard: list[object] = []
+    handle = embedding.table.register_forward_hook(lambda *seen: heard.append(seen))
+    embedding.one(tokens[0], 5)
+    handle.remove()
+    assert len(heard) == 1, "whoever listens to the table hears of a step, too"
     later = torch.cat([embedding(tokens[:, :1], 5), embedding(tokens[:, 1:], 6)], dim=1)
     torch.testing.assert_close(later, x)
 
