@@ -259,6 +259,10 @@ def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
     assert (tmp_path / "out.txt").read_text().splitlines() == expected
     again = cli("predict", run.folder, "--input", tmp_path / "in.txt", "--targets", tmp_path / "out.txt")
     assert [line.split("\t")[1] for line in again.stdout.splitlines()] == expected
+    forgotten = cli("predict", run.folder, "one red cat", "beam=1")
+    assert forgotten.returncode == 2
+    assert "'beam=1' is a setting: write decoding.beam=1" in forgotten.stderr
+    assert len(cli("predict", run.folder, "one red cat", "cat=2").stdout.splitlines()) == 2  # no setting: a text
     piped = cli("predict", run.folder, "decoding.beam=1", "--json", input="one red cat\n")
     document = json.loads(piped.stdout)
     assert document[0]["input"] == "one red cat"

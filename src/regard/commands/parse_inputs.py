@@ -21,6 +21,15 @@ def inputs_of(run: "AnyRun", words: list[str], subject: Any = None) -> list[Any]
     return run.job.input.parse(words) if subject is None else run.job.input.about(words, subject)
 
 
+def refuse_settings(run: "AnyRun", words: list[str]) -> None:
+    """`beam=4` among inputs is a setting of decoding whose section was forgotten, and would be read as a text."""
+    settings = getattr(run.recipe, "decoding", None)
+    for word in words:
+        key, equals, _ = word.partition("=")
+        if equals and key in getattr(type(settings), "model_fields", ()):
+            raise CallError(f"{word!r} is a setting: write decoding.{word}; a text that says so goes by --input")
+
+
 def outputs_of(run: "AnyRun", words: list[str]) -> list[Any]:
     """Outputs that are given, and not the model's own: texts, or what a job makes of the names of files."""
     return run.job.output.given(words)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard import config, loading
-from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_words, subject_of
+from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_words, refuse_settings, subject_of
 from regard.commands.prediction_files import Form, JsonArray, Lines, StandardOutput, progress
 from regard.commands.transcripts import SpeedReport, write_timed
 from regard.errors import CallError, RegardError
@@ -64,6 +64,7 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     if wish.targets is not None and total is not None and count_words(wish.targets) != total:
         raise CallError(f"{total:,} inputs and {count_words(wish.targets):,} outputs: each input needs its output")
     loaded = loading.load(run, quantize=wish.quantize)
+    refuse_settings(loaded, words)
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
         total = len(words)
