@@ -49,19 +49,17 @@ class Embedding(nn.Module):
     def forward(self, tokens: Int[Tensor, "B T"], start: int | Int[Tensor, " B"] = 0) -> Float[Tensor, "B T D"]:
         """`start`: the position of the first token, which decoding step by step needs to say; of all rows, or of each,
         which then has one token."""
-        x = self.table(tokens)
-        if self.scaled:
-            x = x * math.sqrt(self.width)
-        return self.dropout(self.add_positions(x, start))
+        return self.dropout(self._placed(self.table(tokens), start))
 
     def one(self, tokens: Int[Tensor, " N"], place: int | Int[Tensor, " N"]) -> Float[Tensor, "N E"]:
-        """A token a row: a step of decoding, which feels each call of a module that changes nothing."""
-        if self.training or listened(self) or listened(self.table):
-            return self(tokens.unsqueeze(1), place).squeeze(1)
-        x = F.embedding(tokens, self.table.weight)
-        if self.scaled:
-            x = x * math.sqrt(self.width)
-        return x if self.positions is None else self.add_positions(x.unsqueeze(1), place).squeeze(1)
+        """A token a row, for the caller to change: a step of decoding, which feels each call of a module that changes
+        nothing."""
+        if self.training or listened(self) or listened(self.table):  # what they heard stays as it is
+            return self(tokens.unsqueeze(1), place).squeeze(1).clone()
+        return self._placed(F.embedding(tokens.unsqueeze(1), self.table.weight), place).squeeze(1)
+
+    def _placed(self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, " B"]) -> Float[Tensor, "B T E"]:
+        return self.add_positions(x * math.sqrt(self.width) if self.scaled else x, start)
 
     def add_positions(self, x: Float[Tensor, "B T D"], start: int | Int[Tensor, " B"]) -> Float[Tensor, "B T E"]:
         return x if self.positions is None else cast(Tensor, self.positions(x, start))
