@@ -307,6 +307,44 @@ def test_many_short_series_are_seen_as_a_whole_and_look_back_further_than_a_week
     assert (data["horizon"], data["look_back"] >= 21) == (7, True)
 
 
+def _rows(kind: str, count: int) -> str:
+    """Rows of a table; JSON has objects whose lengths differ much, so that no size tells how many there are."""
+    if kind == "jsonl":
+        return "".join(
+            json.dumps({"text": "é, " * (n % 90) + "a film", "label": "ab"[n % 2]}) + "\n" for n in range(count)
+        )
+    if kind == "sorted.csv":  # all of a class, then all of the other
+        return "text,label\n" + "".join(f'"film {n},\nlong",{chr(97 + 2 * n // count)}\n' for n in range(count))
+    steps, series = (60, count // 60) if kind == "labeled.csv" else (count // 20, 20)
+    labels = (",a", ",b", ",label") if kind == "labeled.csv" else ("", "", "")
+    days = [date(2000, 1, 1) + timedelta(step) for step in range(steps)]
+    lines = (f"s{one},{day},{day.day % 7}{labels[one % 2]}\n" for one in range(series) for day in days)
+    return f"id,date,x{labels[2]}\n" + "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "examples", "said"),
+    [
+        ("jsonl", 3000, 3000, "2 classes in 3,000 examples: a (1,500), b (1,500)"),
+        ("parquet", 3000, 3000, "a table of 3,000 rows"),
+        ("sorted.csv", 5000, 5000, "2 classes in 5,000 examples: a (2,500), b (2,500)"),
+        ("series.csv", 48_000, 48_000, "20 series of 2,400 steps"),
+        ("labeled.csv", 10_800, 180, "2 classes in 180 examples: a (90), b (90)"),
+    ],
+)
+def test_counts_are_those_of_the_whole_file(kind: str, count: int, examples: int, said: str, tmp_path: Path) -> None:
+    file = tmp_path / f"data.{kind}"
+    if kind == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        columns = {"text": [f"a film of {n} hours" for n in range(count)], "label": ["a", "b"] * (count // 2)}
+        parquet.write_table(pytest.importorskip("pyarrow").table(columns), file)
+    else:
+        _written(file, _rows(kind, count))
+    found = detect(str(file))
+    assert found.count == examples
+    assert any(said in belief for belief in found.beliefs), found.beliefs
+
+
 def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None:
     found = detect(str(shops(tmp_path)))
     planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])

@@ -1,7 +1,7 @@
 """What was found out about data, and the words for it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,8 @@ def sound_lengths(facts: Sequence[tuple[int, float]]) -> str:
     return f"recordings of {seconds[0]:.2g} to {seconds[-1]:.3g} seconds at {hertz} Hz ({len(facts)} were opened)"
 
 
-def class_counts(labels: Sequence[str]) -> str:
-    counts = Counter(labels).most_common()
+def class_counts(labels: Iterable[str] | Counter[str]) -> str:
+    counted = Counter(labels)
+    counts = counted.most_common()
     first = ", ".join(f"{name} ({count:,})" for name, count in counts[:5])
-    return f"{len(counts)} classes in {len(labels):,} examples: {first}{', …' if len(counts) > 5 else ''}"
+    return f"{len(counts):,} classes in {counted.total():,} examples: {first}{', …' if len(counts) > 5 else ''}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.auto.columns import Column
-from regard.auto.tables import Table
+from regard.auto.tables import MOST, Table
 from regard.errors import CallError, RegardError
 from regard.inputs.media_files import find_member
 
@@ -75,18 +75,15 @@ class SeriesFacts:
 
 
 def series_facts(table: Table, time: Column | None, id: Column | None) -> SeriesFacts:
-    from collections import Counter
-
     import numpy as np
 
     from regard.inputs.series.notation import date_format
     from regard.inputs.series.times import as_number, find_step
 
-    names = [""] * len(table.rows) if id is None else table.cells(id)
-    counts = Counter(names)
     season, regular = 0, 1.0
     if time is not None:
-        first = [cell for cell, name in zip(table.cells(time), names, strict=True) if name == names[0]]
+        clock = [*table.all_cells(time, *([] if id is None else [id]), most=MOST)]
+        first = [cell for cell, *name in clock if name == [*clock[0][1:]]]
         try:
             form = date_format(first, str(time.key))
             times = [as_number(cell, form) for cell in first]
@@ -97,11 +94,8 @@ def series_facts(table: Table, time: Column | None, id: Column | None) -> Series
             regular = float(np.isclose(apart, 1, atol=1e-3).mean()) if len(apart) else 1.0
         except (ValueError, RegardError, IndexError):
             season = 0
-    # of a long table only the beginning was read: what it lacks is spread over the series
-    share = table.count / max(1, len(table.rows))
     columns = sum(column.kind == "number" for column in table.columns)
     if id is None:
-        return SeriesFacts(round(len(table.rows) * share), season, 1, columns, regular)
-    if share > 1 and len(counts) > 1:  # the last that was read goes on in what was not
-        del counts[names[-1]]
-    return SeriesFacts(min(counts.values()), season, round(len(counts) * share), columns, regular)
+        return SeriesFacts(table.count, season, 1, columns, regular)
+    counts = table.counts(id)
+    return SeriesFacts(min(counts.values()), season, len(counts), columns, regular)

@@ -13,7 +13,7 @@ from regard.auto.detected import Detected, class_counts, first_three, picture_si
 from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
-from regard.auto.tables import Table, ending
+from regard.auto.tables import MANY, MOST, Table, ending
 from regard.auto.told import Told
 from regard.data.columns import SYNONYMS
 from regard.errors import CallError
@@ -99,7 +99,7 @@ def _columns(
         data["separator"] = "|"
         beliefs.append(f"{_called(target)} holds lists: a text may have several labels")
     elif kinds[1] == "label":
-        beliefs.append(class_counts(targets))
+        beliefs.append(class_counts(table.counts(target)))
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
 
 
@@ -119,7 +119,7 @@ def _two_texts(table: Table, first: Column, second: Column, label: Column, data:
     data |= {"kind": "texts", "first": first.key, "second": second.key, "label": label.key}
     said = f"a label is {_called(label)}, and is said of two texts: {_called(first)} and {_called(second)}"
     shown = first_three([" | ".join(two) for two in inputs], targets)
-    beliefs = [_described(table), said, class_counts(targets)]
+    beliefs = [_described(table), said, class_counts(table.counts(label))]
     return Detected(("texts", "label"), data, table.count, inputs, targets, beliefs, shown)
 
 
@@ -164,7 +164,8 @@ def _described(table: Table) -> str:
     cut = f", separated by {by[table.delimiter]}" if table.delimiter else ""
     held = ", ".join(f"{column.key} ({column.kind})" for column in table.columns)
     header = "with a header" if table.header else "without a header"
-    lost = f"; {len(table.problems):,} lines cannot be read ({table.problems[0]})" if table.problems else ""
+    among = f" of the first {MOST:,}" if table.count > len(table.rows) else ""
+    lost = f"; {len(table.problems):,} lines{among} cannot be read ({table.problems[0]})" if table.problems else ""
     return f"a table of {table.count:,} rows {header}{cut}: {held}{lost}"
 
 
@@ -238,7 +239,11 @@ def _listed(
     target, kind = (texts[0], "text") if texts else (labels[0], "label")
     data |= {what.text: target.key} if kind == "text" else {"kind": what.kind, "label": target.key}
     said = table.cells(target)
-    beliefs = [_described(table), what.described(facts), *([class_counts(said)] if kind == "label" else [])]
+    beliefs = [
+        _described(table),
+        what.described(facts),
+        *([class_counts(table.counts(target))] if kind == "label" else []),
+    ]
     return Detected((what.kind, kind), data, table.count, facts, said, beliefs, first_three(names, said))
 
 
@@ -265,11 +270,11 @@ def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
 def _tells_apart(table: Table, column: Column, time: Column | None) -> bool:
     """Whether a column names the series: of each, a time comes once, and of all, several times; without a clock, the
     lines of a series stand together."""
-    names = table.cells(column)
     if time is None:
-        return 1 + sum(one != other for one, other in pairwise(names)) == column.distinct
-    times = table.cells(time)
-    return len({*times}) < len(times) == len({*zip(names, times, strict=True)})
+        names = [name for (name,) in table.all_cells(column, most=MANY)]
+        return 1 + sum(one != other for one, other in pairwise(names)) == len({*names})
+    both = [*table.all_cells(column, time, most=MANY)]
+    return len({when for _, when in both}) < len(both) == len({*both})
 
 
 def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, sure: bool = False) -> Detected:
@@ -294,8 +299,8 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, 
     shown = [(", ".join(f"{name}={cell}" for name, cell in zip(names, row, strict=True)), "") for row in table.rows[:3]]
     if label is not None and id is not None:
         data |= {"kind": "series", "label": label.key}
-        said = table.cells(label)
-        return Detected(("series", "label"), data, id.distinct, [facts], said, [*beliefs, class_counts(said)], shown)
+        said = [*dict(table.all_cells(id, label)).values()]
+        return Detected(("series", "label"), data, len(said), [facts], said, [*beliefs, class_counts(said)], shown)
     texts = [column for column in (*of.get("label", []), *of.get("text", [])) if column is not id]
     if helping := [column for column in texts if column.distinct <= MOST_TEXTS]:
         data["past"] = [column.key for column in helping]
@@ -320,7 +325,8 @@ def _follow(table: Table, id: Column | None) -> bool:
     if id is not None:
         return True
     for column in table.columns:
-        values = np.array([as_number(cell) for cell in table.cells(column)] if column.kind == "number" else [])
+        cells = table.all_cells(column, most=MOST) if column.kind == "number" else ()
+        values = np.array([as_number(cell) for (cell,) in cells])
         values = values[np.isfinite(values)]
         spread = values.std() if len(values) > 2 else 0.0
         if spread > 0 and np.abs(np.diff(values)).mean() < NEAR * spread:

@@ -19,7 +19,7 @@ import numpy as np
 
 from regard.auto.columns import Column, as_number, is_number, is_time
 from regard.auto.listed import NEAR
-from regard.auto.tables import Table, ending, read_table
+from regard.auto.tables import MANY, Table, ending, read_table
 from regard.auto.told import Told
 from regard.data.formats import csv_rows
 from regard.files import atomic
@@ -88,19 +88,19 @@ def _names_of_series(table: Table) -> Sequence[Column]:
     times = [column for column in table.columns if column.kind == "time"]
     if not table.header or len(times) != 1:
         return ()
-    clock = table.cells(times[0])
     numbers = [column for column in table.columns if column.kind == "number"]
     may = [
         column
         for column in table.columns
-        if column.distinct <= len(clock) / 10
+        if column.distinct <= len(table.spread) / 10
         and (column.kind == "label" or (column in numbers[:-1] and all(map(str.isdigit, table.cells(column)))))
     ]
+    clock, *cells = zip(*table.all_cells(times[0], *may, most=MANY), strict=True)
     if len({*clock}) > len(clock) / 2:  # hardly a time comes twice
         return ()
     for several in range(1, _MOST_NAMES + 1):
         for ids in combinations(may, several):
-            if len({*zip(clock, *map(table.cells, ids), strict=True)}) == len(clock):
+            if len({*zip(clock, *(cells[may.index(one)] for one in ids), strict=True)}) == len(clock):
                 return ids if several > 1 or ids[0].kind == "number" else ()  # one name is found as it is
     return ()
 

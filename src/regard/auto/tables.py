@@ -1,42 +1,60 @@
-"""Some rows of a table as they stand in its file, whatever it is called and however it is written."""
+"""A table as it stands in its file, whatever it is called and however it is written: its columns, some rows, and how
+many rows there are."""
 
 import csv
-import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns
-from regard.data.formats import DELIMITERS, find_delimiter, flat_record, quoting
-from regard.data.json_rows import is_document, json_rows
+from regard.data.formats import DELIMITERS, csv_rows, find_delimiter, flat_record, quoting, tsv_rows
+from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
-from regard.files.lines import raw_lines, read_lines
+from regard.files.lines import read_lines
 from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
+MANY = 200_000  # rows of which a few columns are compared
 _PACKED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
 class Table:
-    """`header`: whether the first line only names the columns. `delimiter`: None where a format has none."""
+    """`header`: whether the first line only names the columns. `delimiter`: None where a format has none.
+
+    `rows` are the first ones, which follow each other; `spread` are taken evenly from the whole file; `read` goes
+    through all. Of a short file, `rows` and `spread` are all rows."""
 
     path: Path
     columns: list[Column]
     rows: list[list[str]]
-    count: int  # rows of the whole file, about
+    spread: list[list[str]]
+    count: int  # rows of the whole file
     header: bool
     delimiter: str | None
+    read: Callable[[], Iterator[list[str]]]
     problems: Sequence[str] = ()  # of lines that cannot be read
     lists: frozenset[str] = frozenset()  # columns that hold several things
 
     def cells(self, column: Column) -> list[str]:
+        """Of rows from the whole file."""
         at = self.columns.index(column)
-        return [row[at] for row in self.rows]
+        return [row[at] for row in self.spread]
+
+    def all_cells(self, *columns: Column, most: int | None = None) -> Iterator[tuple[str, ...]]:
+        """Of every row of the file, or of so many that follow each other from the first one."""
+        places = [self.columns.index(column) for column in columns]
+        rows = self.rows if self.count == len(self.rows) or (most or MANY) <= MOST else self.read()
+        return (tuple(row[at] for at in places) for row in islice(rows, most))
+
+    def counts(self, column: Column) -> Counter[str]:
+        """How often each text stands in a column, of the whole file."""
+        return Counter(cell.strip() for (cell,) in self.all_cells(column))
 
 
 def ending(path: Path) -> str:
@@ -47,14 +65,11 @@ def ending(path: Path) -> str:
 def read_table(path: Path, *, listing: bool = False) -> Table | None:
     """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list."""
     if ending(path) in (".jsonl", ".ndjson", ".json"):
-        rows = (row for _, row in json_rows(path) if row is not None)
-        found = list(islice(rows, MOST))
-        whole = len(found) + sum(1 for _ in rows) if is_document(path) else None  # it is in memory already
-        return _records(path, found, whole)
+        return _records(path, lambda: (row for _, row in json_rows(path) if row is not None))
     if ending(path) == ".parquet":
-        return _records(path, list(islice(parquet_records(path), MOST)))
+        return _records(path, lambda: parquet_records(path))
     if ending(path) == ".tmx":
-        return _records(path, list(islice(tmx_records(path), MOST)))
+        return _records(path, lambda: tmx_records(path))
     ahead = list(islice(read_lines(path), MOST + 1))
     lines = [line.text + "\n" for line in ahead if not line.problem and line.text.strip()]
     delimiter = _delimiter(lines, ".csv" if listing and ending(path) == ".txt" else ending(path))
@@ -63,20 +78,46 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
     rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
-    plain = [without_signs(row) for row in rows]
-    cells = [cell for row in plain for cell in row]
-    ways = {"commas": has_decimal_commas(cells), "thousands": has_thousands(cells)}
-    plain = [[str(cell) for cell in with_points(row, **ways)] for row in plain]
+    ways = _ways(rows)
+    plain = _in_plain(rows, ways)
     header = names_columns(plain)
     named = [name.strip() or f"column {at}" for at, name in enumerate(rows[0], 1)]
     names: list[str | int] = [*named] if header else [*range(width)]
-    body = plain[header:]
-    columns = [column_of(name, [row[at] for row in body], first=at == 0) for at, name in enumerate(names)]
-    count = len(body)
-    if len(ahead) > MOST:  # a row may take several lines
-        count = round(len(plain) / len(lines) * sum(not raw.isspace() for raw in raw_lines(path))) - header
+    first = plain[header:]
+    spread, count = first, len(first)
+
+    def read() -> Iterator[list[str]]:
+        found = tsv_rows(path) if delimiter == "\t" and ending(path) != ".csv" else csv_rows(path)
+        filled = (row.fields for row in found if not row.line.problem and len(row.fields) == width)
+        return islice((row for row in filled if any(map(str.strip, row))), header, None)
+
+    if len(ahead) > MOST:
+        some, count = evenly(read())
+        spread = _in_plain(some, ways)
+    columns = [column_of(name, [row[at] for row in spread], first=at == 0) for at, name in enumerate(names)]
     problems = [f"line {line.number}: {line.problem}" for line in ahead if line.problem]
-    return Table(path, columns, body, count, header, delimiter, problems)
+    return Table(path, columns, first, spread, count, header, delimiter, read, problems)
+
+
+def evenly(rows: Iterable[Any]) -> tuple[list[Any], int]:
+    """Some rows at equal distances, at most twice `MOST`, and how many rows there are."""
+    some, step, count = [], 1, 0
+    for count, row in enumerate(rows, 1):
+        if (count - 1) % step == 0:
+            some.append(row)
+            if len(some) > 2 * MOST:
+                some, step = some[::2], 2 * step
+    return some, count
+
+
+def _ways(rows: Sequence[Sequence[str]]) -> dict[str, bool]:
+    """How numbers are written in these rows."""
+    cells = [cell for row in rows for cell in without_signs(row)]
+    return {"commas": has_decimal_commas(cells), "thousands": has_thousands(cells)}
+
+
+def _in_plain(rows: Sequence[Sequence[str]], ways: dict[str, bool]) -> list[list[str]]:
+    return [[str(cell) for cell in with_points(without_signs(row), **ways)] for row in rows]
 
 
 def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
@@ -87,16 +128,25 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
     return found or (("," if suffix == ".csv" else "\t") if table and lines else None)
 
 
-def _records(path: Path, records: Sequence[dict[str, Any]], count: int | None = None) -> Table | None:
-    flat = [flat_record(record) for record in records]
-    names = list(dict.fromkeys(name for record in flat for name in record))
+def _records(path: Path, records: Callable[[], Iterator[dict[str, Any]]]) -> Table | None:
+    rest = records()
+    first = [flat_record(record) for record in islice(rest, MOST)]
+    spread, count = evenly(chain(first, map(flat_record, rest)))
+    spread = first if count == len(first) else spread
+    names = list(dict.fromkeys(name for record in (*first, *spread) for name in record))
     if not names:
         return None
-    rows = [[_cell(record.get(name)) for name in names] for record in flat]
-    columns = [column_of(name, [row[at] for row in rows], first=at == 0) for at, name in enumerate(names)]
-    lines = [json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in records]
-    lists = frozenset(name for record in flat for name, value in record.items() if isinstance(value, list))
-    return Table(path, columns, rows, count or _count(path, lines, len(rows)), True, None, lists=lists)
+
+    def row_of(record: dict[str, Any]) -> list[str]:
+        return [_cell(record.get(name)) for name in names]
+
+    def read() -> Iterator[list[str]]:
+        return (row_of(flat_record(record)) for record in records())
+
+    rows, some = [*map(row_of, first)], [*map(row_of, spread)]
+    columns = [column_of(name, [row[at] for row in some], first=at == 0) for at, name in enumerate(names)]
+    lists = frozenset(name for record in spread for name, value in record.items() if isinstance(value, list))
+    return Table(path, columns, rows, some, count, True, None, read, lists=lists)
 
 
 def _cell(value: Any) -> str:
@@ -104,11 +154,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value))
     return "" if value is None else str(value)
-
-
-def _count(path: Path, lines: Sequence[str], rows: int) -> int:
-    """How many rows there are: those that were read, or what the size of the file makes likely."""
-    if len(lines) < MOST or path.suffix in _PACKED:
-        return rows
-    usual = sum(len(line.encode()) for line in lines) / len(lines)
-    return max(rows, round(path.stat().st_size / usual))
