@@ -299,7 +299,7 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, 
     shown = [(", ".join(f"{name}={cell}" for name, cell in zip(names, row, strict=True)), "") for row in table.rows[:3]]
     if label is not None and id is not None:
         data |= {"kind": "series", "label": label.key}
-        said = [*dict(table.all_cells(id, label)).values()]
+        said = [*{cells[0]: cells[1] for cells in table.all_cells(id, label)}.values()]
         return Detected(("series", "label"), data, len(said), [facts], said, [*beliefs, class_counts(said)], shown)
     texts = [column for column in (*of.get("label", []), *of.get("text", [])) if column is not id]
     if helping := [column for column in texts if column.distinct <= MOST_TEXTS]:
