@@ -80,9 +80,8 @@ def windows_report(prepared: PreparedWindows, season: int) -> CheckReport:
             begin, end = some.panel.labels(np.array([some.first_said.min(), last.max()]))
         parts.append({"part": role, "windows": len(some), "says from": begin, "to": end, "file": some.panel.where})
     train = prepared.windows["train"]
-    rows = np.unique((train.starts[:, None] + np.arange(train.layout.rows)).ravel())
     names = [(name, part) for part in ("targets", "past", "future") for name in getattr(fitted.roles, part)]
-    values = fitted.scaler.restored(train.rows.astype(np.float64)[rows][:, : len(names)])
+    values = fitted.scaler.restored(train.rows.astype(np.float64)[train.used()][:, : len(names)])
     columns = [
         {
             "column": name, "part": part, "mean": f"{column.mean():.4g}", "deviation": f"{column.std():.4g}",

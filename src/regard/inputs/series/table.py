@@ -260,12 +260,10 @@ def _is_missing(cell: object) -> bool:
 
 def _number(cell: object) -> float | str:
     """The number of a cell, NaN if it is empty; a text says what is wrong with it."""
-    if _is_missing(cell):
-        return float("nan")
     try:
         number = float(cell)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        return f"{excerpt(str(cell), 30)!r} is no number"
+        return float("nan") if _is_missing(cell) else f"{excerpt(str(cell), 30)!r} is no number"
     return "infinity is no value to learn" if number in (float("inf"), float("-inf")) else number
 
 

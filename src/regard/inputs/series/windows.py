@@ -103,9 +103,15 @@ class Windows:
     def digest(self) -> str:
         """Changes if what the windows read or say does."""
         seen = blake2b(self.starts.tobytes(), digest_size=10)
-        used = (self.starts[:, None] + np.arange(self.layout.rows)).ravel()
-        seen.update(self.rows[np.unique(used)].tobytes())
+        seen.update(self.rows[self.used()].tobytes())
         return seen.hexdigest()
+
+    def used(self) -> Int[np.ndarray, " U"]:
+        """The rows that any window reads or predicts, in their order."""
+        change = np.zeros(len(self.rows) + 1, np.int64)
+        np.add.at(change, self.starts, 1)
+        np.add.at(change, self.starts + self.layout.rows, -1)
+        return np.flatnonzero(np.cumsum(change[:-1]))
 
 
 def cut_times(panel: Panel, settings: WindowSettings) -> tuple[float, float, float]:

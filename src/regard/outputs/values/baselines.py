@@ -8,6 +8,8 @@
 The linear map is the closed form of what NLinear is trained for (Zeng et al. 2022, section 4, arXiv:2205.13504): the
 last value taken away and given back, one map for all targets. Where other columns are read too, x is all of them and
 each target has a map of its own. Of several penalties, the one with the least error on the validation part is taken.
+
+The map and its penalty are fitted on at most `MOST_ROWS` rows, of evenly chosen windows.
 """
 
 import json
@@ -24,13 +26,14 @@ from torch import Tensor
 from regard.errors import RegardError
 from regard.files import atomic
 from regard.inputs.series.item import Scaler
-from regard.inputs.series.window_batches import SeriesBatch, in_order
+from regard.inputs.series.window_batches import SeriesBatch
 from regard.inputs.series.windows import Layout, Windows
 
 BASELINES = "baselines.safetensors"  # in the folder of a run
 
 PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)
 MOST_FEATURES = 2048  # numbers that the linear map reads; of longer windows, the last steps
+MOST_ROWS = 200_000  # of the equations of the linear map; windows that share nearly all their steps add little
 AT_ONCE = 512
 
 
@@ -44,19 +47,20 @@ class Linear:
         lay = train.layout
         own = not lay.convert and lay.inputs == lay.targets
         gram = moment = None
-        for x, y in (_pair(batch, lay, own) for batch in in_order(train, AT_ONCE)):
+        for x, y in (_pair(batch, lay, own) for batch in _some(train, own)):
             gram = x.T @ x if gram is None else gram.addmm_(x.T, x)
             moment = x.T @ y if moment is None else moment.addmm_(x.T, y)
         assert gram is not None
         assert moment is not None
         ridge = torch.eye(len(gram), dtype=gram.dtype)
         ridge[-1, -1] = 0  # the bias is free
-        found = [cls(torch.linalg.solve(gram + penalty * ridge, moment), own) for penalty in PENALTIES]
-        return min(found, key=lambda one: one._error(valid))
-
-    def _error(self, windows: Windows) -> float:
-        pairs = (_pair(batch, windows.layout, self.own) for batch in in_order(windows, AT_ONCE))
-        return sum(float((y - x @ self.weight).square().sum()) for x, y in pairs)
+        found = [torch.linalg.solve(gram + penalty * ridge, moment) for penalty in PENALTIES]
+        errors = [0.0] * len(found)
+        for x, y in (_pair(batch, valid.layout, own) for batch in _some(valid, own)):
+            errors = [
+                error + float((y - x @ weight).square().sum()) for error, weight in zip(errors, found, strict=True)
+            ]
+        return cls(found[errors.index(min(errors))], own)
 
     def predict(self, batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B T M"]:
         said = (_features(batch, lay, self.own) @ self.weight).to(batch.target.dtype)
@@ -119,6 +123,14 @@ def naive_errors(train: Windows, scaler: Scaler, season: int) -> dict[str, list[
         if len(values) > season:
             sums.setdefault(one.name, []).append(np.abs(values[season:] - values[:-season]))
     return {name: np.concatenate(parts).mean(axis=0).tolist() for name, parts in sums.items()}
+
+
+def _some(windows: Windows, own: bool) -> Iterator[SeriesBatch]:
+    """All windows in their order, or evenly chosen ones that give `MOST_ROWS` rows."""
+    most = MOST_ROWS // (windows.layout.targets if own else 1)
+    chosen = np.linspace(0, len(windows) - 1, min(len(windows), max(1, most))).astype(np.int64)
+    for start in range(0, len(chosen), AT_ONCE):
+        yield SeriesBatch.of(windows, chosen[start : start + AT_ONCE])
 
 
 def _level(batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B 1 M"]:
