@@ -5,6 +5,7 @@ import torch
 
 from regard.errors import CallError
 from regard.layers.dropout import Dropout
+from regard.native import gradients
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.75])
@@ -36,6 +37,15 @@ def test_same_seed_same_places_and_any_shape_or_type():
                 outputs.append(Dropout(0.3)(torch.ones(shape, dtype=dtype)))
             assert outputs[0].dtype == dtype
             assert torch.equal(*outputs)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_dropout_just_below_one_keeps_a_few(native, monkeypatch):
+    monkeypatch.setattr(gradients.training, "WORTH", 0 if native else 2**60)
+    x = torch.ones(2**20, requires_grad=True)
+    y = Dropout(0.9999999)(x)
+    assert torch.isfinite(y).all()
+    assert 0 < (y != 0).sum() < 100
 
 
 def test_evaluation_changes_nothing():

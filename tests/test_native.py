@@ -7,11 +7,13 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.commands.doctor import examine
 from regard.native import compiled, kernels
 
 needs_kernels = pytest.mark.skipif(
@@ -96,9 +98,92 @@ def test_tanh_scores_are_those_of_the_equation(width, threads, monkeypatch):
 
 
 @needs_kernels
-def test_best_of_numbers_that_are_none_stays_inside_the_row():
-    _, place = kernels.best(torch.full((2, 100), torch.nan), 10)
-    assert bool(((place >= 0) & (place < 100)).all())
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("words", [1, 5, 16, 64, 65, 1000])
+def test_rows_with_nan_or_infinity_are_those_of_torch(words, odd):
+    table = numbers(4, words) * 3
+    table[1, 0] = table[2, words - 1] = table[3] = odd
+    same = {"rtol": 1e-5, "atol": 1e-5, "equal_nan": True}
+    torch.testing.assert_close(kernels.normalizer(table), table.logsumexp(1), **same)
+    for count in (1, min(words, 10)):
+        value, place = kernels.best(table, count)
+        torch.testing.assert_close(value, table.topk(count, 1).values, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(table.gather(1, place), value, rtol=0, atol=0, equal_nan=True)
+        assert all(len(set(row)) == count for row in place.tolist())
+    weight, bias = numbers(7, words, seed=1).abs(), numbers(7, seed=2)
+    found = kernels.linear(table, kernels.pack(weight), bias, relu=True)
+    torch.testing.assert_close(found, F.linear(table, weight, bias).relu(), rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+@needs_kernels
+@pytest.mark.parametrize("keys", [1, 15, 16, 33])
+def test_a_nan_in_a_key_or_query_is_in_the_context(keys):
+    query, key, value = numbers(3, 32), numbers(keys, 32, seed=1), numbers(keys, 32, seed=2)
+    query[1, 3], key[keys - 1, 20] = torch.nan, torch.nan  # of the first head, of the second
+    count = torch.full((3,), keys, dtype=torch.int32)
+    places = torch.arange(keys, dtype=torch.int32).repeat(3, 1)
+    tiles = kernels.tiles_of(key, value, count[:1])
+    parts = [one.view(-1, 2, 16).transpose(0, 1) for one in (query, key, value)]
+    wanted = F.scaled_dot_product_attention(*parts).transpose(0, 1).flatten(1)
+    assert wanted.isnan().sum(1).tolist() == [16, 32, 16]
+    for found in (
+        kernels.attend_places(query, key, value, 2, places, count),
+        kernels.attend_tiles(query, tiles, 2, torch.zeros(3, dtype=torch.int32), count),
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+NO_MEMORY = """
+import ctypes, resource, sys, torch
+from regard.native import kernels, training
+
+torch.set_num_threads(int(sys.argv[1]))
+one, few, many = torch.ones(2, 16), torch.zeros(2, 1, dtype=torch.int32), 2**28
+counts = torch.full((2,), many, dtype=torch.int32)
+empty = training.Parts(torch.empty(0, 1, 16), torch.empty(0, 2**50, 16), torch.empty(0, 2**50, 16))
+weights = torch.empty(0, 1, 1, 2**50)
+scale = torch.ones(64)
+
+
+def linear_kept(kind, rows):
+    matrix = kernels.matrix(one, kind, 2, many, scale, None)
+    return lambda: kernels.linear_kept(one[:rows], matrix)
+
+
+def single_step(hidden, places):
+    kept = kernels.pointers([one])
+    sizes = (16, 1, 1, 16, 16, hidden, 0)
+    return lambda: kernels.single_step((kernels.Layer * 1)(), None, sizes, kept, kept, places, places - 1, None, one)
+
+
+cases = {
+    "attend_places": lambda: kernels.attend_places(one, one, one, 1, few, counts),
+    "attend_tiles": lambda: kernels.attend_tiles(one, one, 1, few[0], counts),
+    "linear_kept, one row": linear_kept(kernels.BYTES, 1),
+    "linear_kept, two rows": linear_kept(kernels.BYTES, 2),
+    "single_step": single_step(many, 1),
+    "single_step, a thread": single_step(16, 2 * many),
+    "product": lambda: training.product(one, training.Packed(one, 16, many), out=one),
+    "attend": lambda: training.attend(empty, 1, None, False, None),
+    "attend_gradient": lambda: training.attend_gradient(empty, 1, weights, torch.empty(0, 1, 16), None, empty),
+}
+kernels.norm(one, None, None, 1e-5), training.product(one, one.T)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**28,) * 2)
+for name, call in cases.items():
+    try:
+        call()
+    except MemoryError as error:
+        print(name)
+"""
+
+
+@needs_kernels
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc says how much memory a process uses")
+def test_no_memory_is_an_exception():
+    done = subprocess.run([sys.executable, "-c", NO_MEMORY, "2"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\nended with {done.returncode}: {done.stderr}"
+    assert len(done.stdout.splitlines()) == 9, done.stdout
 
 
 @needs_kernels
@@ -128,8 +213,23 @@ def test_without_a_compiler_torch_works_alone(tmp_path):
         "assert not kernels.available(); layer = torch.nn.Linear(4, 3); x = torch.ones(2, 4); "
         "torch.set_grad_enabled(False); assert all(torch.equal(linear(layer, x), layer(x)) for _ in range(40))"
     )
-    for environment in ({"PATH": str(tmp_path)}, {"REGARD_NATIVE": "off"}):
+    for environment in ({"PATH": str(tmp_path)}, {"REGARD_NATIVE": "off"}, {"REGARD_CACHE": "/dev/null/cache"}):
         subprocess.run([sys.executable, "-c", program], env={**os.environ, **environment}, check=True)
+
+
+def test_a_user_without_a_home_folder_works_without_kernels(monkeypatch, tmp_path):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", no_home)  # as pathlib does, in a container whose user is not known there
+    with pytest.raises(compiled.NotCompiledError, match="no home folder: set REGARD_CACHE"):
+        compiled.compiled()
+    compiled.library.cache_clear()
+    assert compiled.library() is None
+    compiled.library.cache_clear()
+    assert examine(tmp_path).kernels is not None
 
 
 @needs_kernels

@@ -1,5 +1,7 @@
 """Training by the compiled kernels beside torch: numbers, gradients, their gradients, and where they stay away."""
 
+import time
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.loss import fused_cross_entropy
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
-from regard.native import compiled, gradients, kernels, training
+from regard.native import gradients, kernels, training
 
 pytestmark = pytest.mark.skipif(
     not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
@@ -201,8 +203,16 @@ def test_a_nan_is_not_lost():
     logits = numbers(3, 50)
     logits[1, 7] = torch.nan
     logits[2, 49] = torch.nan
-    loss, _ = training.entropy(logits, torch.tensor([1, 2, 3]), 0.1)
+    loss, _ = training.entropy(logits.clone(), torch.tensor([1, 2, 3]), 0.1)
     assert loss.isnan().tolist() == [False, True, True]
+    logits[0, 3], weight = torch.inf, numbers(9, 50, seed=1)
+    same = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
+    wide = F.linear(logits, weight)
+    torch.testing.assert_close(training.product(logits, weight.T, relu=True), wide.relu(), **same)
+    gradient = numbers(3, 9, seed=2)
+    wanted = torch.autograd.grad(wide.requires_grad_().relu(), wide, gradient)[0]
+    found = training.product(gradient, torch.eye(9), where=wide.detach())
+    torch.testing.assert_close(found, wanted, **same)
 
 
 @pytest.mark.parametrize("words", [3, 64, 101])
@@ -368,6 +378,36 @@ def test_what_is_faster_is_found_once_and_written_down(tmp_path, monkeypatch):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["kernels.training-1", "kernels.training-2"]
 
 
-def test_both_ways_can_be_timed():
-    assert training._is_faster() in (True, False)
-    assert compiled.compiled().exists()
+@pytest.mark.parametrize("slow", ["F.linear", "product"])
+def test_the_quicker_way_is_chosen(slow, monkeypatch):
+    """One of the ways waits: then the other is chosen."""
+    module, name = (F, "linear") if slow == "F.linear" else (training, "product")
+    quick = getattr(module, name)
+
+    def wait(*args):
+        end = time.perf_counter() + 0.01
+        while time.perf_counter() < end:
+            pass
+        return quick(*args)
+
+    monkeypatch.setattr(module, name, wait)
+    assert training._is_faster() is (slow == "F.linear")
+
+
+def test_a_cache_that_cannot_be_written_ends_no_training(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    training.faster.cache_clear()
+    monkeypatch.setattr(training, "compiled", lambda: tmp_path / "missing" / "kernels.so")
+    monkeypatch.setattr(training, "_is_faster", lambda: True)
+    assert training.faster(7) is True
+    training.faster.cache_clear()
+
+
+@pytest.mark.parametrize("target", [-1, 50, 2**40])
+@pytest.mark.parametrize("native", [True, False])
+def test_a_target_outside_of_the_vocabulary_is_an_error(target, native, by_torch):
+    if not native:
+        by_torch()
+    features, weight = numbers(3, 8).requires_grad_(), numbers(50, 8, seed=1)
+    with pytest.raises((IndexError, RuntimeError), match=r"out of bounds|outside of the vocabulary"):
+        fused_cross_entropy(features, weight, None, torch.tensor([1, target, 2]))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__, config
+from regard.errors import CallError
 from regard.files.user_cache import user_cache
 from regard.native.compiled import NotCompiledError, compiled
 
@@ -128,10 +129,11 @@ def _version(package: str) -> str | None:
 
 
 def _caches(runs: Path) -> dict[str, int]:
-    hub = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    found = {
-        str(folder): _size(folder) for folder in [*sorted(runs.glob("*/cache")), user_cache(), hub] if folder.is_dir()
-    }
+    folders = sorted(runs.glob("*/cache"))
+    with suppress(CallError, RuntimeError):  # a user without a home folder has no caches there
+        folders.append(user_cache())
+        folders.append(Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser())
+    found = {str(folder): _size(folder) for folder in folders if folder.is_dir()}
     return {folder: size for folder, size in found.items() if size}
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import CallError
 from regard.native import gradients
+from regard.native.training import dropped_share
 
 
 class Dropout(nn.Module):
@@ -43,7 +44,7 @@ class Dropout(nn.Module):
 
 def kept(x: Float[Tensor, "*b"], p: float) -> Float[Tensor, "*b"]:
     """m / (1 − p) in the shape of x, drawn from torch's generator of the CPU."""
-    dropped = round(p * 2**16)
+    dropped = dropped_share(p)
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
     mask = torch.empty_like(x, memory_format=torch.contiguous_format, requires_grad=False)
     torch.ge(bits[: x.numel()].view(x.shape), dropped - 2**15, out=mask)

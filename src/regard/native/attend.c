@@ -56,12 +56,13 @@ static void tile_scores(const float *query, const float *tiles, long stride, lon
     }
 }
 
-static void attend_part(void *task) {
+static int attend_part(void *task) {
     const struct attention *a = task;
     long first, last, most = LANES, whole = a->heads * a->width;
     share(a->rows, 1, &first, &last);
     for (long r = first; r < last; r++) most = a->count[r] > most ? a->count[r] : most;
     float *scores = malloc(sizeof(float) * (size_t)(most + LANES)), scale = 1.0f / __builtin_sqrtf(a->width);
+    if (!scores) return NO_MEMORY;
     for (long r = first; r < last; r++) {
         long count = a->count[r];
         const int32_t *places = a->places ? a->places + r * a->place_stride : 0;
@@ -91,23 +92,24 @@ static void attend_part(void *task) {
         }
     }
     free(scores);
+    return DONE;
 }
 
-void attend_places(const float *query, long query_stride, long rows, long heads, long width, const float *key,
+int attend_places(const float *query, long query_stride, long rows, long heads, long width, const float *key,
                    const float *value, long key_stride, const int32_t *places, long place_stride, const int32_t *count,
                    float *context, long threads) {
     struct attention task = {.query = query, .key = key, .value = value, .context = context, .places = places,
                              .count = count, .rows = rows, .heads = heads, .width = width,
                              .query_stride = query_stride, .key_stride = key_stride, .place_stride = place_stride};
-    in_parallel(attend_part, &task, threads);
+    return in_parallel(attend_part, &task, threads);
 }
 
-void attend_tiles(const float *query, long query_stride, long rows, long heads, long width, const float *tiles,
+int attend_tiles(const float *query, long query_stride, long rows, long heads, long width, const float *tiles,
                   const int32_t *first, const int32_t *count, float *context, long threads) {
     struct attention task = {.query = query, .key = tiles, .context = context, .first = first, .count = count,
                              .rows = rows, .heads = heads, .width = width, .query_stride = query_stride,
                              .key_stride = 2 * LANES * heads * width};
-    in_parallel(attend_part, &task, threads);
+    return in_parallel(attend_part, &task, threads);
 }
 
 long lanes(void) { return LANES; }
@@ -120,7 +122,7 @@ struct tiling {
     long sentences, whole, stride;
 };
 
-static void tile_part(void *task) {
+static int tile_part(void *task) {
     const struct tiling *t = task;
     long first, last, whole = t->whole, row = 0, tile = 0;
     share(t->sentences, 1, &first, &last);
@@ -137,10 +139,11 @@ static void tile_part(void *task) {
             memset(to + (LANES + real) * whole, 0, sizeof(float) * (size_t)((LANES - real) * whole));
         }
     }
+    return DONE;
 }
 
-void tile(const float *key, const float *value, long stride, long whole, const int32_t *count, long sentences,
+int tile(const float *key, const float *value, long stride, long whole, const int32_t *count, long sentences,
           float *tiles, long threads) {
     struct tiling task = {key, value, tiles, count, sentences, whole, stride};
-    in_parallel(tile_part, &task, threads);
+    return in_parallel(tile_part, &task, threads);
 }

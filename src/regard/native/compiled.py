@@ -19,12 +19,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.errors import CallError
 from regard.files.user_cache import user_cache
 
 SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 FOR_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # the first that a compiler knows: some of clang know the second
 SECONDS = 120  # after which a compiler is given up
+NO_MEMORY, NO_SUCH_TARGET = 1, 2  # codes of vectors.h
 DAY = 24 * 3600  # seconds, after which one that failed is asked again: the disk may have been full
 
 
@@ -41,7 +43,7 @@ def library() -> ctypes.CDLL | None:
 
 
 class Kernels:
-    """Some of the library's functions, which give nothing back, by the types of their arguments."""
+    """Some of the library's functions by the types of their arguments; each returns a code of vectors.h, or raises."""
 
     def __init__(self, signatures: Mapping[str, Sequence[Any]]) -> None:
         self.signatures = signatures
@@ -52,12 +54,19 @@ class Kernels:
         found = library()
         for name, types in self.signatures.items() if found is not None else ():
             getattr(found, name).argtypes = types
-            getattr(found, name).restype = None
+            getattr(found, name).errcheck = _check
         return found
 
     def loaded(self) -> ctypes.CDLL:
         assert self.there is not None, "ask first whether there are kernels"
         return self.there
+
+
+def _check(code: int, _function: object, _arguments: object) -> None:
+    if code == NO_MEMORY:
+        raise MemoryError("a compiled kernel could not allocate memory: use a smaller batch or shorter inputs")
+    if code == NO_SUCH_TARGET:
+        raise IndexError("a target id is outside of the vocabulary")
 
 
 def compiled() -> Path:
@@ -67,12 +76,15 @@ def compiled() -> Path:
     compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
     if compiler is None:
         raise NotCompiledError("there is no C compiler (cc, gcc or clang)")
-    place = user_cache() / "native" / f"{_key(compiler)}.so"
-    failed = place.with_suffix(".failed")
-    if failed.exists() and time.time() < failed.stat().st_mtime + DAY:
-        raise NotCompiledError(failed.read_text(encoding="utf-8"))
-    if not place.exists():
-        _compile(compiler, place, failed)
+    try:
+        place = user_cache() / "native" / f"{_key(compiler)}.so"
+        failed = place.with_suffix(".failed")
+        if failed.exists() and time.time() < failed.stat().st_mtime + DAY:
+            raise NotCompiledError(failed.read_text(encoding="utf-8"))
+        if not place.exists():
+            _compile(compiler, place, failed)
+    except (OSError, CallError) as error:
+        raise NotCompiledError(f"the folder for caches cannot be used: {error}; REGARD_CACHE names another") from error
     return place
 
 

@@ -17,11 +17,12 @@ enum { RELU = 1, ADD = 2 };
 
 long panel_width(void) { return COLUMNS; }
 
-void pack(const float *w, long outputs, long inputs, float *panels) {
+int pack(const float *w, long outputs, long inputs, float *panels) {
     for (long first = 0; first < outputs; first += COLUMNS)
         for (long i = 0; i < inputs; i++)
             for (long j = 0; j < COLUMNS; j++)
                 *panels++ = first + j < outputs ? w[(first + j) * inputs + i] : 0.0f;
+    return DONE;
 }
 
 #define KERNEL(R)                                                                                                  \
@@ -57,7 +58,7 @@ static void finish(const float *sums, long rows, long columns, const float *bias
     for (long r = 0; r < rows; r++, y += stride, sums += COLUMNS)
         for (long c = 0; c < columns; c++) {
             float value = sums[c] + (bias ? bias[c] : 0.0f);
-            if (how & RELU) value = value > 0.0f ? value : 0.0f;
+            if (how & RELU) value = value < 0.0f ? 0.0f : value;
             y[c] = how & ADD ? y[c] + value : value;
         }
 }
@@ -70,11 +71,12 @@ struct product {
     const struct matrix *kept; /* in fewer bits: then a panel at a time is made floats */
 };
 
-static void product_part(void *task) {
+static int product_part(void *task) {
     const struct product *p = task;
     float sums[ROWS * COLUMNS];
     long first, last;
     float *floats = p->kept ? aligned_alloc(64, sizeof(float) * 4 * COLUMNS * (size_t)fours(p->inputs)) : 0;
+    if (p->kept && !floats) return NO_MEMORY;
     for (share(p->outputs, COLUMNS, &first, &last); first < last; first += COLUMNS) {
         const float *panel = floats ? floats : p->panels + first * p->inputs;
         if (floats) expand(p->kept, first, floats);
@@ -86,26 +88,29 @@ static void product_part(void *task) {
         }
     }
     free(floats);
+    return DONE;
 }
 
-void linear(const float *x, long x_stride, long rows, long inputs, const float *panels, long outputs, const float *bias,
+int linear(const float *x, long x_stride, long rows, long inputs, const float *panels, long outputs, const float *bias,
             int how, float *y, long y_stride, long threads) {
     struct product task = {x, panels, bias, y, rows, inputs, outputs, x_stride, y_stride, how, 0};
-    in_parallel(product_part, &task, rows * inputs * outputs < 100000 ? 1 : threads);
+    return in_parallel(product_part, &task, rows * inputs * outputs < 100000 ? 1 : threads);
 }
 
-static void one_row_part(void *task) {
+static int one_row_part(void *task) {
     const struct product *p = task;
     long first, last;
     int32_t *room = malloc(sizeof(int32_t) * (size_t)input_room(p->inputs));
+    if (!room) return NO_MEMORY;
     struct input in = input_of(p->kept, p->x, room); /* each for itself, which is quicker than to wait for one that does */
     for (share(pieces_of(p->kept), 1, &first, &last); first < last; first++)
         row_product(p->kept, first, &in, p->y, 0, piece_of(p->kept, first + 1));
     free(room);
+    return DONE;
 }
 
 /* With a matrix as panels.h has them: of floats for one row only, of fewer bits for any number. */
-void linear_kept(const float *x, long x_stride, long rows, const struct matrix *w, float *y, long threads) {
+int linear_kept(const float *x, long x_stride, long rows, const struct matrix *w, float *y, long threads) {
     struct product task = {x, 0, w->bias, y, rows, w->inputs, w->outputs, x_stride, w->outputs, 0, w};
-    in_parallel(rows == 1 ? one_row_part : product_part, &task, rows * w->inputs * w->outputs < 100000 ? 1 : threads);
+    return in_parallel(rows == 1 ? one_row_part : product_part, &task, rows * w->inputs * w->outputs < 100000 ? 1 : threads);
 }

@@ -11,21 +11,22 @@ struct table {
     int64_t *index;
 };
 
-static void norm_part(void *task) {
+static int norm_part(void *task) {
     const struct table *t = task;
     long first, last;
     for (share(t->rows, 1, &first, &last); first < last; first++)
         norm_row(t->from + first * t->width, t->width, t->scale, t->shift, t->eps, t->rms, t->to + first * t->width);
+    return DONE;
 }
 
-void norm(const float *x, long rows, long width, const float *scale, const float *shift, float eps, int rms, float *y,
+int norm(const float *x, long rows, long width, const float *scale, const float *shift, float eps, int rms, float *y,
           long threads) {
     struct table task = {.from = x, .scale = scale, .shift = shift, .to = y, .rows = rows, .width = width, .eps = eps, .rms = rms};
-    in_parallel(norm_part, &task, rows * width < 65536 ? 1 : threads);
+    return in_parallel(norm_part, &task, rows * width < 65536 ? 1 : threads);
 }
 
 /* log Σ exp a = max a + log Σ exp(a - max a). A row is passed over twice while it is in the cache. */
-static void normalizer_part(void *task) {
+static int normalizer_part(void *task) {
     const struct table *t = task;
     long first, last, width = t->width, whole = width / LANES * LANES;
     for (share(t->rows, 1, &first, &last); first < last; first++) {
@@ -38,35 +39,43 @@ static void normalizer_part(void *task) {
         for (long i = 0; i < whole; i += LANES) total += exponential(load(a + i) - peak);
         total += exponential(load(rest) - peak);
         t->to[first] = peak + __builtin_logf(sum(total));
+        if (!__builtin_isinf(peak)) continue;
+        t->to[first] = peak; /* as torch: infinities have a sum, NaN has none */
+        for (long i = 0; i < width; i++)
+            if (a[i] != a[i]) t->to[first] = a[i];
     }
+    return DONE;
 }
 
-void normalizer(const float *logits, long rows, long width, float *out, long threads) {
+int normalizer(const float *logits, long rows, long width, float *out, long threads) {
     struct table task = {.from = logits, .to = out, .rows = rows, .width = width};
-    in_parallel(normalizer_part, &task, rows == 1 ? 1 : threads);
+    return in_parallel(normalizer_part, &task, rows == 1 ? 1 : threads);
 }
 
-/* The n best of a row, best first. Of G = 4 · LANES groups (every G-th word), the n-th best maximum is a number that n
-   words reach: only words that reach it, which are few, are put in order. n is at most G. */
+/* The n best of a row, best first, NaN before all numbers as in torch. Of G = 4 · LANES groups (every G-th word), the
+   n-th best maximum is a number that n words reach: only words that reach it, which are few, are put in order. n is at
+   most G. */
 #define GROUPS (4 * LANES)
+
+static inline int is_above(float x, float y) { return x > y || (x != x && y == y); }
 
 /* x among the `count` numbers that are in order already; how many there are then, at most n. */
 static long put(float *value, int64_t *index, long count, long n, float x, int64_t place) {
-    if (count == n && !(x > value[n - 1])) return n;
+    if (count == n && !is_above(x, value[n - 1])) return n;
     long i = count < n ? count : n - 1;
-    for (; i > 0 && value[i - 1] < x; i--) value[i] = value[i - 1], index[i] = index[i - 1];
+    for (; i > 0 && is_above(x, value[i - 1]); i--) value[i] = value[i - 1], index[i] = index[i - 1];
     value[i] = x, index[i] = place;
     return count < n ? count + 1 : n;
 }
 
-static void best_part(void *task) {
+static int best_part(void *task) {
     const struct table *t = task;
     long first, last, width = t->width, n = t->best, whole = width / GROUPS * GROUPS;
     for (share(t->rows, 1, &first, &last); first < last; first++) {
         const float *a = t->from + first * width;
         float *value = t->to + first * n, tops[GROUPS], floor = -__builtin_inff();
         int64_t *index = t->index + first * n, ignored[GROUPS];
-        for (long j = 0; j < n; j++) value[j] = tops[j] = floor, index[j] = 0; /* where nothing is found: NaN */
+        for (long j = 0; j < n; j++) tops[j] = floor;
         if (whole) {
             vec most[4];
             for (int g = 0; g < 4; g++) most[g] = load(a + g * LANES);
@@ -77,21 +86,22 @@ static void best_part(void *task) {
         }
         long count = 0;
         for (long i = 0; i < whole; i += LANES) {
-            ivec reach = load(a + i) >= floor;
+            ivec reach = (load(a + i) < floor) == 0; /* NaN reaches any floor */
             int64_t any[LANES / 2], found = 0;
             memcpy(any, &reach, sizeof reach);
             for (int j = 0; j < LANES / 2; j++) found |= any[j];
             if (found)
                 for (long j = i; j < i + LANES; j++)
-                    if (a[j] >= floor) count = put(value, index, count, n, a[j], j);
+                    if (!(a[j] < floor)) count = put(value, index, count, n, a[j], j);
         }
         for (long j = whole; j < width; j++) count = put(value, index, count, n, a[j], j);
     }
+    return DONE;
 }
 
 long most_best(void) { return GROUPS; }
 
-void best(const float *logits, long rows, long width, long n, float *value, int64_t *index, long threads) {
+int best(const float *logits, long rows, long width, long n, float *value, int64_t *index, long threads) {
     struct table task = {.from = logits, .to = value, .rows = rows, .width = width, .best = n, .index = index};
-    in_parallel(best_part, &task, rows == 1 ? 1 : threads);
+    return in_parallel(best_part, &task, rows == 1 ? 1 : threads);
 }

@@ -105,7 +105,7 @@ static void activate(const struct step *s, long hidden, float *to) {
     for (long i = 0; i < hidden; i += LANES) {
         vec x = load(s->wide + i);
         if (s->activation == GATED) x = swish(x, x) * load(s->wide + hidden + i);
-        else if (s->activation == RELU) x = larger(x, (vec){0});
+        else if (s->activation == RELU) x = larger((vec){0}, x); /* in this order NaN stays NaN */
         else if (s->activation == SWISH) x = swish(x, x);
         else if (s->activation == GELU_TANH) /* x (1 + tanh u) / 2 = x σ(2u) */
             x = swish(x, 1.59576912f * (x + 0.044715f * x * x * x));
@@ -174,11 +174,12 @@ static void one_piece(const struct step *s, long at, long piece, const struct in
     }
 }
 
-static void step_part(void *task) {
+static int step_part(void *task) {
     struct step *s = task;
     long threads = omp_get_num_threads ? omp_get_num_threads() : 1, mine = threads > 1 ? omp_get_thread_num() : 0;
     long size = s->widest + 2 * LANES, places = s->place + 1 + LANES;
     float *room = malloc(sizeof(float) * (size_t)(size + places + input_room(s->widest)));
+    if (!room) return NO_MEMORY; /* other threads do its pieces */
     struct own own = {room, room + size, (int32_t *)(room + size + places)};
     for (long at = 0; at < s->count * STAGES; at++) {
         const struct matrix *m = matrix_of(s, at);
@@ -197,9 +198,10 @@ static void step_part(void *task) {
             if (tries > 100000) sched_yield();
     }
     free(room);
+    return DONE;
 }
 
-void single_step(const struct layer *layers, long count, const struct norm *last, long width, long heads, long kv_heads, long key_width,
+int single_step(const struct layer *layers, long count, const struct norm *last, long width, long heads, long kv_heads, long key_width,
                  long value_width, long hidden, long activation, float *const *keys, float *const *values, long places,
                  long place, const float *cosine, const float *sine, float *x, long threads) {
     long row = (heads + kv_heads) * key_width + kv_heads * value_width, context = heads * value_width;
@@ -212,8 +214,9 @@ void single_step(const struct layer *layers, long count, const struct norm *last
         .widest = widest, .row = room, .context = room + row, .wide = room + row + context};
     if (width * hidden < 65536) threads = 1;
     task.taken = calloc((size_t)(count * STAGES * (threads + 1)), sizeof(long));
-    in_parallel(step_part, &task, threads);
-    if (last) norm_row(x, width, last->scale, last->shift, last->eps, last->rms, x);
+    int result = room && task.taken ? in_parallel(step_part, &task, threads) : NO_MEMORY;
+    if (last && result == DONE) norm_row(x, width, last->scale, last->shift, last->eps, last->rms, x);
     free(task.taken);
     free(room);
+    return result;
 }

@@ -19,10 +19,10 @@ struct scores {
 /* w / (1 + exp 2x); NaN of NaN. */
 static inline vec quotient(vec weight, vec x) {
     vec twice = -larger(all(-MOST), x * -2.0f);
-    return (vec)((ivec)(weight / (exponential(twice) + 1.0f)) | (x != x));
+    return weight / (exponential(twice) + 1.0f);
 }
 
-static void tanh_part(void *task) {
+static int tanh_part(void *task) {
     const struct scores *t = task;
     long first, last, width = t->width, whole = width / LANES * LANES;
     for (share(t->rows, 1, &first, &last); first < last; first++) {
@@ -40,11 +40,12 @@ static void tanh_part(void *task) {
             table[j] = t->total - 2.0f * sum(sums);
         }
     }
+    return DONE;
 }
 
-void tanh_scores(const float *query, const float *key, const float *weight, long rows, long queries, long keys,
+int tanh_scores(const float *query, const float *key, const float *weight, long rows, long queries, long keys,
                  long width, float *table, long threads) {
     struct scores task = {query, key, weight, table, 0.0f, rows, queries, keys, width};
     for (long i = 0; i < width; i++) task.total += weight[i];
-    in_parallel(tanh_part, &task, rows * keys * width < 16384 ? 1 : threads);
+    return in_parallel(tanh_part, &task, rows * keys * width < 16384 ? 1 : threads);
 }

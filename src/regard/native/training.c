@@ -27,19 +27,19 @@ enum { ADD = 1, RELU = 2, WHERE = 4 };
 static inline long least(long a, long b) { return a < b ? a : b; }
 static inline long whole(long columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
 
-/* Room that a thread keeps from call to call, so that its pages are there. */
+/* Room that a thread keeps from call to call, so that its pages are there; none, if there is no memory. */
 static float *room(long size) {
     static _Thread_local float *kept;
     static _Thread_local long kept_size;
     if (size > kept_size) {
         free(kept);
         kept_size = size + size / 4;
-        if (posix_memalign((void **)&kept, 64, sizeof(float) * (size_t)kept_size)) abort();
+        if (posix_memalign((void **)&kept, 64, sizeof(float) * (size_t)kept_size)) kept = 0, kept_size = 0;
     }
     return kept;
 }
 
-/* How a tile of C is finished: what is there is added, then a bias; relu; 0 where `where` is not positive. */
+/* How a tile of C is finished: what is there is added, then a bias; relu; 0 where `where` is at most 0. */
 struct finish {
     const float *bias, *where;
     int how;
@@ -48,8 +48,8 @@ struct finish {
 static inline __attribute__((always_inline)) vec finished(vec v, const float *c, const float *bias, const float *where, int how) {
     if (how & ADD) v += load(c);
     if (bias) v += load(bias);
-    if (how & RELU) v = larger(v, (vec){0});
-    if (how & WHERE) v = (vec)((ivec)v & (load(where) > 0.0f));
+    if (how & RELU) v = larger((vec){0}, v); /* in this order NaN stays NaN */
+    if (how & WHERE) v = (vec)((ivec)v & ~(load(where) <= 0.0f));
     return v;
 }
 
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) void tile(int R, const float *a, lo
     for (int r = 0; r < R; r++, c += stride, f.where += stride)
         for (long j = 0; j < columns; j++) {
             float value = rest[r][j] + (f.how & ADD ? c[j] : 0.0f) + (f.bias ? f.bias[j] : 0.0f);
-            if (f.how & RELU) value = value > 0.0f ? value : 0.0f;
-            if (f.how & WHERE) value = f.where[j] > 0.0f ? value : 0.0f;
+            if (f.how & RELU) value = value < 0.0f ? 0.0f : value;
+            if (f.how & WHERE) value = f.where[j] <= 0.0f ? 0.0f : value;
             c[j] = value;
         }
 }
@@ -98,14 +98,14 @@ static __attribute__((noinline)) long tile_of_rows(const float *a, long row, lon
                                                    float *c, long stride, long columns, struct finish f) {
     const long step = 1;
     TILES
-    return 0;
+    return DONE;
 }
 
 static __attribute__((noinline)) long tile_of_columns(const float *a, long rows, long depth, const float *panel,
                                                       float *c, long stride, long columns, struct finish f) {
     const long row = 1, step = ROWS;
     TILES
-    return 0;
+    return DONE;
 }
 
 /* Panels of B(k, j) = b[k * row + j * column], of which one of the two strides is 1. Behind the last column are zeros. */
@@ -172,14 +172,15 @@ struct product {
 };
 
 /* C = A B for A as it lies. */
-static void product_part(void *task) {
+static int product_part(void *task) {
     const struct product *p = task;
     long first, last, deep = least(p->depth, DEEPEST), most = BLOCK / 2 / deep / ROWS * ROWS;
     share(p->columns, COLUMNS, &first, &last);
-    if (first >= last) return;
+    if (first >= last) return DONE;
     long width = last - first, padded = whole(width);
     int crowded = p->a_row % 1024 == 0; /* rows would fall into the same places of the first cache */
     float *own = room(padded * deep + (most + ROWS) * (deep + LANES)), *copy = own + padded * deep;
+    if (!own) return NO_MEMORY;
     for (long k = 0; k < p->depth; k += deep) {
         long depth = least(deep, p->depth - k);
         const float *panels = p->panels ? p->panels + k * whole(p->columns) + first * depth : own;
@@ -209,15 +210,17 @@ static void product_part(void *task) {
                 }
         }
     }
+    return DONE;
 }
 
 /* C = Aᵀ B, or added to C; sums are those of A's columns. */
-static void turned_part(void *task) {
+static int turned_part(void *task) {
     const struct product *p = task;
     long first, last, wide = least(p->columns, WIDEST), deep = least(p->depth, SUMMED), strip = ROWS * deep;
     share(p->rows, ROWS, &first, &last);
-    if (first >= last) return;
+    if (first >= last) return DONE;
     float *panels = room((WIDEST + STRIPS * ROWS) * deep), *strips = panels + WIDEST * deep;
+    if (!panels) return NO_MEMORY;
     for (long k = 0; k < p->depth; k += deep)
         for (long begin = 0; begin < p->columns; begin += wide) {
             long depth = least(deep, p->depth - k), width = least(wide, p->columns - begin);
@@ -238,28 +241,30 @@ static void turned_part(void *task) {
                     }
             }
         }
+    return DONE;
 }
 
 long training_lanes(void) { return LANES; }
 
 /* b(k, j) = b[k * b_row + j * b_column] as panels, for several products. They take whole(columns) * depth numbers. */
-void training_pack(const float *b, long b_row, long b_column, long depth, long columns, float *panels) {
+int training_pack(const float *b, long b_row, long b_column, long depth, long columns, float *panels) {
     for (long k = 0; k < depth; k += DEEPEST)
         panels_of(b + k * b_row, b_row, b_column, least(DEEPEST, depth - k), columns, panels + k * whole(columns));
+    return DONE;
 }
 
 /* c = a b, finished: a[rows × depth] with rows a_row apart; b as it lies, or, if b_row is 0, as panels. */
-void training_product(const float *a, long a_row, long rows, long depth, const float *b, long b_row, long b_column,
+int training_product(const float *a, long a_row, long rows, long depth, const float *b, long b_row, long b_column,
                       long columns, const float *bias, const float *where, int how, float *c, long c_row, long threads) {
     struct product task = {.a = a, .b = b, .panels = b_row ? 0 : b, .c = c, .rows = rows, .depth = depth, .columns = columns,
                            .a_row = a_row, .b_row = b_row, .b_column = b_column, .c_row = c_row, .finish = {bias, where, how}};
-    in_parallel(product_part, &task, threads);
+    return in_parallel(product_part, &task, threads);
 }
 
 /* c = aᵀ b, or added to c: a[depth × rows], b[depth × columns]; the sums of a's columns are added to sums. */
-void training_turned(const float *a, long a_row, long rows, long depth, const float *b, long b_row, long columns,
+int training_turned(const float *a, long a_row, long rows, long depth, const float *b, long b_row, long columns,
                      float *sums, int how, float *c, long c_row, long threads) {
     struct product task = {.a = a, .b = b, .c = c, .sums = sums, .rows = rows, .depth = depth, .columns = columns,
                            .a_row = a_row, .b_row = b_row, .c_row = c_row, .finish = {0, 0, how}};
-    in_parallel(turned_part, &task, threads);
+    return in_parallel(turned_part, &task, threads);
 }

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -74,15 +75,26 @@ def faster(threads: int) -> bool:
         return False
     note = compiled().with_suffix(f".training-{threads}")
     if not note.exists():
-        mine = note.with_name(f"{note.name}.{os.getpid()}")
-        mine.write_text("kernels" if _is_faster() else "torch", encoding="utf-8")
+        found = "kernels" if _is_faster() else "torch"
         try:
-            os.link(mine, note)  # whoever is first has said it for all
+            _write_first(note, found)
+        except OSError:  # the cache cannot be written: the answer holds for this process only
+            return found == "kernels"
+    return note.read_text(encoding="utf-8") == "kernels"
+
+
+def _write_first(note: Path, text: str) -> None:
+    """Write the note, unless another process was first: its answer holds for all."""
+    mine = note.with_name(f"{note.name}.{os.getpid()}")
+    try:
+        mine.write_text(text, encoding="utf-8")
+        try:
+            os.link(mine, note)
         except OSError:
             if not note.exists():
                 os.replace(mine, note)
+    finally:
         mine.unlink(missing_ok=True)
-    return note.read_text(encoding="utf-8") == "kernels"
 
 
 @torch.no_grad()
@@ -261,10 +273,15 @@ def entropy(
     return loss, right
 
 
+def dropped_share(p: float) -> int:
+    """Return p in units of 2^−16, at most 1 − 2^−16: some elements are always kept."""
+    return min(round(p * 2**16), 2**16 - 1)
+
+
 def dropped(x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: float, seed: int) -> Float[Tensor, "*b"]:
     """y with a share of p dropped, or x plus that; p is rounded to a multiple of 2^−16."""
     x, y = None if x is None else x.contiguous(), y.contiguous()
-    out, dropped = torch.empty_like(y), round(p * 2**16)
+    out, dropped = torch.empty_like(y), dropped_share(p)
     _loaded().training_dropout(
         _place(x), y.data_ptr(), y.numel(), seed, dropped, 2**16 / (2**16 - dropped), out.data_ptr(),
         torch.get_num_threads(),

@@ -103,10 +103,11 @@ static void softmax(float *scores, const float *hidden, long seen, long room, fl
     for (long j = 0; j < room; j += LANES) store(scores + j, load(scores + j) * share_of);
 }
 
-static void attend_part(void *task) {
+static int attend_part(void *task) {
     const struct attention *a = task;
     long first, last, most = padded(a->keys), width = a->width, wide = a->heads * width;
     float *turned_key = calloc((size_t)(most * (width + 1)), sizeof(float)), *hidden = turned_key + most * width;
+    if (!turned_key) return NO_MEMORY;
     float scale = 1.0f / __builtin_sqrtf((float)width);
     for (share(a->texts, 1, &first, &last); first < last; first++) {
         struct text t = text_of(a, first);
@@ -124,13 +125,15 @@ static void attend_part(void *task) {
         }
     }
     free(turned_key);
+    return DONE;
 }
 
-static void gradient_part(void *task) {
+static int gradient_part(void *task) {
     const struct attention *a = task;
     long first, last, width = a->width, wide = a->heads * width;
     float *turned_value = calloc((size_t)(padded(a->keys) * (width + a->queries)), sizeof(float));
     float *scores = turned_value + padded(a->keys) * width, scale = 1.0f / __builtin_sqrtf((float)width);
+    if (!turned_value) return NO_MEMORY;
     for (share(a->texts, 1, &first, &last); first < last; first++) {
         struct text t = text_of(a, first);
         for (long h = 0; h < a->heads; h++) {
@@ -152,20 +155,21 @@ static void gradient_part(void *task) {
         }
     }
     free(turned_value);
+    return DONE;
 }
 
 /* Rows of queries lie query_stride apart, those of keys and values key_stride, those of contexts heads · width. */
-void training_attend(const float *query, const float *key, const float *value, const uint8_t *real, int causal,
+int training_attend(const float *query, const float *key, const float *value, const uint8_t *real, int causal,
                      const int32_t *first, const int32_t *count, long texts, long queries, long keys, long heads,
                      long width, long query_stride, long key_stride, float *weights, float *context, long threads) {
     struct attention task = {.query = query, .key = key, .value = value, .real = real, .weights = weights, .context = context,
                              .texts = texts, .queries = queries, .keys = keys, .heads = heads, .width = width,
                              .query_stride = query_stride, .key_stride = key_stride, .causal = causal, .first = first, .count = count};
-    in_parallel(attend_part, &task, threads);
+    return in_parallel(attend_part, &task, threads);
 }
 
 /* Gradients lie as what they are gradients of. */
-void training_attend_gradient(const float *query, const float *key, const float *value, const float *weights,
+int training_attend_gradient(const float *query, const float *key, const float *value, const float *weights,
                               const float *context_gradient, const int32_t *first, const int32_t *count, long texts,
                               long queries, long keys, long heads, long width, long query_stride, long key_stride,
                               float *query_gradient, float *key_gradient, float *value_gradient, long threads) {
@@ -174,5 +178,5 @@ void training_attend_gradient(const float *query, const float *key, const float 
                              .value_gradient = value_gradient, .texts = texts, .queries = queries, .keys = keys,
                              .heads = heads, .width = width, .query_stride = query_stride, .key_stride = key_stride,
                              .first = first, .count = count};
-    in_parallel(gradient_part, &task, threads);
+    return in_parallel(gradient_part, &task, threads);
 }

@@ -12,18 +12,15 @@ struct entropy {
     long rows, words;
 };
 
-static void entropy_part(void *task) {
+static int entropy_part(void *task) {
     const struct entropy *e = task;
     long first, last, words = e->words, whole = words / LANES * LANES;
     for (share(e->rows, 1, &first, &last); first < last; first++) {
         float *a = e->table + first * words, rest[LANES];
-        vec most = all(-__builtin_inff()), total = {0}, check = {0};
+        vec most = all(-__builtin_inff()), total = {0};
         for (int i = 0; i < LANES; i++) rest[i] = whole + i < words ? a[whole + i] : -__builtin_inff();
-        for (long i = 0; i <= whole; i += LANES) {
-            vec v = load(i < whole ? a + i : rest);
-            most = larger(v, most);
-            check = (vec)((ivec)check | (v != v)); /* no number: it is not larger than anything, and would be lost */
-        }
+        for (long i = 0; i <= whole; i += LANES) most = larger(load(i < whole ? a + i : rest), most);
+        if (e->target[first] < 0 || e->target[first] >= words) return NO_SUCH_TARGET;
         float peak = largest(most);
         float wanted = a[e->target[first]];
         for (long i = 0; i < whole; i += LANES) {
@@ -33,19 +30,20 @@ static void entropy_part(void *task) {
         }
         vec power = exponential(load(rest) - peak);
         store(rest, power);
-        float sum_of = sum(total + power + check), factor = 1.0f / sum_of;
+        float sum_of = sum(total + power), factor = 1.0f / sum_of;
         for (long i = 0; i < whole; i += LANES) store(a + i, load(a + i) * factor);
         for (long i = whole; i < words; i++) a[i] = rest[i - whole] * factor;
         a[e->target[first]] += e->smoothing - 1.0f;
         e->loss[first] = peak + __builtin_logf(sum_of) - (1.0f - e->smoothing) * wanted;
         e->right[first] = wanted >= peak;
     }
+    return DONE;
 }
 
-void training_entropy(float *table, long rows, long words, const int64_t *target, float smoothing, float *loss,
+int training_entropy(float *table, long rows, long words, const int64_t *target, float smoothing, float *loss,
                       int64_t *right, long threads) {
     struct entropy task = {table, loss, smoothing, target, right, rows, words};
-    in_parallel(entropy_part, &task, threads);
+    return in_parallel(entropy_part, &task, threads);
 }
 
 /* out = y m / (1 − p), or x + y m / (1 − p): m is 0 with probability p, drawn for each element by its place and a seed.
@@ -69,7 +67,7 @@ struct dropping {
     uint32_t seed[2], dropped;
 };
 
-static void dropping_part(void *task) {
+static int dropping_part(void *task) {
     const struct dropping *d = task;
     long first, last;
     uvec lane;
@@ -92,10 +90,11 @@ static void dropping_part(void *task) {
         else
             for (long i = 0; i < here; i++) out[i] = (x ? x[i] : 0.0f) + y[i] * kept[i];
     }
+    return DONE;
 }
 
-void training_dropout(const float *x, const float *y, long count, int64_t seed, long dropped, float factor, float *out,
+int training_dropout(const float *x, const float *y, long count, int64_t seed, long dropped, float factor, float *out,
                       long threads) {
     struct dropping task = {x, y, out, factor, count, {(uint32_t)seed, (uint32_t)((uint64_t)seed >> 32)}, (uint32_t)dropped};
-    in_parallel(dropping_part, &task, count < 65536 ? 1 : threads);
+    return in_parallel(dropping_part, &task, count < 65536 ? 1 : threads);
 }

@@ -20,6 +20,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 static inline vec load(const float *from) { vec v; memcpy(&v, from, sizeof v); return v; }
 static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
 static inline vec all(float x) { return x - (vec){0}; }
+/* b where one of them is NaN. */
 static inline vec larger(vec a, vec b) { ivec m = a > b; return (vec)((m & (ivec)a) | (~m & (ivec)b)); }
 
 /* The first `count` numbers, and -inf in place of the others. */
@@ -66,7 +67,7 @@ static inline float largest(vec v) {
 static inline vec exponential(vec x) {
     const vec lowest = all(-87.0f);
     ivec tiny = x < lowest;
-    x = larger(x, lowest);
+    x = larger(lowest, x); /* in this order NaN stays NaN */
     vec shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: what is added rounds to a whole number */
     vec n = shifted - 12582912.0f;
     vec r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts, so that nothing is lost */
@@ -85,11 +86,28 @@ extern void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned) __attrib
 extern int omp_get_thread_num(void) __attribute__((weak));
 extern int omp_get_num_threads(void) __attribute__((weak));
 
-static inline void in_parallel(void (*work)(void *), void *task, long threads) {
+/* What every kernel returns; compiled.py raises an exception for all but DONE. */
+enum { DONE, NO_MEMORY, NO_SUCH_TARGET };
+
+struct shared_work {
+    int (*work)(void *);
+    void *task;
+    int result;
+};
+
+static inline void work_of_a_thread(void *of) {
+    struct shared_work *shared = of;
+    int result = shared->work(shared->task);
+    if (result != DONE) __atomic_store_n(&shared->result, result, __ATOMIC_RELAXED);
+}
+
+static inline int in_parallel(int (*work)(void *), void *task, long threads) {
+    struct shared_work shared = {work, task, DONE};
     if (threads > 1 && GOMP_parallel && omp_get_thread_num && omp_get_num_threads)
-        GOMP_parallel(work, task, (unsigned)threads, 0);
+        GOMP_parallel(work_of_a_thread, &shared, (unsigned)threads, 0);
     else
-        work(task);
+        work_of_a_thread(&shared);
+    return shared.result;
 }
 
 /* The part of 0 ... count that this thread has, which begins at a multiple of `unit`. */
