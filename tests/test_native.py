@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,8 @@ def numbers(*shape, seed=0):
 @pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (31, 7), (33, 64), (97, 129)])
 def test_a_product_is_that_of_torch(rows, outputs, inputs):
     x, weight, bias = numbers(rows, inputs), numbers(outputs, inputs, seed=1), numbers(outputs, seed=2)
-    panels, close = kernels.pack(weight), {"rtol": 1e-5, "atol": 1e-4}
+    panels = kernels.pack(weight)
+    close: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-4}
     torch.testing.assert_close(kernels.linear(x, panels), F.linear(x, weight), **close)
     torch.testing.assert_close(kernels.linear(x, panels, bias), F.linear(x, weight, bias), **close)
     torch.testing.assert_close(kernels.linear(x, panels, bias, relu=True), F.linear(x, weight, bias).relu(), **close)
@@ -103,7 +105,7 @@ def test_tanh_scores_are_those_of_the_equation(width, threads, monkeypatch):
 def test_rows_with_nan_or_infinity_are_those_of_torch(words, odd):
     table = numbers(4, words) * 3
     table[1, 0] = table[2, words - 1] = table[3] = odd
-    same = {"rtol": 1e-5, "atol": 1e-5, "equal_nan": True}
+    same: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5, "equal_nan": True}
     torch.testing.assert_close(kernels.normalizer(table), table.logsumexp(1), **same)
     for count in (1, min(words, 10)):
         value, place = kernels.best(table, count)
@@ -123,8 +125,8 @@ def test_a_nan_in_a_key_or_query_is_in_the_context(keys):
     count = torch.full((3,), keys, dtype=torch.int32)
     places = torch.arange(keys, dtype=torch.int32).repeat(3, 1)
     tiles = kernels.tiles_of(key, value, count[:1])
-    parts = [one.view(-1, 2, 16).transpose(0, 1) for one in (query, key, value)]
-    wanted = F.scaled_dot_product_attention(*parts).transpose(0, 1).flatten(1)
+    q, k, v = (one.view(-1, 2, 16).transpose(0, 1) for one in (query, key, value))
+    wanted = F.scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1)
     assert wanted.isnan().sum(1).tolist() == [16, 32, 16]
     for found in (
         kernels.attend_places(query, key, value, 2, places, count),
@@ -202,8 +204,8 @@ def test_each_row_attends_to_its_own_keys(heads, width, threads, monkeypatch):
     for row, begin in enumerate([0, 0, 1, 18, 49]):
         listed = places[row, : counts[row]].long(), torch.arange(begin, begin + counts[row])
         for found, mine in zip((by_places, by_tiles), listed, strict=True):
-            parts = [table.view(-1, heads, width).transpose(0, 1) for table in (query[row], key[mine], value[mine])]
-            wanted = F.scaled_dot_product_attention(*parts).flatten() if counts[row] else torch.zeros(heads * width)
+            q, k, v = (table.view(-1, heads, width).transpose(0, 1) for table in (query[row], key[mine], value[mine]))
+            wanted = F.scaled_dot_product_attention(q, k, v).flatten() if counts[row] else torch.zeros(heads * width)
             torch.testing.assert_close(found[row], wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -245,7 +247,8 @@ def test_a_compiler_that_fails_is_asked_once_a_day(tmp_path, monkeypatch):
             compiled.compiled()
     assert calls.read_text() == "called\n" * len(compiled.FOR_THIS_PROCESSOR)  # not again the second time
     (failed,) = (tmp_path / "cache").rglob("*.failed")
-    os.utime(failed, (time.time() - 2 * compiled.DAY,) * 2)
+    long_ago = time.time() - 2 * compiled.DAY
+    os.utime(failed, (long_ago, long_ago))
     compiler.write_text(f'#!/bin/sh\nexec {real} "$@"\n')
     assert compiled.compiled().is_file(), "what was wrong is over"
     assert not failed.exists()

@@ -1,6 +1,7 @@
 """Training by the compiled kernels beside torch: numbers, gradients, their gradients, and where they stay away."""
 
 import time
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regard.attention.memory import Memory
 from regard.attention.multihead import MultiHead
 from regard.attention.trace import Trace
 from regard.decoders.transformer import TransformerDecoder
@@ -24,7 +24,7 @@ from regard.native import gradients, kernels, training
 pytestmark = pytest.mark.skipif(
     not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
 )
-CLOSE = {"rtol": 1e-4, "atol": 2e-4}
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 2e-4}
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +131,7 @@ def test_what_needs_no_gradient_gets_none():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_feed_forward_learns_the_same(bias, by_torch):
+def test_a_feed_forward_learns_the_same(bias, by_torch, monkeypatch):
     part, x = FeedForward(24, 50, bias=bias).train(), numbers(2, 9, 24)
     for weight in part.parameters():
         nn.init.normal_(weight)
@@ -141,12 +141,10 @@ def test_a_feed_forward_learns_the_same(bias, by_torch):
         return torch.func.functional_call(part, dict(zip(names, weights, strict=True)), (x,))
 
     called = []
-    inside = gradients._ReluBetween.forward
-    gradients._ReluBetween.forward = staticmethod(lambda *args: called.append(1) or inside(*args))
-    try:
-        found = learned(f, x, *part.parameters())
-    finally:
-        gradients._ReluBetween.forward = inside
+    inside: Any = gradients._ReluBetween.forward
+    patched = staticmethod(lambda *args: called.append(1) or inside(*args))
+    monkeypatch.setattr(gradients._ReluBetween, "forward", patched)
+    found = learned(f, x, *part.parameters())
     assert called
     by_torch()
     assert_same(found, learned(f, x, *part.parameters()))
@@ -206,7 +204,7 @@ def test_a_nan_is_not_lost():
     loss, _ = training.entropy(logits.clone(), torch.tensor([1, 2, 3]), 0.1)
     assert loss.isnan().tolist() == [False, True, True]
     logits[0, 3], weight = torch.inf, numbers(9, 50, seed=1)
-    same = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
+    same: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
     wide = F.linear(logits, weight)
     torch.testing.assert_close(training.product(logits, weight.T, relu=True), wide.relu(), **same)
     gradient = numbers(3, 9, seed=2)
@@ -244,6 +242,7 @@ def test_dropout_drops_its_share_and_the_gradient_follows():
     for axis in (0, 1):  # no row, no column is special
         assert ((y == 0).float().mean(axis) - 0.3).abs().max() < 0.15
     y.sum().backward()
+    assert x.grad is not None
     assert torch.equal(x.grad, y.detach())
     neighbors = (y[:, 1:] == 0) & (y[:, :-1] == 0)
     assert neighbors.float().mean() == pytest.approx(0.09, abs=0.005)
@@ -259,7 +258,7 @@ def test_dropout_is_drawn_from_the_generator_of_torch():
     assert not torch.equal(first, second)
 
 
-def translator():
+def translator() -> Any:
     torch.manual_seed(1)
     table = Embedding(97, 32, dropout=0.1)
     blocks = [[Block(32, 2, 56, cross=cross, dropout=0.1) for _ in range(2)] for cross in (False, True)]
@@ -267,7 +266,7 @@ def translator():
     return Seq2Seq(TransformerEncoder(table, blocks[0]), decoder, tie="all", label_smoothing=0.1).train()
 
 
-def pairs():
+def pairs() -> Any:
     generator = torch.Generator().manual_seed(2)
     source, target = (torch.randint(4, 97, (9, length), generator=generator) for length in (13, 11))
     source[:, 3:] *= torch.arange(3, 13) < torch.randint(3, 14, (9, 1), generator=generator)
@@ -311,7 +310,8 @@ def test_an_encoder_without_padding_is_the_one_with_it(by_torch):
 
     def f():
         encoder.zero_grad()
-        memory: Memory = encoder(source)
+        memory = encoder(source)
+        assert memory.mask is not None
         vectors = memory.vectors * memory.mask.unsqueeze(2)
         (vectors * numbers(*vectors.shape)).sum().backward()
         return [vectors.detach(), memory.summary.detach(), *(weight.grad.clone() for weight in encoder.parameters())]
@@ -333,7 +333,7 @@ def test_a_gradient_of_a_gradient_goes_by_torch(by_torch):
         total = (features * numbers(*features.shape)).sum()
         weights = [*model.encoder.layers.parameters(), *model.decoder.layers.parameters()]
         first = torch.autograd.grad(total, weights, create_graph=True)
-        squares = sum((one**2).sum() for one in first)
+        squares = torch.stack([(one**2).sum() for one in first]).sum()
         return torch.autograd.grad(squares, weights)
 
     found = f()
@@ -361,7 +361,7 @@ def test_they_stay_away_from_what_is_not_theirs(monkeypatch):
     part.eval()(x[None])
     assert not called
     layer = nn.Linear(32, 3)
-    layer.register_forward_hook(lambda module, given, result: result * 0)
+    layer.register_forward_hook(lambda *_: torch.zeros(5, 3))
     assert not gradients.apply(layer, x).any()
 
 
