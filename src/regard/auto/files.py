@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from regard.auto.columns import PICTURES, RECORDINGS, SPLITS
-from regard.auto.tables import ending
 from regard.errors import CallError
+from regard.files.lines import ending
 
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
 _TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx"))

@@ -13,10 +13,11 @@ from regard.auto.detected import Detected, class_counts, first_three, picture_si
 from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in
-from regard.auto.tables import MANY, MOST, Table, ending
+from regard.auto.tables import MANY, MOST, Table
 from regard.auto.told import Told
 from regard.data.columns import SYNONYMS
 from regard.errors import CallError
+from regard.files.lines import ending
 from regard.inputs.media_files import find_member
 from regard.inputs.series.settings import MOST_TEXTS
 

@@ -19,10 +19,11 @@ import numpy as np
 
 from regard.auto.columns import Column, as_number, is_number, is_time
 from regard.auto.listed import NEAR
-from regard.auto.tables import MANY, Table, ending, read_table
+from regard.auto.tables import MANY, Table, read_table
 from regard.auto.told import Told
 from regard.data.formats import csv_rows
 from regard.files import atomic
+from regard.files.lines import PACKED, ending
 
 SERIES, BETWEEN = "series", " · "
 _FEWEST_TIMES = 6
@@ -125,7 +126,7 @@ def _steps(rows: Rows, *, header: bool) -> Rows:
 
 
 def _written(path: Path, into: Path, change: Callable[[Rows], Rows]) -> str:
-    file = into / path.name.removesuffix(path.suffix * (path.suffix in (".gz", ".zst")))
+    file = into / (path.stem if path.suffix.lower() in PACKED else path.name)
     file = file.with_suffix(".csv")
     file.parent.mkdir(parents=True, exist_ok=True)
 

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import cast
 
 from regard.auto.files import files_in
-from regard.auto.tables import ending
 from regard.data.formats import find_delimiter
 from regard.errors import CallError
 from regard.files import atomic
-from regard.files.lines import open_bytes, raw_lines
+from regard.files.lines import PACKED, ending, open_bytes, raw_lines
 
 _TEXTS = frozenset(
     ("", ".txt", ".text", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".conll", ".iob", ".bio")
 )
-_BINARY = frozenset((".npz", ".parquet", ".tmx", ".zip", ".gz", ".zst"))  # or says itself how it is written
+_BINARY = frozenset((".npz", ".parquet", ".tmx", ".zip", ".tar", ".tgz"))  # or says itself how it is written
 _WESTERN, _FASTTEXT, _MAC, _MIXED, _REMARK = "cp1252", "__label__", "\r", "mixed", "#"
 _TOLD = {
     _WESTERN: "is not UTF-8: taken for Windows-1252 (Latin-1)",
@@ -54,16 +53,17 @@ def rewritten(data: str, into: Path, tell: Callable[[str], None]) -> str:
         return str(into)
     if not place.exists() and "," in data:
         return ",".join(rewritten(part.strip(), into, tell) for part in data.split(","))
-    if not place.is_file() or ending(place) in _BINARY or place.suffix in _BINARY or not (form := _form(place)):
+    if not place.is_file() or ending(place) in _BINARY or not (form := _form(place)):
         return data
-    file = into / (place.with_suffix(".tsv").name if form == _FASTTEXT else place.name)
+    name = place.stem if place.suffix.lower() in PACKED else place.name
+    file = into / (Path(name).with_suffix(".tsv").name if form == _FASTTEXT else name)
     tell(f"{place} {_TOLD.get(form, 'is UTF-16')}; a copy in the usual form: {file}")
     _write(place, file, form)
     return str(file)
 
 
 def _may_be_text(name: str) -> bool:
-    return ending(Path(name)) in _TEXTS and Path(name).suffix not in _BINARY
+    return ending(name) in _TEXTS
 
 
 def _form(path: Path) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from regard.auto.detected import Detected, first_three
 from regard.auto.documents import JSON_ENDINGS, are_chats, of_documents
 from regard.auto.listed import of_table
-from regard.auto.tables import MOST, ending, read_table
+from regard.auto.tables import MOST, read_table
 from regard.auto.told import Told
 from regard.errors import CallError
-from regard.files.lines import LONGEST_LINE, open_bytes, raw_lines, read_lines
+from regard.files.lines import BROKEN, LONGEST_LINE, ending, open_bytes, raw_lines, read_lines
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
 _TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
@@ -79,19 +79,21 @@ def of_parallel(files: dict[str, tuple[Path, Path]], *, guessed: bool = False) -
 
 
 def _is_squad(path: Path) -> bool:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        start = file.read(4000)
+    with open_bytes(path) as file:
+        start = file.read(4000).decode(errors="replace")
     return '"paragraphs"' in start or ('"data"' in start and '"title"' in start)
 
 
 def _squad(path: Path) -> Detected:
     try:
-        articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+        with open_bytes(path) as file:
+            content = file.read()
+        articles = json.loads(content)["data"]
         asked = [
             (one["question"], paragraph["context"], one["answers"][0]["text"] if one["answers"] else "")
             for article in articles for paragraph in article["paragraphs"] for one in paragraph["qas"]
         ]  # fmt: skip
-    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+    except (ValueError, KeyError, TypeError, RecursionError, *BROKEN) as problem:
         raise CallError(f"{path}: looks like SQuAD, and cannot be read as such ({problem!r})") from None
     data: dict[str, Any] = {"train": str(path)}
     beliefs = ["questions with documents, in the form of SQuAD"]

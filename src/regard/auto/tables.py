@@ -1,7 +1,6 @@
 """A table as it stands in its file, whatever it is called and however it is written: its columns, some rows, and how
 many rows there are."""
 
-import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,15 @@ from typing import Any
 
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns
-from regard.data.formats import DELIMITERS, csv_rows, find_delimiter, flat_record, quoting, tsv_rows
+from regard.data.formats import DELIMITERS, find_delimiter, flat_record, table_rows
 from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
-from regard.files.lines import read_lines
+from regard.files.lines import ending, read_lines
 from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
 MANY = 200_000  # rows of which a few columns are compared
-_PACKED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,6 @@ class Table:
         return Counter(cell.strip() for (cell,) in self.all_cells(column))
 
 
-def ending(path: Path) -> str:
-    """Of the name, without that of a packer: .csv of a.csv.gz."""
-    return (Path(path.stem).suffix if path.suffix in _PACKED else path.suffix).lower()
-
-
 def read_table(path: Path, *, listing: bool = False) -> Table | None:
     """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list."""
     if ending(path) in (".jsonl", ".ndjson", ".json"):
@@ -71,11 +64,12 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
     if ending(path) == ".tmx":
         return _records(path, lambda: tmx_records(path))
     ahead = list(islice(read_lines(path), MOST + 1))
-    lines = [line.text + "\n" for line in ahead if not line.problem and line.text.strip()]
+    good = [line for line in ahead if not line.problem and line.text.strip()]
+    lines = [line.text for line in good]
     delimiter = _delimiter(lines, ".csv" if listing and ending(path) == ".txt" else ending(path))
     if delimiter is None:
         return None
-    rows = [row for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
+    rows = [row.fields for row in table_rows(good, delimiter) if row.fields]
     width = max({len(row) for row in rows}, key=[len(row) for row in rows].count)
     rows = [row for row in rows if len(row) == width]
     ways = _ways(rows)
@@ -87,7 +81,7 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
     spread, count = first, len(first)
 
     def read() -> Iterator[list[str]]:
-        found = tsv_rows(path) if delimiter == "\t" and ending(path) != ".csv" else csv_rows(path)
+        found = table_rows(read_lines(path), delimiter)
         filled = (row.fields for row in found if not row.line.problem and len(row.fields) == width)
         return islice((row for row in filled if any(map(str.strip, row))), header, None)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.data.pairs import Bad, Columns, Pair, pair_of
 from regard.errors import CallError
-from regard.files.lines import read_lines
+from regard.files.lines import ending, read_lines
 
 _DATASET = ("state.json", "dataset_dict.json")  # what the `datasets` library leaves in a folder it wrote
 
@@ -25,8 +25,7 @@ def read_class_folders(folder: Path, name: str, columns: Columns) -> Iterator[Pa
     if not found:
         raise CallError(f"{name}: a folder needs a sub-folder for each class, with files in it")
     for file in found:
-        ending = Path(file.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
-        if ending not in ("", ".txt"):
+        if ending(file) not in ("", ".txt"):
             yield Bad(str(file), 1, "unreadable", f"a folder of classes holds .txt files, not {file.suffix!r}")
             continue
         lines = list(read_lines(file))

@@ -32,7 +32,7 @@ from regard.data.settings import FilesSettings
 from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_records, read_corpus
 from regard.data.tmx import tmx_records
 from regard.errors import CallError
-from regard.files.lines import read_lines
+from regard.files.lines import PACKED, ending, read_lines
 
 TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
@@ -118,15 +118,15 @@ class Source(ABC, Generic[T_co]):
     def format_of(self, path: Path) -> str:
         if self.format != "auto":
             return self.format
-        ending = Path(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
-        if ending.lower() in UNTOLD and is_tab_table(path):
+        suffix = ending(path)
+        if suffix in UNTOLD and is_tab_table(path):
             return "tsv"
-        if ending.lower() not in self.endings:
+        if suffix not in self.endings:
             raise CallError(
-                f"{self.name}: the ending {ending!r} says no format; use one of "
-                f"{', '.join(self.endings)} (also .gz, .zst), or set data.format"
+                f"{self.name}: the ending {suffix!r} says no format; use one of "
+                f"{', '.join(self.endings)} (also {', '.join(PACKED)}), or set data.format"
             )
-        return self.endings[ending.lower()]
+        return self.endings[suffix]
 
     def cells(self, path: Path | None = None) -> Iterator[Cells | Bad]:
         """The cells that are sought, of a table, or else of a data set; where a column says the split, of this one."""

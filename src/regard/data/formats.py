@@ -5,6 +5,7 @@
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -14,10 +15,13 @@ from typing import Any, NamedTuple
 from regard.data.columns import SAMPLE, find_columns
 from regard.data.json_rows import json_rows
 from regard.data.pairs import Bad, Columns, excerpt
-from regard.files.lines import Line, read_lines
+from regard.files.lines import LONGEST_LINE, Line, read_lines
 
 DELIMITERS = "\t,;|"
 SNIFFED = 50  # lines by which a delimiter is known
+_SHORTEST_RECORD = 1 << 16  # characters of a record that a quote holds together, where many quotes are never closed
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+csv.field_size_limit(2 * LONGEST_LINE)  # a cell may be a long document
 
 
 class Cells(NamedTuple):
@@ -37,38 +41,115 @@ class Row(NamedTuple):
 
 
 def tsv_rows(path: Path) -> Iterator[Row]:
-    """Tabs separate columns, and quotes mean nothing."""
-    return (Row(line, [] if line.problem else line.text.split("\t")) for line in read_lines(path))
+    """Tabs separate columns; see `table_rows`."""
+    return table_rows(read_lines(path), "\t")
 
 
 def csv_rows(path: Path) -> Iterator[Row]:
-    """Commas (or semicolons, tabs, bars: whatever the first lines agree on) separate columns; a field in double quotes
-    may hold separators, line feeds, and quotes written twice."""
-    broken: list[Line] = []
-
-    def texts() -> Iterator[str]:
-        for line in read_lines(path):
-            if line.problem:
-                broken.append(line)
-            yield line.text + "\n"
-
+    """Commas (or semicolons, tabs, bars: whatever the first lines agree on) separate columns; see `table_rows`."""
     first = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
-    # strict: a quote that is never closed is an error, and not a field that swallows the rest of the file
-    delimiter = find_delimiter(first) or ","
-    reader = csv.reader(texts(), strict=True, delimiter=delimiter, quoting=quoting(delimiter))
+    return table_rows(read_lines(path), find_delimiter(first) or ",")
+
+
+def text_rows(text: str, delimiter: str = "") -> Iterator[Row]:
+    """Return the records of a table that is no file; by default, its lines say what separates columns."""
+    lines = [Line(number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), 1)]
+    return table_rows(lines, delimiter or find_delimiter([line.text for line in lines[:SNIFFED]]) or ",")
+
+
+def table_rows(lines: Iterable[Line], delimiter: str) -> Iterator[Row]:
+    """Return the records of a table.
+
+    Between commas and semicolons, a cell in double quotes may hold delimiters, line feeds, and quotes written twice.
+    Between tabs and bars, quotes are letters of the text, unless they are written as programs quote cells.
+    """
+    return (_plain_rows if delimiter in "\t|" else _quoted_rows)(_Lines(lines), delimiter)
+
+
+class _Lines:
+    """Lines that can be given back. `record` holds those that were read since it was last emptied."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._rest, self._back, self.record = iter(lines), deque[Line](), list[Line]()
+
+    def __iter__(self) -> Iterator[Line]:
+        while (line := self._back.popleft() if self._back else next(self._rest, None)) is not None:
+            self.record.append(line)
+            yield line
+
+    def give_back(self, keep: int) -> None:
+        """Read all but the first `keep` lines of the record again."""
+        self._back.extendleft(reversed(self.record[keep:]))
+        del self.record[keep:]
+
+    def texts(self, most: int) -> Iterator[str]:
+        """Return the texts of a record of at most so many characters. A carriage return inside a line is a space."""
+        size = 0
+        for line in self:
+            size = (size if len(self.record) > 1 else 0) + len(line.text)
+            if size > most:
+                raise csv.Error("a cell that goes on for too long")
+            yield line.text.replace("\r", " ") + "\n"
+
+
+def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
+    """A quote that is never closed costs its line: reading goes on with the next one. Each such quote halves what a
+    record may hold from there on, so that many of them cost little time."""
+    most, width = 2 * LONGEST_LINE, 0
     while True:
-        start = reader.line_num + 1
+        lines.record.clear()
         try:
-            fields = next(reader)
-            line = Line(start, ",".join(fields))
-        except StopIteration:
+            for fields in csv.reader(lines.texts(most), strict=True, delimiter=delimiter):
+                record = lines.record
+                width = width or len(fields)
+                if len(record) > 1 and len(fields) != width:
+                    raise csv.Error("a quoted cell with line feeds changes the number of columns")
+                yield Row(next((line for line in record if line.problem), record[0]), fields, len(record))
+                record.clear()
             return
         except csv.Error as problem:
-            fields, line = [], Line(start, "", f"not CSV ({problem}): a quote that is not closed or not doubled?")
-        if broken:
-            line = broken[0]
-            broken.clear()
-        yield Row(line, fields, reader.line_num - start + 1)
+            if len(lines.record) > 1:
+                most = max(most // 2, _SHORTEST_RECORD)
+            lines.give_back(keep=1)
+            wrong = f"not CSV ({problem}): a quote that is not closed or not doubled?"
+            line = lines.record[0]
+            yield Row(line if line.problem else line._replace(problem=wrong), [])
+
+
+def _plain_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
+    """Cells are unquoted if quotes inside of them are doubled, as pandas writes them, or if all cells of the first line
+    are quoted; and a record goes on in the next lines if only this gives it as many cells as the first line has."""
+    width, whole = 0, False
+    for line in lines:
+        fields = [] if line.problem else line.text.split(delimiter)
+        if not width and line.text.strip() and not line.problem:
+            width, whole = len(fields), len(fields) > 1 and all(map(_QUOTED.fullmatch, fields))
+        if '"' in line.text and not line.problem:
+            if len(fields) != width and (found := _record(lines, delimiter, width)):
+                yield Row(line, found, len(lines.record))
+                lines.record.clear()
+                continue
+            fields = [_unquoted(field, whole) for field in fields]
+        yield Row(line, fields)
+        lines.record.clear()
+
+
+def _record(lines: _Lines, delimiter: str, width: int) -> list[str] | None:
+    """Return the cells of the record that begins with the last line, if quotes make it `width` cells."""
+    lines.give_back(keep=0)
+    try:
+        fields = next(csv.reader(lines.texts(_SHORTEST_RECORD), strict=True, delimiter=delimiter))
+    except csv.Error:
+        fields = []
+    if len(fields) == width:
+        return fields
+    lines.give_back(keep=1)
+    return None
+
+
+def _unquoted(field: str, whole: bool) -> str:
+    quoted = field.startswith('"') and (whole or '""' in field[1:-1]) and _QUOTED.fullmatch(field)
+    return field[1:-1].replace('""', '"') if quoted else field
 
 
 def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float = 0.5) -> str | None:
@@ -80,18 +161,13 @@ def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float =
     for delimiter in sorted(among, key=lambda one: one == ",") if decimal else among:
         if decimal and delimiter == "," and best[-1] is not None:
             break
-        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter, quoting=quoting(delimiter)) if row]
+        widths = [len(row.fields) for row in text_rows("\n".join(lines), delimiter) if any(row.fields)]
         usual = max(set(widths), key=widths.count) if widths else 1
         spaced = sum(line.count(delimiter + " ") for line in lines) > sum(line.count(delimiter) for line in lines) / 2
         found = (widths.count(usual) / max(1, len(widths)), not spaced, usual)
         if usual > 1 and found > best[:-1]:
             best = (*found, delimiter)
     return best[-1]
-
-
-def quoting(delimiter: str) -> Any:
-    """Beside tabs and bars, quotes mean nothing."""
-    return csv.QUOTE_NONE if delimiter in "\t|" else csv.QUOTE_MINIMAL
 
 
 def is_tab_table(path: Path) -> bool:

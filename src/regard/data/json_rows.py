@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from regard.errors import CallError
 from regard.files.jsonl import read_jsonl
-from regard.files.lines import Line, open_bytes, read_lines
+from regard.files.lines import BROKEN, Line, open_bytes, read_lines
 
 _LISTS = ("data", "rows", "examples")
 
@@ -51,7 +51,7 @@ def _document(path: Path) -> Any:
             return json.loads(file.read().decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
         raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
-    except (ValueError, RecursionError, EOFError, OSError) as problem:
+    except (ValueError, RecursionError, *BROKEN) as problem:
         raise CallError(f"{path}: is neither JSON nor an object a line ({problem})") from None
 
 

@@ -15,7 +15,7 @@ from regard import corpora
 from regard.data.formats import Cells, record_cells
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
 from regard.errors import CallError, RegardError
-from regard.files.lines import open_bytes
+from regard.files.lines import BROKEN, open_bytes, packing
 
 Role = Literal["train", "valid", "test"]
 
@@ -38,11 +38,11 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
 def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     """Row by row, a few thousand in memory. Parquet is read from its end, so packed files are unpacked first."""
     parquet = _optional("pyarrow.parquet", "parquet", "Parquet")
-    broken, row = (_optional("pyarrow", "parquet", "Parquet").ArrowException, OSError, EOFError), 0
+    broken, row = (_optional("pyarrow", "parquet", "Parquet").ArrowException, *BROKEN), 0
     with tempfile.TemporaryFile() as unpacked:
         file: Path | BinaryIO = path
         try:
-            if path.suffix in (".gz", ".zst"):
+            if packing(path):
                 with open_bytes(path) as packed:
                     copyfileobj(packed, unpacked)
                 file = unpacked

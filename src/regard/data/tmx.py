@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from regard.errors import CallError
-from regard.files.lines import open_bytes
+from regard.files.lines import BROKEN, open_bytes
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _MARKS = ("bpt", "ept", "it", "ph", "ut", "sub")  # their contents are codes of a program
@@ -26,7 +26,7 @@ def tmx_records(path: Path) -> Iterator[dict[str, Any]]:
                 if _name(element) == "tu":
                     yield _unit(element)
                     element.clear()
-        except (ElementTree.ParseError, EOFError, OSError) as problem:
+        except (ElementTree.ParseError, *BROKEN) as problem:
             raise CallError(f"{path}: cannot be read as TMX ({problem})") from None
 
 

@@ -1,11 +1,13 @@
-"""Bytes to lines: plain, .gz or .zst, one line in memory at a time, and nothing guessed about encodings.
+"""Bytes to lines: plain, .gz, .bz2, .xz or .zst, one line in memory at a time, and nothing guessed about encodings.
 
 Lines end with a line feed (a carriage return before it is dropped) and with nothing else: `str.splitlines` would also
 split at U+2028 and pull parallel files out of step.
 """
 
+import bz2
 import gzip
 import io
+import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,10 @@ from typing import Any, Literal, NamedTuple
 from regard.errors import CallError, RegardError
 
 LONGEST_LINE = 1 << 20  # bytes; what is longer is no sentence, and would not stream
+#: Endings of compressed files, and the first bytes of each.
+PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+#: What a damaged or truncated compressed file raises.
+BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
 class Line(NamedTuple):
@@ -25,14 +31,34 @@ class Line(NamedTuple):
     kind: Literal["encoding", "unreadable", "blank"] = "unreadable"
 
 
+def ending(path: Path | str) -> str:
+    """Return the ending of a name in lower case, without that of a compressed file: .csv of a.csv.gz."""
+    path = Path(path)
+    return Path(path.stem if path.suffix.lower() in PACKED else path.name).suffix.lower()
+
+
+def packing(path: Path) -> str:
+    """Return how a file is compressed, by its first bytes or its name: .gz, .bz2, .xz, .zst, or nothing."""
+    with path.open("rb") as file:
+        start = file.read(6)
+    named = path.suffix.lower() if path.suffix.lower() in PACKED else ""
+    return next((suffix for suffix, first in PACKED.items() if start.startswith(first)), named)
+
+
 def open_bytes(path: Path) -> io.BufferedIOBase:
-    """The bytes of a file, unpacked if its name ends in .gz or .zst."""
+    """Open a file for its bytes; a compressed one (.gz, .bz2, .xz, .zst) is unpacked while it is read."""
     try:
-        if path.suffix == ".gz":
-            return gzip.GzipFile(path)
-        if path.suffix == ".zst":
-            return io.BufferedReader(_Zstandard(path), 1 << 16)
-        return path.open("rb")
+        match packing(path):
+            case ".gz":
+                return gzip.GzipFile(path)
+            case ".bz2":
+                return bz2.BZ2File(path)
+            case ".xz":
+                return lzma.LZMAFile(path)
+            case ".zst":
+                return io.BufferedReader(_Zstandard(path), 1 << 16)
+            case _:
+                return path.open("rb")
     except OSError as problem:
         raise CallError(f"{path}: {problem.strerror or problem}") from None
 
@@ -44,8 +70,12 @@ class _Zstandard(io.RawIOBase):
     """
 
     def __init__(self, path: Path) -> None:
-        import zstandard  # in a light installation, nothing is read that was packed by it
-
+        try:
+            import zstandard
+        except ImportError:
+            raise CallError(
+                f"{path}: .zst files need zstandard, which is not installed: pip install zstandard"
+            ) from None
         self._library = zstandard
         self._packed = path.open("rb")
         self._frame = zstandard.ZstdDecompressor().decompressobj()
@@ -96,12 +126,9 @@ def raw_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
             while raw := file.readline(longest):
                 yield raw if number else _without_mark(path, raw)
                 number += 1
-        except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
-            raise RegardError(
-                f"{path}: cannot be unpacked beyond line {number:,} ({problem}); copy or download it again"
-            ) from None
-        except OSError as problem:
-            raise RegardError(f"{path}: cannot be read beyond line {number:,} ({problem})") from None
+        except BROKEN as problem:
+            what, advice = ("unpacked", "; copy or download it again") if packing(path) else ("read", "")
+            raise RegardError(f"{path}: cannot be {what} beyond line {number:,} ({problem}){advice}") from None
 
 
 def _without_mark(path: Path, first: bytes) -> bytes:

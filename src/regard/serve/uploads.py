@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from regard.data.formats import text_rows
 from regard.errors import CallError
 from regard.inputs.image.decode import at_once
 
@@ -144,7 +145,7 @@ def table_text(path: str | Path) -> str:
     if "\t" not in text.partition("\n")[0]:
         return text
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(csv.reader(io.StringIO(text), delimiter="\t"))
+    csv.writer(out, lineterminator="\n").writerows(row.fields for row in text_rows(text, "\t") if row.fields)
     return out.getvalue()
 
 

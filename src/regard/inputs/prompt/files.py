@@ -2,9 +2,9 @@
 
     data.train=book.txt   data.train='books/*.txt,more.txt.gz'   data.train=folder   data.train=chats.jsonl
 
-UTF-8, perhaps packed (.gz, .zst). A line that is no UTF-8 becomes a `Bad` with its number; what makes the whole file
-unusable (it is missing, it is UTF-16, it cannot be unpacked) is raised. Line ends are line feeds, however they were
-written; otherwise not a character is changed. In JSON, each object is a document (`files/chats.py`).
+UTF-8, perhaps compressed (.gz, .bz2, .xz, .zst). A line that is no UTF-8 becomes a `Bad` with its number; what makes
+the whole file unusable (it is missing, it is UTF-16, it cannot be unpacked) is raised. Line ends are line feeds,
+however they were written; otherwise not a character is changed. In JSON, each object is a document (`files/chats.py`).
 
 Without data.valid, the last part of the text is held out: from a place in the middle of one long text (nanoGPT's
 split), or from the end of a document where there are many.
@@ -29,7 +29,7 @@ from regard.data.splits import Split
 from regard.data.tables import Role, read_corpus
 from regard.errors import CallError
 from regard.files.chats import document
-from regard.files.lines import decoded, raw_lines
+from regard.files.lines import decoded, ending, raw_lines
 from regard.inputs.prompt.settings import TextDataSettings
 
 Documents = Literal["file", "line", "paragraph"]
@@ -71,18 +71,14 @@ def text_files(where: str, role: Role = "train") -> list[Path]:
 
 
 def _is_text(file: Path) -> bool:
-    return _ending(file) in TEXT_ENDINGS and not file.name.startswith(".")
-
-
-def _ending(file: Path) -> str:
-    return (Path(file.stem).suffix if file.suffix in (".gz", ".zst") else file.suffix).lower()
+    return ending(file) in TEXT_ENDINGS and not file.name.startswith(".")
 
 
 def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad]:
     """All files, one after the other. What parts documents belongs to none, and nothing between two is no document."""
     end = {"file": None, "line": "\n", "paragraph": "\n\n"}[documents]
     for file in files:
-        if _ending(file) in JSON_ENDINGS:
+        if ending(file) in JSON_ENDINGS:
             yield from _objects(file)
             continue
         held = ""  # only after the last one is it known to be the last

@@ -27,7 +27,8 @@ class TextDataSettings(Settings):
     """Plain text. Each of train, valid and test is FILE, a glob such as 'a/*.txt', a folder, or several with commas.
     corpus:NAME stands for the sentences of a corpus that comes with regard.
 
-    UTF-8; also .gz and .zst. Tokens are kept in memory-mapped files that are made once, so data may be of any size.
+    UTF-8; also .gz, .bz2, .xz and .zst. Tokens are kept in memory-mapped files that are made once, so data may be of
+    any size.
     """
 
     train: str = Field(

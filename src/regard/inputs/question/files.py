@@ -22,7 +22,7 @@ from regard.data.files import TABLES, Source
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import Role
 from regard.errors import CallError, nearest
-from regard.files.lines import open_bytes
+from regard.files.lines import BROKEN, open_bytes
 from regard.inputs.question.settings import QuestionDataSettings
 from regard.inputs.question.windows import Asked
 
@@ -130,7 +130,7 @@ def read_squad(path: Path, *, no_answer: bool) -> Iterator[Question | Bad]:
             tree = json.loads(file.read())
     except UnicodeDecodeError as problem:
         raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
-    except (ValueError, RecursionError, EOFError, OSError) as problem:
+    except (ValueError, RecursionError, *BROKEN) as problem:
         raise CallError(f"{path}: is not JSON ({problem}); for an object a line, say data.format=jsonl") from None
     articles = tree.get("data") if isinstance(tree, Mapping) else None
     if not isinstance(articles, list):

@@ -15,7 +15,7 @@ class QuestionDataSettings(FilesSettings):
     """Questions, the documents that answer them, and where in them the answers stand.
 
     Each of train, valid and test is FILE.json (SQuAD, v1.1 or v2.0), FILE.tsv, .csv or .jsonl (columns question,
-    document, answer and, if it is known, start; also .gz or .zst), or corpus:NAME (comes with regard).
+    document, answer and, if it is known, start; also .gz, .bz2, .xz, .zst), or corpus:NAME (comes with regard).
     """
 
     format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]

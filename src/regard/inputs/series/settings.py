@@ -23,7 +23,7 @@ Names = Annotated[list[str], BeforeValidator(names)]
 
 # ---------------------------------------------------------------------------------------------------------------- data
 class TableSettings(Settings):
-    """How a table of times and numbers is read: CSV, TSV, Parquet (also .gz, .zst for text), or corpus:NAME."""
+    """How a table of times and numbers is read: CSV, TSV, Parquet (also .gz, .bz2, .xz, .zst), or corpus:NAME."""
 
     train: str = Field(description="the table: FILE.csv, FILE.tsv, FILE.parquet or corpus:NAME")
     valid: str | None = Field(None, description="validation data, if it is another file")

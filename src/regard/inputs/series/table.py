@@ -6,8 +6,6 @@ that helps (data.past, data.future) becomes one column for each of its texts, of
 how numbers and dates are written.
 """
 
-import csv
-import io
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,10 +19,11 @@ from numpy.typing import NDArray
 
 from regard import corpora
 from regard.corpora.series import load_series
-from regard.data.formats import csv_rows, find_delimiter, tsv_rows
+from regard.data.formats import csv_rows, text_rows, tsv_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
+from regard.files.lines import ending
 from regard.inputs.series.notation import (
     date_format,
     has_decimal_commas,
@@ -103,8 +102,7 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
     if isinstance(table, str) and table.startswith(corpora.PREFIX):
         return Opened(table, *_columns(load_series(table)))
     if isinstance(table, str) and "\n" in table:
-        delimiter = find_delimiter(table.splitlines()[:LOOKED_AT]) or ","
-        rows = ((n, fields, "") for n, fields in enumerate(csv.reader(io.StringIO(table), delimiter=delimiter), 1))
+        rows = ((line.number, fields, line.problem) for line, fields, _ in text_rows(table))
         return Opened("the given text", *_with_header(rows, roles))
     if isinstance(table, Mapping):
         return Opened("the given columns", *_columns(table))
@@ -121,10 +119,9 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
     path = Path(table).expanduser()
     if not path.is_file():
         raise CallError(f"{field}{table}: there is no such file")
-    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
-    match suffixes[-1].lower() if suffixes else "":
-        case ".csv" | ".txt" | ".tsv" | ".tab" as ending:
-            found = tsv_rows(path) if ending.startswith(".t") and ending != ".txt" else csv_rows(path)
+    match ending(path):
+        case ".csv" | ".txt" | ".tsv" | ".tab" as suffix:
+            found = tsv_rows(path) if suffix.startswith(".t") and suffix != ".txt" else csv_rows(path)
             rows = ((line.number, fields, line.problem) for line, fields, _ in found)
             return Opened(str(path), *_with_header(rows, roles))
         case ".parquet":
@@ -133,7 +130,9 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
                 raise RegardError(f"{path}: the table is empty")
             return Opened(str(path), *_columns({name: [record[name] for record in records] for name in records[0]}))
         case other:
-            raise CallError(f"{path}: the ending {other!r} says no format; use .csv, .tsv (also .gz, .zst) or .parquet")
+            raise CallError(
+                f"{path}: the ending {other!r} says no format; use .csv, .tsv (also compressed) or .parquet"
+            )
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows, bool]:

@@ -12,8 +12,9 @@ from regard.data.settings import Column, FilesSettings, TokenizerSettings, colum
 class PairDataSettings(FilesSettings):
     """Pairs of a source and a target text.
 
-    Each of train, valid and test is FILE (.tsv, .csv, .jsonl, .parquet; also .gz or .zst), FILE,FILE (two parallel text
-    files), corpus:NAME (comes with regard), hub:NAME[:CONFIG] or a folder (through the `datasets` library).
+    Each of train, valid and test is FILE (.tsv, .csv, .jsonl, .parquet; also .gz, .bz2, .xz, .zst), FILE,FILE (two
+    parallel text files), corpus:NAME (comes with regard), hub:NAME[:CONFIG] or a folder (through the `datasets`
+    library).
     """
 
     alignments: str | None = Field(None, description="file of gold word alignments of the test pairs")

@@ -95,7 +95,7 @@ class LabeledTextSettings(LabelSettings):
 
 
 class TextSettings(LabeledTextSettings):
-    """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz or .zst), or a folder of text files."""
+    """Labeled texts: .tsv, .csv, .jsonl, .parquet (also .gz, .bz2, .xz, .zst), or a folder of text files."""
 
     kind: Literal["text"] = Field("text", description=KINDS)
     text: Column | None = Field(
