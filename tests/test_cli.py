@@ -131,7 +131,7 @@ def test_doctor_says_what_is_missing_for_which_job_and_how_to_get_it(capsys):
     health = examine()
     lacking = dataclasses.replace(health, extras=[Extra("image", {"pillow": None}, ["caption"], ["shapes-caption"])])
     said = "\n".join(lacking.lines())
-    assert "missing pillow for caption (shapes-caption): pip install 'regard[image]'" in said
+    assert f"missing pillow for caption (shapes-caption): {sys.executable} -m pip install 'regard[image]'" in said
     said = "\n".join(dataclasses.replace(health, kernels="there is no C compiler").lines())
     assert "compiled kernels: not there, so everything goes by torch alone, more slowly: there is no C compiler" in said
 

@@ -179,7 +179,7 @@ def test_recipes_that_extend_themselves_are_refused(tmp_path):
 
 
 def test_a_folder_or_an_unreadable_file_is_no_recipe(tmp_path):
-    with pytest.raises(CallError, match="neither a packaged recipe nor a YAML file"):
+    with pytest.raises(CallError, match="is a folder, and a recipe is a file"):
         config.read(tmp_path)
     with pytest.raises(CallError, match="cannot be read"):
         config.load_yaml(tmp_path)

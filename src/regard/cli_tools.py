@@ -6,6 +6,7 @@ import click
 
 from regard.commands.options import (
     OutputFile,
+    Words,
     emit,
     json_option,
     output_folder,
@@ -17,7 +18,7 @@ from regard.commands.options import (
 )
 
 
-@click.command()
+@click.command(cls=Words)
 @run_argument
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=OutputFile(), required=True, help="The index; one there is renewed.")
@@ -30,7 +31,7 @@ def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
     emit(made) if as_json else say(f"{made['pictures']:,} pictures: {output}")
 
 
-@click.command()
+@click.command(cls=Words)
 @click.argument("index", type=click.Path(path_type=Path))
 @click.argument("text", required=False)
 @click.option("--like", type=click.Path(path_type=Path), help="Look for what is like this picture, instead of a text.")
@@ -48,7 +49,7 @@ def search(index: Path, text: str | None, like: Path | None, k: int, run: Path |
         click.echo(f"{one['score']:.4f}\t{one['picture']}")
 
 
-@click.command()
+@click.command(cls=Words)
 @click.argument("name", type=click.Choice(["layers"]))
 @click.option("-o", "--output", type=OutputFile(), help="Also plot to this PNG.")
 @click.option("--quick", is_flag=True, help="Few and small sizes: seconds rather than a minute.")
@@ -64,7 +65,7 @@ def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
     emit(costs.as_dict()) if as_json else show_table(costs.table())
 
 
-@click.command()
+@click.command(cls=Words)
 @recipe_argument
 @overrides_argument
 @click.option("--hardware", default="here", help="here (measured), or a GPU and a count such as a100:8.")
@@ -90,7 +91,7 @@ def cost(
     emit(result.as_dict()) if as_json else show_table(result.table())
 
 
-@click.command("import")
+@click.command("import", cls=Words)
 @click.argument("source")
 @click.option("-o", "--output", type=output_folder, required=True, help="Folder of the run to make.")
 @click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
@@ -108,7 +109,7 @@ def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> N
     emit(report.as_dict()) if as_json else click.echo(report.sentence())
 
 
-@click.command()
+@click.command(cls=Words)
 @run_argument
 @click.option("--to", required=True, metavar="FORMAT", help="hf, peft, ctranslate2, onnx, gguf or html.")
 @click.option("-o", "--output", type=output_folder, required=True, help="Folder to write.")
@@ -137,7 +138,7 @@ def export(
     emit(report.as_dict()) if as_json else click.echo(report.sentence())
 
 
-@click.command()
+@click.command(cls=Words)
 @json_option
 def doctor(as_json: bool) -> None:
     """What is installed, what is missing for which job, and caches."""
@@ -146,7 +147,7 @@ def doctor(as_json: bool) -> None:
     run_doctor(as_json)
 
 
-@click.command()
+@click.command(cls=Words)
 @click.argument("name", required=False)
 @click.option("-o", "--output", type=output_folder, help="Folder of all data sets (REGARD_DATA, or data).")
 @click.option("--mirror", metavar="URL", help="Fetch from here: the files of each data set in a folder of its name.")

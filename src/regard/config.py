@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from regard.errors import CallError, nearest
+from regard.errors import CallError, meant, nearest
 from regard.jobs import JOBS, make, recipe_class
 from regard.outputs.text import generate_settings as language_model
 from regard.recipe_mistakes import validated, without
@@ -26,6 +26,7 @@ from regard.settings import model
 from regard.settings.base import Settings
 from regard.settings.decisions import AUTO
 from regard.settings.recipe import Recipe
+from regard.synonyms import synonyms
 
 SIZES = model.SIZES | language_model.SIZES
 Tree = dict[str, Any]
@@ -43,16 +44,27 @@ def packaged() -> dict[str, Path]:
 def find(recipe: str | Path) -> Path:
     """The file behind a recipe's name or path."""
     known = packaged()
-    if str(recipe) in known:
-        return known[str(recipe)]
     file = Path(recipe)
-    if file.is_file():
-        return file
-    named = file.suffix in {".yaml", ".yml"} or (not file.suffix and len(file.parts) == 1)
-    if not named and not file.exists():  # no recipe is called so
-        raise CallError(f"{recipe}: there is no such file or folder, neither a recipe in YAML nor data")
-    hint = "" if file.suffix else nearest(str(recipe), known)
-    raise CallError(f"recipe {str(recipe)!r} is neither a packaged recipe nor a YAML file{hint}")
+    if str(recipe) in known or file.is_file():
+        return known.get(str(recipe), file)
+    if file.exists():
+        raise CallError(
+            f"{recipe} is a folder, and a recipe is a file of YAML; `regard recipes` lists those that are there"
+        )
+    if "=" not in str(recipe) and (file.suffix not in {".yaml", ".yml", ""} or len(file.parts) > 1):
+        raise CallError(f"no such file or folder: {recipe}")
+    raise CallError(f"no such recipe, file or folder: {recipe}{_near_recipes(str(recipe), known)}")
+
+
+def _near_recipes(name: str, known: Mapping[str, Path]) -> str:
+    """What was meant: a setting, a job, or a recipe that is spelled nearly so; else where all are listed."""
+    if "=" in name:
+        return "; it is a setting: first comes a recipe, or your data"
+    if (job := next((job for job in (name, *synonyms(name)) if job in JOBS), None)) is not None:
+        of_job = [recipe for recipe, file in known.items() if load_yaml(file).get("job") == job][:3]
+        return f"; the job {job} is trained by regard train DATA, or by a recipe such as {', '.join(of_job)}"
+    close = meant(name, list(known))
+    return f"; did you mean {close!r}?" if close else "; `regard recipes` lists the recipes"
 
 
 LARGEST, MOST_VALUES = 1_000_000, 100_000  # bytes of a file; values in it, with all that aliases repeat

@@ -1,7 +1,13 @@
 """The two kinds of error that speak to the user. Anything else that escapes is a bug of ours."""
 
 import difflib
-from collections.abc import Iterable
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+
+from regard.synonyms import synonyms
+
+ALIKE = 0.7  # of difflib: beem and beam are 0.75, lr and lora 0.67
 
 
 class RegardError(Exception):
@@ -22,14 +28,32 @@ def missing_package(name: str | None) -> str | None:
     if package not in OF_TRAINING:
         return None
     what = "PyTorch" if package == "torch" else package
-    brings = package if package == "matplotlib" else "'regard[train]'"
-    return f"this needs {what}, which is not installed: pip install {brings}"
+    brings = package if package == "matplotlib" else "regard[train]"
+    return f"this needs {what}, which is not installed: {pip_install(brings)}"
+
+
+def pip_install(*words: str) -> str:
+    """Return the command that installs these words for the interpreter that runs, and for no other one."""
+    return shlex.join([sys.executable or "python", "-m", "pip", "install", *words])
+
+
+MOST = 12  # names that an error lists
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """`; did you mean 'width'?` if one of the choices looks like the word, else the list of them."""
+    """Return `; did you mean 'width'?` if one of the choices is meant or looks alike, else a list of the choices.
+
+    A word that users know from elsewhere (`synonyms.py`) leads to what it is called here.
+    """
     known = [str(choice) for choice in choices]
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; choose from {', '.join(known)}" if known else ""
+    if (close := meant(word, known)) is not None:
+        return f"; did you mean {close!r}?"
+    more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
+    return f"; choose from {', '.join(known[:MOST])}{more}" if known else ""
+
+
+def meant(word: str, choices: Sequence[str]) -> str | None:
+    """Return the choice that a word stands for: a synonym first, then what is spelled nearly the same."""
+    named = next((name for name in synonyms(word) if name in choices), None)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=ALIKE)
+    return named or (close[0] if close else None)

@@ -1,14 +1,15 @@
 """What is wrong with a recipe, all of it at once: a sentence each, with the field, the value, what would work."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ValidationError
 
-from regard.errors import nearest
+from regard.errors import meant, nearest
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
+from regard.synonyms import synonyms
 
 Tree = dict[str, Any]
 Path_ = tuple[str, ...]
@@ -56,7 +57,7 @@ def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str
     name, value = ".".join(path), detail["input"]
     match detail["type"]:
         case "extra_forbidden":
-            return f"{name}: unknown key{nearest(path[-1], _fields(kind, tree, path[:-1]))}"
+            return f"{name}: unknown key{_suggestion(kind, tree, path)}"
         case "missing":
             return f"{name}: has to be given"
         case "literal_error":
@@ -70,6 +71,24 @@ def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str
         case _:
             message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
             return f"{name}={value!r}: {message}"
+
+
+def _suggestion(kind: type[Settings], tree: Tree, path: Path_) -> str:
+    """The setting that was meant: a synonym, a name spelled nearly so in the same section, the same name in another."""
+    here, known = path[:-1], _fields(kind, tree, path[:-1])
+    for name in synonyms(path[-1]):
+        *sections, last = name.partition("=")[0].split(".")
+        if _has_section(kind, sections) and last in _fields(kind, tree, tuple(sections)):
+            return f"; did you mean {(last if [*here, last] == name.split('.') else name)!r}?"
+    if meant(path[-1], known) is None:
+        for section in filter(lambda name: _has_section(kind, [name]), kind.model_fields):
+            if (found := meant(path[-1], _fields(kind, tree, (section,)))) is not None:
+                return f"; did you mean '{section}.{found}'?"
+    return nearest(path[-1], known)
+
+
+def _has_section(kind: type[Settings], names: Sequence[str]) -> bool:
+    return not names or (names[0] in kind.model_fields and bool(_sections(kind.model_fields[names[0]].annotation)))
 
 
 def _choices(listed: str) -> list[str]:

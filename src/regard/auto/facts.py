@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.auto.columns import Column
 from regard.auto.tables import MOST, Table
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 from regard.inputs.media_files import find_member
 
 
@@ -23,7 +23,7 @@ def picture_facts(place: Path, names: Sequence[str]) -> list[tuple[int, int, boo
     try:
         from PIL import Image, ImageChops
     except ImportError:
-        raise CallError("pictures need Pillow, which is not installed: pip install 'regard[image]'") from None
+        raise CallError(f"pictures need Pillow, which is not installed: {pip_install('regard[image]')}") from None
     found = []
     for _, data in _opened(place, names):
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__, config
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 from regard.files.user_cache import user_cache
 from regard.native.compiled import NotCompiledError, compiled
 
@@ -67,7 +67,7 @@ class Health:
         for extra in self.extras:
             use = f" for {', '.join(extra.jobs)} ({', '.join(extra.recipes)})" if extra.recipes else ""
             state = "there" if not extra.missing else f"missing {', '.join(extra.missing)}"
-            how = f": pip install 'regard[{extra.name}]'" if extra.missing else ""
+            how = f": {pip_install(f'regard[{extra.name}]')}" if extra.missing else ""
             yield f"  {extra.name:<12} {state}{use}{how}"
         yield "caches:" if self.caches else "caches: none here"
         for folder, size in self.caches.items():

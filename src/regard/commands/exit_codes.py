@@ -23,7 +23,7 @@ def ended(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except click.ClickException as error:
-        error.show()
+        print(f"regard: {_sentence(error)}", file=sys.stderr, flush=True)
         return error.exit_code
     except (Exception, KeyboardInterrupt) as error:
         said, code = explained(error)
@@ -33,6 +33,16 @@ def ended(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
             traceback.print_exc()
         print(f"regard: {said}", file=sys.stderr, flush=True)
     return code if isinstance(code, int) else 0
+
+
+def _sentence(error: click.ClickException) -> str:
+    """Of click's own errors, in the form of ours, with the command that lists what there is."""
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    help = (
+        f" ({context.command_path} --help lists all)" if context is not None and "did you mean" not in message else ""
+    )
+    return f"{message[:1].lower()}{message[1:]}{help}"
 
 
 def explained(error: BaseException) -> tuple[str | None, int]:

@@ -1,22 +1,85 @@
 """What the commands of the command line share: their options, and how they print."""
 
+import difflib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from regard.errors import nearest
+from regard.errors import meant
+from regard.synonyms import synonyms
+
+PLAIN = "regard.plain"  # in the context of a command: how many of its words stand behind `--`
+DEVICE = "training.device"
+
+
+class Words(click.Command):
+    """A command whose mistaken options lead to what was meant, and which knows what stands behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[PLAIN] = len(args) - args.index("--") - 1 if "--" in args else 0
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            raise click.UsageError(_unknown_option(self, ctx, error.option_name, args), ctx) from None
+
+
+def plain_words(words: Sequence[str]) -> int:
+    """How many of a command's last words stand behind `--`: texts, whatever they look like."""
+    ctx = click.get_current_context(silent=True)
+    return 0 if ctx is None else min(len(words), ctx.meta.get(PLAIN, 0))
+
+
+def _unknown_option(command: click.Command, ctx: click.Context, option: str, args: list[str]) -> str:
+    """What to write in its place: an option or a setting that means the same, or one that is spelled nearly so."""
+    at = next((at for at, word in enumerate(args) if word.partition("=")[0] == option or word == option), None)
+    if at is None:  # -epochs is read letter by letter
+        at = next((at for at, word in enumerate(args) if word.startswith(option) and len(word) > 2), 0)
+    word, _, value = args[at].partition("=")
+    following = args[at + 1] if at + 1 < len(args) else ""
+    value = value or (following if following and following[0] != "-" and "=" not in following else "...")
+    takes = {parameter.name for parameter in command.params}
+    known = [name for parameter in command.params if isinstance(parameter, click.Option) for name in parameter.opts]
+    sections = ("decoding.",) if "inputs" in takes else ("",) if "overrides" in takes else ()
+    setting = word.lstrip("-")
+    if "." in setting and sections:
+        return f"no option {word}: settings have no dashes, write {setting}={value}"
+    if option := next((name for name in (word.replace("_", "-"), "-" + word, *synonyms(word)) if name in known), None):
+        return f"no option {word}: write {option}"
+    meanings = [name for name in synonyms(word) if "." in name and sections and name.startswith(sections)]
+    if meanings and len(word) > 2:
+        written = " or ".join(name if "=" in name else f"{name}={value}" for name in meanings[:3])
+        return f"no option {word}: it is a setting, write {written}"
+    if any(name.startswith(DEVICE) for name in synonyms(word)):
+        return f"no option {word}: models use a GPU where PyTorch finds one; CUDA_VISIBLE_DEVICES= hides it"
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+    return f"no option {word}{f'; did you mean {close[0]}?' if close else ''}"
 
 
 class Verbs(click.Group):
-    """A group that suggests the nearest command for a mistyped one, and keeps the order of definition."""
+    """A group that suggests the command that was meant, and keeps the order of definition."""
+
+    command_class = Words
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], self.list_commands(ctx))}", ctx)
+        word = args[0] if args else ""
+        if word == "help":
+            click.echo(ctx.get_help())
+            ctx.exit()
+        if word and not word.startswith("-") and self.get_command(ctx, word) is None:
+            raise click.UsageError(f"no command {word!r}{self._advice(ctx, word)}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _advice(self, ctx: click.Context, word: str) -> str:
+        if (Path(word) / "config.yaml").is_file():
+            return f"; it is a run: {ctx.info_name} predict {word} INPUT"
+        if Path(word).exists():
+            return f"; it is a file or folder: {ctx.info_name} train {word} trains a model on it"
+        close = meant(word, self.list_commands(ctx))
+        return f"; did you mean {close!r}?" if close else ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

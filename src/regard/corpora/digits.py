@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.corpora.pictures import Pictured
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 
 TEST_FROM = 1437
 
@@ -19,7 +19,7 @@ def digits(split: str) -> Iterator[Pictured]:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise CallError("the corpus 'digits' needs scikit-learn: pip install 'regard[digits]'") from None
+        raise CallError(f"the corpus 'digits' needs scikit-learn: {pip_install('regard[digits]')}") from None
     found: Any = load_digits()
     images = np.round(found["images"] * (255 / 16)).astype(np.uint8)[..., None]
     for row, (image, label) in enumerate(zip(images, found["target"], strict=True)):

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from regard.corpora.pair import Pair
-from regard.errors import CallError, nearest
+from regard.errors import CallError, nearest, pip_install
 
 SPLITS = ("train", "valid", "test")
 CODES = (
@@ -46,7 +46,7 @@ def _names() -> dict[str, list[tuple[str, str]]]:
     try:
         from babel import Locale
     except ImportError:
-        raise CallError("the corpus 'languages' needs the package babel: pip install 'regard[languages]'") from None
+        raise CallError(f"the corpus 'languages' needs the package babel: {pip_install('regard[languages]')}") from None
     english = Locale.parse("en").languages
     owners: dict[str, set[str]] = defaultdict(set)  # of a text in lower case
     found: list[tuple[str, str, str]] = []

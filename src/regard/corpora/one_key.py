@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.corpora.tones import FREQUENCIES, RATE, Call, Segment, tone
-from regard.errors import CallError, nearest
+from regard.errors import CallError, nearest, pip_install
 
 SIZES = {"train": 960, "valid": 120, "test": 240}
 NAMES = {key: {"*": "star", "#": "hash"}.get(key, key) for key in FREQUENCIES}
@@ -41,7 +41,7 @@ def write(folder: str | Path, split: str = "test", most: int = 24) -> list[Path]
     try:
         from soundfile import write as write_wav
     except ImportError:
-        raise CallError("writing sound needs the package soundfile: pip install 'regard[audio]'") from None
+        raise CallError(f"writing sound needs the package soundfile: {pip_install('regard[audio]')}") from None
     files = []
     for number in range(min(most, SIZES[split])):
         made = press(split, number)

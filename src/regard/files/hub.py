@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 
 
 def snapshot(name: str, wanted: Sequence[str], kind: Literal["model", "dataset"] = "model") -> Path:
@@ -14,7 +14,7 @@ def snapshot(name: str, wanted: Sequence[str], kind: Literal["model", "dataset"]
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError:
         raise CallError(
-            f"hub:{name} needs huggingface_hub, which is not installed: pip install huggingface_hub"
+            f"hub:{name} needs huggingface_hub, which is not installed: {pip_install('huggingface_hub')}"
         ) from None
     try:
         return Path(snapshot_download(name, repo_type=kind, allow_patterns=list(wanted)))

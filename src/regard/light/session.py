@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 
 Arrays = dict[str, np.ndarray]
 SEEN = "attention."  # what outputs are called that say where the model looked
@@ -18,7 +18,7 @@ class Session:
         try:
             import onnxruntime
         except ImportError:
-            raise CallError("an export to ONNX needs onnxruntime: pip install 'regard[light]'") from None
+            raise CallError(f"an export to ONNX needs onnxruntime: {pip_install('regard[light]')}") from None
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = _threads()

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 from regard.look.records import AttentionRecord
 from regard.look.watch import watching
 
@@ -56,7 +56,7 @@ def _loaded(folder: Path) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError:
-        raise CallError("hf:FOLDER needs transformers: pip install transformers") from None
+        raise CallError(f"hf:FOLDER needs transformers: {pip_install('transformers')}") from None
     if not (folder / "config.json").is_file():
         raise CallError(f"hf:{folder}: there is no config.json: it is no folder of a model of transformers")
     try:

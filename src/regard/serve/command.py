@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard import loading
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 from regard.report.run_files import runs_in, unused_name
 from regard.serve.limits import LOOPBACK, Limits
 
@@ -36,7 +36,7 @@ def serve(
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
             raise
-        raise CallError("the service needs packages: pip install 'regard[web]'") from None
+        raise CallError(f"the service needs packages: {pip_install('regard[web]')}") from None
     logging.basicConfig(format="regard: %(message)s", level=logging.WARNING)
     limits = replace(limits, hosts=LOOPBACK if host in LOOPBACK else None)
     app = create_app(load_all(folders, quantize) if models else {}, limits, folders)

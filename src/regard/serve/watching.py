@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 from regard.serve.limits import Limits
 
 LATER = 10  # niceness
@@ -25,7 +25,7 @@ LATER = 10  # niceness
 def watched(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """`say` is told the address, once the page is there. The runs beside this one are on it, too."""
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise CallError("--watch serves a page, which needs the web extra: pip install 'regard[web]'")
+        raise CallError(f"--watch serves a page, which needs the web extra: {pip_install('regard[web]')}")
     process = subprocess.Popen(
         [sys.executable, "-m", "regard.serve.watching", str(folder.resolve().parent)],
         stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 from regard.files import atomic
 from regard.files.jsonl import read_jsonl
 
@@ -69,5 +69,5 @@ def _board(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise CallError("training.tensorboard=true needs a package: pip install 'regard[tensorboard]'") from None
+        raise CallError(f"training.tensorboard=true needs a package: {pip_install('regard[tensorboard]')}") from None
     return SummaryWriter(str(folder), purge_step=step + 1)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import UInt8
 
-from regard.errors import CallError
+from regard.errors import CallError, pip_install
 
 Fit = Literal["squash", "crop", "pad"]
 WHITE = 255
@@ -90,7 +90,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise CallError("pictures need Pillow, which is not installed: pip install 'regard[image]'") from None
+        raise CallError(f"pictures need Pillow, which is not installed: {pip_install('regard[image]')}") from None
     return Image
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, pip_install
 from regard.inputs.media_files import Bytes
 
 ENDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"))
@@ -180,4 +180,4 @@ def _library() -> Any:
     try:
         return import_module("soundfile")
     except ImportError:
-        raise CallError("sound needs the package soundfile: pip install 'regard[audio]'") from None
+        raise CallError(f"sound needs the package soundfile: {pip_install('regard[audio]')}") from None

@@ -1,0 +1,122 @@
+"""Words that users know from other libraries, and what they are called here: settings, options and jobs.
+
+    synonyms("--lr") → ("training.learning_rate",)
+
+A word with several meanings lists them all; the caller takes the first that exists where the word was used.
+"""
+
+_MEANINGS = {
+    # settings, as they are written on a command line
+    "training.learning_rate": "lr eta step_size base_lr learningrate",
+    "training.max_epochs": "epochs epoch num_epochs n_epochs num_train_epochs max_epoch",
+    "training.max_steps": "steps num_steps n_steps max_iter max_iters iters iterations train_steps total_steps",
+    "training.max_tokens=TOKENS": "batch batch_size batchsize bs train_batch_size per_device_train_batch_size",
+    "training.warmup": "warmup_steps num_warmup_steps",
+    "training.optimizer": "optim opt solver",
+    "training.schedule": "scheduler lr_scheduler lr_scheduler_type lr_schedule",
+    "training.clip": "grad_clip gradient_clip max_grad_norm clip_norm gradient_clip_val clip_grad",
+    "training.accumulate": "gradient_accumulation_steps grad_accum accumulate_grad_batches accumulation",
+    "training.patience=VALIDATIONS": "early_stopping early_stopping_patience earlystopping",
+    "training.seed": "seed random_seed random_state",
+    "training.weight_decay": "wd l2 weightdecay",
+    "training.device": "device cuda accelerator map_location",
+    "training.device=cuda": "gpu gpus use_gpu use_cuda",
+    "training.device=cpu": "cpu no_cuda no_gpu use_cpu",
+    "training.precision": "amp dtype mixed_precision",
+    "training.threads": "num_threads n_jobs cores",
+    "training.time_limit": "time timeout max_time budget",
+    "training.metric": "eval_metric monitor scoring metric_for_best_model",
+    "training.validate_every": "eval_steps eval_every val_check_interval validation_steps",
+    "training.save_every": "save_steps checkpoint_every",
+    "model.width": "d_model dim hidden hidden_size hidden_dim hidden_units n_embd embed_dim embedding_dim units",
+    "model.heads": "n_heads num_heads nhead n_head attention_heads num_attention_heads",
+    "model.layers": "n_layers num_layers depth n_layer num_hidden_layers blocks",
+    "model.encoder_layers": "num_encoder_layers n_layers num_layers layers depth enc_layers",
+    "model.decoder_layers": "num_decoder_layers dec_layers",
+    "model.feed_forward": "ffn ff d_ff dim_feedforward ffn_dim intermediate_size",
+    "model.dropout": "drop dropout_rate drop_rate p_dropout hidden_dropout_prob",
+    "model.label_smoothing": "smoothing",
+    "model.class_weights": "class_weight",
+    "data.train": "data train_file training_data train_data train_path dataset input_data file",
+    "data.valid": "val dev validation valid_file eval_data valid_data val_data validation_data",
+    "data.test": "test_file test_data test_set eval_file",
+    "data.valid_share": "val_split validation_split valid_split",
+    "data.max_length": "max_len maxlen max_seq_length max_seq_len seq_len sequence_length block_size context_length",
+    "data.source": "src input inputs x source_column source_lang input_column",
+    "data.target": "target tgt trg output outputs y target_column target_lang label labels",
+    "data.text": "input inputs x text_column feature features sentence",
+    "data.label": "target targets y class classes label_column labels target_column category",
+    "data.image": "input x image_column picture img",
+    "data.path": "input x audio audio_column recording",
+    "data.words": "tokens text sentence",
+    "data.tags": "label labels target ner_tags",
+    "data.targets": "target y label value columns target_column",
+    "data.header": "has_header names",
+    "data.separator": "sep delimiter delim",
+    "data.horizon": "prediction_length pred_len forecast_horizon steps_ahead fh",
+    "data.look_back": "lookback context_length window history seq_len",
+    "data.tokenizer.size": "vocab vocab_size vocabulary vocabulary_size n_vocab",
+    "data.tokenizer.lowercase": "lower lowercase do_lower_case uncased",
+    "decoding.beam": "beam beams num_beams beam_size beam_width",
+    "decoding.n_best": "num_return_sequences nbest top_n n return_sequences",
+    "decoding.max_length": "max_new_tokens max_tokens max_len max_length max_decode_length length",
+    "decoding.temperature": "temp",
+    "decoding.top_k": "topk k",
+    "decoding.top_p": "topp nucleus p",
+    "decoding.batch_tokens=TOKENS": "batch batch_size bs",
+    "decoding.repetition_penalty": "rep_penalty",
+    "decoding.length_penalty": "lenpen",
+    "start": "pretrained init from_pretrained checkpoint base_model finetune fine_tune init_from load",
+    # options
+    "--output": "out out_dir output_dir save save_dir destination dest folder save_to",
+    "--input": "file files infile src_file source_file texts from_file batch_input",
+    "--fresh": "force overwrite overwrite_output_dir reset restart clean from_scratch no_resume",
+    "--time-limit": "time timeout max_time minutes hours budget",
+    "--dry-run": "dryrun plan show_plan",
+    "--yes": "y non_interactive no_input assume_yes",
+    "--job": "task type problem_type",
+    "--json": "as_json output_json format_json",
+    "--view": "plot style",
+    "--quantize": "int8 quant quantization load_in_8bit quantise",
+    "--watch": "dashboard",
+    "--column": "text_column field col",
+    "--to": "format target_format",
+    "--port": "p",
+    # commands
+    "train": "fit learn finetune fine_tune start run resume continue",
+    "predict": "infer inference translate test classify generate forecast caption transcribe ask answer tag",
+    "evaluate": "eval test score validate benchmark metrics",
+    "look": "show plot attention visualize visualise view explain heatmap",
+    "check": "validate lint inspect verify_data info",
+    "serve": "web ui app server api page host",
+    "recipes": "list ls models recipe configs",
+    "doctor": "info env version status diagnose",
+    "data": "download fetch datasets",
+    "compare": "sweep tune grid",
+    "export": "convert save onnx",
+    "import": "pull",
+    "completion": "complete",
+    # jobs
+    "classify": "classification classifier sentiment text_classification image_classification audio_classification "
+    "sequence_classification categorize categorise label",
+    "tag": "ner pos tagging tagger token_classification named_entity_recognition chunking slot_filling pos_tagging",
+    "translate": "translation mt nmt seq2seq text2text summarize summarise summarization machine_translation",
+    "transcribe": "asr stt speech speech_recognition transcription speech_to_text speech2text",
+    "ask": "vqa visual_question_answering visual_qa image_qa",
+    "answer": "qa question_answering squad extractive_qa reading_comprehension",
+    "caption": "captioning image_captioning image_to_text image2text",
+    "generate": "lm gpt language_model language_modeling text_generation causal_lm generation llm",
+    "forecast": "forecasting timeseries time_series prediction time_series_forecasting",
+    "match": "clip retrieval image_text_matching contrastive",
+    "encode": "embed embedding embeddings sentence_embedding sentence_similarity",
+    "draw": "text_to_image text2image image_generation dalle",
+}
+_MEANT: dict[str, list[str]] = {}
+for _meaning, _words in _MEANINGS.items():
+    for _word in _words.split():
+        _MEANT.setdefault(_word, []).append(_meaning)
+
+
+def synonyms(word: str) -> tuple[str, ...]:
+    """What a word may be called here, as a user types it: `training.max_epochs`, `--input`, `classify`."""
+    return tuple(_MEANT.get(word.strip().lstrip("-").lower().replace("-", "_").replace(" ", "_"), ()))
