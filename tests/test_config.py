@@ -57,6 +57,7 @@ def test_equals_signs_in_values_are_kept():
         ("model.heads=5", "model.heads=5 must divide width=256; 1, 2, 4, 8, 16, 32 would"),
         ("model.kind=transfomer", "model.kind='transfomer': not known; did you mean 'transformer'?"),
         ("data.train=none", "data.train"),
+        ("training.metric=blue", "training.metric='blue' is not a score that regard knows: give training.mode=min"),
         ("model=3", "model"),
         ("job=translat", "job='translat' is not a job that regard knows; did you mean 'translate'?"),
         ("model.tied=all", "and data.tokenizer.joint=true"),
@@ -71,6 +72,24 @@ def test_two_or_more_mistakes_come_together():
     assert said.startswith("4 mistakes in the recipe:")
     for part in ("model.widht: unknown", "model.heads=5 must divide", "learning_rate='fast'", "data.trian: unknown"):
         assert part in said
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["training.metric=bleu", "training.mode=min"], "mode='min' contradicts training.metric=bleu: a larger"),
+        (["training.mode=max"], "training.mode='max' contradicts training.metric=loss: a smaller loss is better"),
+        (["training.metric=bleu"], True),
+        (["training.metric=accuracy", "training.mode=max"], True),
+        (["training.metric=perplexity"], False),
+        (["training.metric=beauty", "training.mode=max"], True),
+    ],
+)
+def test_a_score_is_known_to_be_better_where_it_is_larger_or_smaller(overrides, said):
+    if isinstance(said, str):
+        assert said in mistakes(*overrides)
+    else:
+        assert config.build(config.override(MINIMAL, overrides)).training.larger_is_better is said
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.layers.contrast import contrast
-from regard.metrics.retrieval import blind_recall, ranks, recall
+from regard.metrics.retrieval import blind_recall, ranks, recall, retrieval, retrieval_both_ways
 
 
 def test_the_loss_is_clips_where_each_has_one_partner():
@@ -35,7 +35,24 @@ def test_ranks_with_several_right_answers_by_hand():
     found = ranks(queries, answers, [[2], [3, 0]])
     assert found.tolist() == [3.0, 2.0]  # 0.9, 0.8 are above 0.7; only 0.9 is above the better of 0.3 and 0.1
     assert (recall(found, 1), recall(found, 2), recall(found, 3)) == (0.0, 50.0, 100.0)
-    assert ranks(queries, np.array([[1, 0], [1, 0.5]])).tolist() == [1.0, 1.0]
+    assert ranks(queries, np.array([[1, 0], [1, 0.5]])).tolist() == [1.5, 1.0]  # 1 and 1: one is before the other
+
+
+def test_vectors_that_tell_nothing_apart_find_their_partners_by_chance_only():
+    """Constant vectors are at chance, vectors that are no numbers find nothing; equal texts are all right."""
+    pairs = [(f"s{n}", f"t{n}") for n in range(99)]
+    constant, nan = np.full((99, 4), 0.5), np.full((99, 4), np.nan)
+    assert retrieval(constant, constant, pairs) == {"recall_at_1": 0.0, "mrr": pytest.approx(1 / 50)}
+    assert retrieval(nan, nan, pairs) == {"recall_at_1": 0.0, "mrr": pytest.approx(1 / 100)}
+    both = retrieval_both_ways(constant, constant, [[target] for _, target in pairs]).values
+    assert (both["image_to_text_at_1"], both["text_to_image_at_10"], both["text_to_image_median_rank"]) == (0, 0, 50)
+    same = np.array([[1, 0], [1, 0], [0, 1.0]])
+    assert retrieval(same, same, [("a", "b"), ("a", "b"), ("c", "d")])["recall_at_1"] == 1.0
+    assert retrieval(same, same, [("a", "b"), ("x", "y"), ("c", "d")])["recall_at_1"] == pytest.approx(1 / 3)
+    broken = np.eye(3)
+    broken[1] = np.nan
+    assert ranks(broken, np.eye(3)).tolist() == [1, 4, 1]
+    assert ranks(np.eye(3), broken).tolist() == [2, 4, 2]
 
 
 def test_blind_recall_is_what_random_orders_give():

@@ -136,6 +136,8 @@ def test_positions(run, tmp_path):
         ([TEXT, "--head", "7", "--layer", "0"], "head=7 is not one of 0 to 1"),
         ([TEXT, "--layer", "9"], "layer=9 is not one of 0, 1 (cross)"),
         ([TEXT, "--gold", "0:1"], "'0:1' is no link"),
+        ([TEXT, "--target", "hhh", "--gold", "0-0 99-0"], "the gold link 99-0 points outside the pair"),
+        ([TEXT, "--target", "hhh", "--gold", "0-0 0?7"], "the gold link 0-7 points outside the pair"),
         ([TEXT, "-o", "x.gif"], "ends with .png"),
         ([TEXT, "--kind", "corss"], "corss"),
         ([TEXT, "--view", "beams", "--n-best", "9"], "n_best=9 is more than beam=3"),

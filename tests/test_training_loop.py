@@ -161,17 +161,41 @@ def test_early_stopping_keeps_the_best(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(weights(best), seen[1], strict=True))
 
 
-def test_a_larger_score_can_be_better(tmp_path: Path) -> None:
-    scores = iter([1.0, 5.0, 3.0, 4.0])
-    chosen = settings(metric="bleu", mode="max", max_steps=12, validate_every=3)
-    result = fit(new_model(), Words(), chosen, tmp_path, evaluate=lambda model: {"bleu": next(scores)})
+@pytest.mark.parametrize(
+    ("metric", "mode", "best"),
+    [
+        ("bleu", "auto", 5.0), ("accuracy", "auto", 5.0), ("recall_at_1", "auto", 5.0), ("f1", "max", 5.0),
+        ("loss", "auto", 1.0), ("wer", "auto", 1.0), ("image_to_text_median_rank", "auto", 1.0),
+        ("beauty", "max", 5.0), ("beauty", "min", 1.0),
+    ],
+)  # fmt: skip
+def test_the_best_weights_are_those_of_the_better_score(tmp_path: Path, metric: str, mode: str, best: float) -> None:
+    scores = iter([2.0, 5.0, 1.0, 4.0])
+    chosen = settings(metric=metric, mode=mode, max_steps=12, validate_every=3)
+    result = fit(new_model(), Words(), chosen, tmp_path, evaluate=lambda model: {metric: next(scores)})
     assert result.best is not None
-    assert (result.best["step"], result.best["value"]) == (6, 5.0)
+    assert result.best["value"] == best
+
+
+def test_a_score_of_unknown_direction_needs_a_mode(tmp_path: Path) -> None:
+    with pytest.raises(CallError, match=r"metric='beauty' is not a score that regard knows: give training.mode"):
+        fit(new_model(), Words(), settings(metric="beauty"), tmp_path, evaluate=lambda model: {"beauty": 1.0})
+
+
+@pytest.mark.parametrize(("batches", "accumulate"), [(5, 1), (5, 2), (5, 4), (7, 8), (2, 5)])
+def test_validation_follows_every_epoch_also_where_batches_are_added_up(
+    tmp_path: Path, batches: int, accumulate: int
+) -> None:
+    """An epoch that ends in the middle of a step is validated after that step; two in one step, once."""
+    chosen = settings(max_epochs=12, accumulate=accumulate, validate_every=0)
+    result = fit(new_model(), Words(batches), chosen, tmp_path, evaluate=validate)
+    ends = {-(-batches * epoch // accumulate) for epoch in range(1, 13)}
+    assert [record["step"] for record in result.history] == sorted(ends)
 
 
 def test_unknown_metric_names_the_known(tmp_path: Path) -> None:
-    with pytest.raises(CallError, match=r"training.metric='blue': validation gives loss"):
-        train(tmp_path, metric="blue")
+    with pytest.raises(CallError, match=r"training.metric='bleu': validation gives loss"):
+        train(tmp_path, metric="bleu")
 
 
 def test_time_limit_counts_all_parts_of_a_run(tmp_path: Path) -> None:

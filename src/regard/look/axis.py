@@ -102,6 +102,10 @@ class Axis:
         """A time with its unit: 1.07 s, but line 34."""
         return f"{self.unit} {number:.4g}" if len(self.unit) > 3 else f"{number:.4g} {self.unit}".strip()
 
+    def count_words(self) -> int:
+        """How many words there are; 0 if it is not known which words the tokens belong to."""
+        return 1 + max((token.word for token in self.tokens if token.word is not None), default=-1)
+
     def real(self) -> list[int]:
         """The places of tokens that are not special."""
         return [place for place, token in enumerate(self.tokens) if not token.special]
@@ -143,7 +147,7 @@ class Axis:
 def beside(first: Axis, second: Axis) -> Axis:
     """Both, one after the other; what the first lies upon (an image, a signal) is that of both."""
     shift = len(first.text) + 1 if first.text else 0
-    words = 1 + max((token.word for token in first.tokens if token.word is not None), default=-1)
+    words = first.count_words()
     moved = (
         replace(
             token,

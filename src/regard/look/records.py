@@ -97,6 +97,9 @@ class AttentionRecord:
             raise CallError("a record without any attention: there is nothing to look at")
         for attention in self.attentions:
             _require_fit(attention, self.axes)
+        sides = [self.axes[name].count_words() for name in ("source", "target") if name in self.axes]
+        if self.gold is not None and len(sides) == 2 and all(sides):
+            self.gold.require_inside(*sides)
 
     def __repr__(self) -> str:
         """A line: the weights are thousands of numbers."""

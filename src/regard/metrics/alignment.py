@@ -29,6 +29,15 @@ class Gold:
     def __post_init__(self) -> None:
         object.__setattr__(self, "possible", self.possible | self.sure)
 
+    def require_inside(self, source: int, target: int) -> None:
+        """Refuse a link to a word that a pair of so many source and target words does not have."""
+        for i, j in sorted(self.possible):
+            if i >= source or j >= target:
+                raise CallError(
+                    f"the gold link {i}-{j} points outside the pair: it has {source} source and {target} target words, "
+                    "counted from 0"
+                )
+
 
 @dataclass(frozen=True)
 class AlignmentScore:

@@ -1,11 +1,13 @@
 """How well vectors find their partners: recall, mean reciprocal rank, median rank.
 
-    rank_i = 1 + #{j : s_ij > max of s_ik over the k that are right for i}
+    rank_i = 1 + #{j wrong : s_ij > s_i} + #{j wrong : s_ij = s_i} / 2        s_i = max of s_ik over the k right for i
     recall@k = mean of [rank_i ≤ k],     MRR = mean of 1 / rank_i
 
 Manning et al. 2008, "Introduction to Information Retrieval", chapter 8; MRR: Voorhees 1999 (TREC-8). With several right
 answers, one of them among the first k is enough, as for pictures with five captions (Hodosh et al. 2013, section 5.1).
-Equal scores count for the partner, so that texts that occur twice do no harm.
+Of wrong answers with the same score half come before the right one, as they would on average in random order: a model
+that gives every text the same vector is at chance. A score that is not a number is a miss. Answers with the same text
+are all right.
 """
 
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 ROWS = 1024  # of the table of scores, at a time
+SAME = 1e-6  # scores that differ by no more are equal
 AT = (1, 5, 10)
 
 
@@ -25,21 +28,41 @@ def ranks(
 
     `right`: the answers that are right for each query; by default answer i for query i.
     """
+    right = [[number] for number in range(len(queries))] if right is None else right
     found = []
     for start in range(0, len(queries), ROWS):
         scores = queries[start : start + ROWS] @ answers.T
-        if right is None:
-            own = scores[np.arange(len(scores)), np.arange(start, start + len(scores))]
-        else:
-            own = np.array([row[list(some)].max() for row, some in zip(scores, right[start:], strict=False)])
-        found.append(1.0 + (scores > own[:, None] + 1e-6).sum(1))
+        own = np.empty(len(scores))
+        for row, some in enumerate(right[start : start + ROWS]):
+            own[row] = scores[row, list(some)].max()
+            scores[row, list(some)] = -np.inf  # what is right does not come before what is right
+        equal = abs(scores - own[:, None]) <= SAME
+        below = scores < own[:, None] - SAME
+        rank = 1.0 + (~(below | equal)).sum(1) + equal.sum(1) / 2
+        found.append(np.where(np.isnan(own), len(answers) + 1.0, rank))
     return np.concatenate(found) if found else np.empty(0)
 
 
-def retrieval(sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D"]) -> dict[str, float]:
-    """Of vectors of length 1: sources look for their targets, and the other way round; the mean of both."""
-    both = np.concatenate([ranks(sources, targets), ranks(targets, sources)])
+def retrieval(
+    sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D"], pairs: Sequence[tuple[str, str]]
+) -> dict[str, float]:
+    """Of vectors of length 1 of these pairs: sources look for their targets, and the other way round; the mean of both.
+
+    Where a text occurs in several pairs, each place of it is right.
+    """
+    both = np.concatenate([
+        ranks(sources, targets, _same([target for _, target in pairs])),
+        ranks(targets, sources, _same([source for source, _ in pairs])),
+    ])  # fmt: skip
     return {"recall_at_1": float((both == 1).mean()), "mrr": float((1 / both).mean())}
+
+
+def _same(texts: Sequence[str]) -> list[list[int]]:
+    """For each text the places where it occurs."""
+    places: dict[str, list[int]] = {}
+    for place, text in enumerate(texts):
+        places.setdefault(text, []).append(place)
+    return [places[text] for text in texts]
 
 
 def recall(ranks: Float[np.ndarray, " N"], at: int) -> float:

@@ -67,7 +67,7 @@ def span_scores(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -
             "label": label, "precision": _share(hits[label], given[label]), "recall": _share(hits[label], there[label]),
             "f1": _share(2 * hits[label], given[label] + there[label]), "spans": there[label], "said": given[label],
         }
-        for label in sorted(there.keys() | given.keys())
+        for label in sorted({"", *there, *given})
     ]  # fmt: skip
 
 

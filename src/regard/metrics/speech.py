@@ -22,6 +22,8 @@ def error_rates(said: Sequence[str], references: Sequence[str]) -> dict[str, flo
         raise CallError(f"error rates of speech need the package jiwer: {pip_install('regard[audio]')}") from None
     if not said or len(said) != len(references):
         raise CallError(f"{len(said)} transcripts and {len(references)} references: they must pair up")
+    if not any(reference.strip() for reference in references):
+        raise CallError("no reference has a word, so there is no error rate")
     words = jiwer.process_words(list(references), list(said))
     count = words.hits + words.substitutions + words.deletions
     return {

@@ -56,10 +56,9 @@ class Plan:
     usual: int = 4096
 
 
-def watch(metric: str, why: str, mode: str = "max") -> list[Decision]:
+def watch(metric: str, why: str) -> Decision:
     """The score of validation that decides which weights are best."""
-    better = "more is better" if mode == "max" else "less is better"
-    return [Decision("training.metric", metric, why), Decision("training.mode", mode, better)]
+    return Decision("training.metric", metric, why)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from regard.errors import CallError
 from regard.settings.base import Settings
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
@@ -22,6 +24,24 @@ def seconds(value: Any) -> Any:
     return hours * 3600 + minutes * 60 + rest
 
 
+#: Validation scores by their direction; * is anything. Of a score that is in neither list, `mode` has to be given.
+SMALLER = (
+    *("loss", "region_loss", "reconstruction", "perplexity", "bits_per_byte", "mse", "mae", "mase", "pinball"),
+    *("wer", "cer", "ter", "*error_rate", "*_median_rank"),
+)
+LARGER = (
+    *("accuracy", "*_accuracy", "precision", "recall", "f1", "*_f1", "exact_match", "bleu*", "chrf*", "cider"),
+    *("mrr", "*_at_*"),
+)
+
+
+def direction(metric: str) -> Literal["min", "max"] | None:
+    """Whether a smaller (min) or a larger (max) value of this score is better; None if regard does not know it."""
+    if any(fnmatchcase(metric, pattern) for pattern in SMALLER):
+        return "min"
+    return "max" if any(fnmatchcase(metric, pattern) for pattern in LARGER) else None
+
+
 class LoraSettings(Settings):
     """Low-rank adapters (arXiv:2106.09685): all weights of the start stay, and small matrices learn what to add."""
 
@@ -33,6 +53,7 @@ class LoraSettings(Settings):
     )
 
 
+GIVE_MODE = "give training.mode=min (a smaller value is better) or max"
 FALLING = ("cosine", "linear")  # schedules that need to know where a run ends
 
 
@@ -82,7 +103,9 @@ class TrainingSettings(Settings):
     # Validation and best weights
     validate_every: int = Field(0, ge=0, description="updates between validations; 0 is after every epoch")
     metric: str = Field("loss", description="the validation score that decides which weights are best")
-    mode: Literal["min", "max"] = Field("min", description="whether a smaller or a larger metric is better")
+    mode: Literal["auto", "min", "max"] = Field(
+        "auto", description="whether a smaller (min) or larger (max) metric is better; auto knows it of regard's scores"
+    )
 
     # Checkpoints and messages
     save_every: int = Field(500, ge=1, description="updates between checkpoints")
@@ -98,7 +121,22 @@ class TrainingSettings(Settings):
     threads: int = Field(0, ge=0, le=4096, description="processor threads of one process; 0 leaves it to torch")
     shard: bool = Field(False, description="share weights and optimizer out over processes (FSDP), for large models")
 
+    @property
+    def larger_is_better(self) -> bool:
+        """Of the metric, by `mode` or by what regard knows of it."""
+        mode = direction(self.metric) if self.mode == "auto" else self.mode
+        if mode is None:
+            raise CallError(f"training.metric={self.metric!r} is not a score that regard knows: {GIVE_MODE}")
+        return mode == "max"
+
     def problems(self) -> Iterator[tuple[str, str]]:
+        known = direction(self.metric)
+        if self.mode == "auto" and known is None:
+            yield "metric", f"is not a score that regard knows: {GIVE_MODE}"
+        if "auto" != self.mode != (known or self.mode):
+            better = "smaller" if known == "min" else "larger"
+            why = f"a {better} {self.metric} is better. Leave mode out"
+            yield "mode", f"contradicts training.metric={self.metric}: {why}"
         if self.lora is not None and self.shard:
             yield "lora", "and shard=true do not go together"
         if self.optimizer == "muon" and self.shard:

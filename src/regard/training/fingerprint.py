@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.settings.training import FALLING
+from regard.settings.training import FALLING, direction
 
 FREE = {
     *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
@@ -38,4 +38,6 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
             flat |= _flat(value, f"{prefix}{name}.")
         else:
             flat[f"{prefix}{name}"] = list(value) if isinstance(value, tuple) else value
+    if flat.get("training.mode") == "auto":
+        flat["training.mode"] = direction(str(flat.get("training.metric")))
     return flat

@@ -114,6 +114,7 @@ class _Trainer:
     ) -> None:
         self.model, self.batches, self.settings, self.folder = model, batches, settings, folder
         self.evaluate, self.sample, self.watch = evaluate, sample, watch
+        self.larger = evaluate is not None and settings.larger_is_better  # of the metric, the larger value is better
         self.config, self.parallel, self.unit = config, parallel, unit
         self.progress = display()
         self.say: Say = (on_message or self.progress.say) if parallel.main else lambda text: None
@@ -127,6 +128,7 @@ class _Trainer:
         self.update = Update(model, settings, parallel, spare=lambda: next(batches.epoch(0)))
         self.clock, self.now = clock, clock()
         self.busy = self.waited = 0.0  # seconds of training, and of waiting for data, since the last line of metrics
+        self.ended = False  # whether an epoch ended with the last step, perhaps in the middle of its batches
         self.passes = 0.0  # over the data: 1.5 is half-way through the second epoch
         self.run, self.saved = RunState(), None  # saved: what the last checkpoint holds
         if checkpoint is not None:
@@ -199,7 +201,9 @@ class _Trainer:
         run.step += 1
         computed = self.update(run.step, [share for share, _, _ in group], self.rate)
         self.pending.append((run.step, run.epoch, run.index, computed))
+        former = run.epoch
         _, run.epoch, run.index = group[-1]
+        self.ended = run.epoch > former
         if self.budget.timing:
             self._read()
         self._tick(training=True)
@@ -210,7 +214,7 @@ class _Trainer:
             self._read()
         if step % settings.log_every == 0:
             self._log()
-        due = step % settings.validate_every == 0 if settings.validate_every else self.run.index == 0
+        due = step % settings.validate_every == 0 if settings.validate_every else self.ended
         if due and self.budget.has_time_to_validate():
             self._validate()
         if step % settings.save_every == 0:
@@ -324,7 +328,7 @@ class _Trainer:
         former = self.run.best["value"]
         if value == former:
             return scores.get("loss", math.inf) < self.run.best["scores"].get("loss", math.inf)
-        return value < former if self.settings.mode == "min" else value > former
+        return value > former if self.larger else value < former
 
     def _standing(self) -> tuple[int, int]:
         return self.run.step, self.run.validated

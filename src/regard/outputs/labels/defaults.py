@@ -24,7 +24,7 @@ def _scores(sample: Sample) -> list[Decision]:
     if len(counts) > 1 and rarest < RARE:
         name = min(counts, key=counts.__getitem__)
         watched = watch("macro_f1", f"classes are uneven ({name} is rare): all count the same")
-    return [texts.held_out(sample.count, "examples"), *watched]
+    return [texts.held_out(sample.count, "examples"), watched]
 
 
 def _text(sample: Sample) -> Plan:

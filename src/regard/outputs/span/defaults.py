@@ -26,7 +26,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
             "decoding.max_length", round_up(percentile(answers, 99.5) + 2, 4), "as long as answers are, and some more"
         ),
         texts.held_out(sample.count, "questions"),
-        *watch("f1", "words that an answer shares with the right one"),
+        watch("f1", "words that an answer shares with the right one"),
     ]
     common: dict[str, Any] = {"kind": "recurrent"}
     return Plan(decisions, [

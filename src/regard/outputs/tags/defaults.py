@@ -15,7 +15,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     )
     decisions = [
         *cut, texts.longest(lengths), texts.held_out(sample.count, "sentences"),
-        *watch(metric, why),
+        watch(metric, why),
     ]  # fmt: skip
     common: dict[str, Any] = {"kind": "recurrent", "cell": "lstm", "dropout": 0.3 if sample.count < 20_000 else 0.2}
     return Plan(decisions, [

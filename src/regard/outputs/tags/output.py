@@ -68,11 +68,11 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
     def quick(self, model: Tagger, valid: Examples) -> dict[str, float]:
         examples = valid.examples(QUICK)
         said = self._tags(model, [example.input for example in examples])
-        return _values([one.texts[0].split() for one in examples], said)
+        return self._values([one.texts[0].split() for one in examples], said)
 
     def check(self, splits: dict[Role, Any]) -> CheckReport:
         report = super().check(splits)
-        if not marks_spans(self.labels.names):
+        if not self.marks_spans:
             return report
         found = [finding for role, one in splits.items() for finding in _wrong_beginnings(role, one)]
         return replace(report, findings=[*report.findings, *found])
@@ -141,23 +141,27 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         by_tag = class_scores(one_hot(gold, len(names)), one_hot(given, len(names)), names)
         matrix = confusion(gold, given, len(names))
         rows = {"by tag": [score.as_row() for score in by_tag], CONFUSION: confusion_rows(matrix, names)}
-        if marks_spans(names):
+        if self.marks_spans:
             rows["by span"] = [row for row in span_scores(right, said) if row["label"]]
         whole = 100 * float(np.mean([one == other for one, other in zip(right, said, strict=True)]))
-        values = {**_values(right, said), "macro_f1": macro_f1(by_tag), "sentences": float(len(right))}
+        values = {**self._values(right, said), "macro_f1": macro_f1(by_tag), "sentences": float(len(right))}
         unknown = int((gold == UNKNOWN).sum())
         notes = {"unknown tags": f"{unknown} words have a tag that training did not: all wrong"} if unknown else {}
         drawn = confusion_picture(matrix, names, "Test data. Rows: the right tag")
         return Scores(values | {"exact_match": whole}, notes, rows, drawn, percent=PERCENT)
 
+    def _values(self, right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:
+        hits = [a == b for one, other in zip(right, said, strict=True) for a, b in zip(one, other, strict=True)]
+        found = {"accuracy": 100 * float(np.mean(hits)) if hits else 0.0}
+        if self.marks_spans:
+            total = span_scores(right, said)[0]
+            found |= {name: total[name] for name in ("precision", "recall", "f1")}
+        return found
 
-def _values(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:
-    hits = [a == b for one, other in zip(right, said, strict=True) for a, b in zip(one, other, strict=True)]
-    found = {"accuracy": 100 * float(np.mean(hits)) if hits else 0.0}
-    if marks_spans([tag for tags in right for tag in tags]):
-        total = next(row for row in span_scores(right, said) if not row["label"])
-        found |= {name: total[name] for name in ("precision", "recall", "f1")}
-    return found
+    @property
+    def marks_spans(self) -> bool:
+        """Whether the tags of training mark spans."""
+        return marks_spans(self.labels.names)
 
 
 def _wrong_beginnings(role: Role, examples: Examples) -> Iterator[Finding]:

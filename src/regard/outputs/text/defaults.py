@@ -31,7 +31,7 @@ def translate(kinds: tuple[str, str], sample: Sample) -> Plan:
         texts.held_out(sample.count, "pairs", least=500),
         texts.writes_at_most(target),
         Decision("decoding.beam", 4, "beams beyond this rarely find better sentences"),
-        *watch("bleu", "what is wanted are good translations, and not a small loss"),
+        watch("bleu", "what is wanted are good translations, and not a small loss"),
     ]
     dropout = 0.1 if sample.count > 200_000 else 0.2
     common: dict[str, Any] = {"kind": "transformer", "tied": "all" if joint else "output", "dropout": dropout}
@@ -49,7 +49,7 @@ def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
     decisions = [
         *form, *writing, texts.held_out(sample.count, "pictures"),
         Decision("decoding.beam", 4, "beams beyond this rarely find better sentences"),
-        *watch("bleu4", "what is wanted are good captions, and not a small loss"),
+        watch("bleu4", "what is wanted are good captions, and not a small loss"),
     ]  # fmt: skip
     common = {"kind": "recurrent", "context": "attention", "score": "additive", "dropout": 0.3 if photos else 0.1}
     widths = {"width": 256, "embedding": 192} if photos else {"width": 128, "embedding": 96}
@@ -87,7 +87,7 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
         texts.longest(lengths), texts.writes_at_most(lengths), texts.held_out(sample.count, "recordings"),
         Decision("decoding.window", round(min(30.0, 2 * seconds), 1), "longer recordings are cut where it is quiet"),
         Decision("decoding.beam", 4, "beams beyond this rarely find better texts"),
-        *watch("loss" if few else "cer", "what validation counts", "min"),
+        watch("loss" if few else "cer", "what validation counts"),
     ]  # fmt: skip
     common: dict[str, Any] = {
         "kind": "recurrent", "cell": "lstm", "embedding": 64, "pyramid": pyramid, "score": "additive",

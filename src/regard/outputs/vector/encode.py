@@ -83,4 +83,5 @@ class VectorOutput(VectorTraining):
         side = self.side(model)
         sources = side.unit([self.cut(example.input) for example in examples])
         targets = side.unit([self.cut(example.texts[0]) for example in examples])
-        return retrieval(sources.numpy(), targets.numpy())
+        pairs = [(example.input, example.texts[0]) for example in examples]
+        return retrieval(sources.numpy(), targets.numpy(), pairs)
