@@ -24,6 +24,7 @@ from regard.metrics.alignment_links import (
 )
 from regard.metrics.by_length import bleu_by_length
 from regard.metrics.error_rates import edit_distance, sequence_error_rate, token_error_rate
+from regard.metrics.speech import error_rates
 from regard.metrics.text import bleu, chrf, exact_match, ter, tokenizer_for
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog is running fast in the park", "hello world"]
@@ -133,6 +134,8 @@ def test_error_rates_take_the_nearest_reference():
 
 
 def test_error_rates_refuse_what_has_no_answer():
+    with pytest.raises(CallError, match="no reference has a word"):
+        error_rates(["noise", ""], ["", " "])
     with pytest.raises(CallError, match="no reference has a token"):
         token_error_rate([["a"]], [[[]]])
     with pytest.raises(CallError, match=r"hypothesis 0 .* has no reference"):

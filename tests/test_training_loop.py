@@ -121,6 +121,7 @@ def test_of_equal_scores_the_lower_loss_is_the_best(tmp_path: Path, losses: tupl
         new_model(), Words(), settings(max_epochs=3, metric="bleu", mode="max"), tmp_path,
         evaluate=lambda model: {"loss": next(left), "bleu": 0.0},
     )  # fmt: skip
+    assert result.best is not None
     assert result.best["step"] == best
 
 
@@ -140,6 +141,7 @@ def test_weights_that_have_learned_nothing_are_never_the_best(tmp_path: Path) ->
     left = iter((1.0, 2.0, 3.0))
     chosen = settings(max_steps=3, validate_every=1, average=0)
     result = fit(Late(2), Words(), chosen, tmp_path, evaluate=lambda model: {"loss": next(left)})
+    assert result.best is not None
     assert (result.best["step"], result.best["value"]) == (3, 3.0)
 
 
@@ -255,7 +257,7 @@ def rates(folder: Path) -> list[float]:
 )
 def test_the_learning_rate_ends_at_its_low_end(tmp_path: Path, schedule: str, given: dict[str, Any]) -> None:
     clock = FakeClock()
-    result = clock.fit(tmp_path, schedule=schedule, warmup=1000, final=0.01, **{"validate_every": 100} | given)
+    result = clock.fit(tmp_path, None, None, schedule=schedule, warmup=1000, final=0.01, **{"validate_every": 100} | given)
     seen = rates(tmp_path)
     assert seen[-1] == pytest.approx(0.01)
     top = seen.index(max(seen))
@@ -313,7 +315,7 @@ def test_a_stopped_run_keeps_its_plan(tmp_path: Path) -> None:
     assert same(whole, parts)
     assert rates(tmp_path / "whole") == rates(tmp_path / "parts")
     with pytest.raises(CallError, match=r"time_limit: 120.0 → 240.0 \(training.schedule=cosine falls until then"):
-        FakeClock().fit(tmp_path / "parts", **given | {"time_limit": 240})
+        FakeClock().fit(tmp_path / "parts", None, None, **given | {"time_limit": 240})
 
 
 def test_finished_run_does_nothing_unless_a_limit_is_raised(tmp_path: Path) -> None:
@@ -373,20 +375,20 @@ def test_run_of_bad_steps_ends_with_advice(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- stopping and the files
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_signal_saves_and_says_how_to_go_on(tmp_path: Path, sent: signal.Signals) -> None:
     class Interrupting(Words):
-        def epoch(self, number_: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]:
-            for index, batch in enumerate(super().epoch(number_, start, rank, world), start):
-                if (number_, index) == (1, 1):
-                    os.kill(os.getpid(), number)
+        def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]:
+            for index, batch in enumerate(super().epoch(number, start, rank, world), start):
+                if (number, index) == (1, 1):
+                    os.kill(os.getpid(), sent)
                 yield batch
 
-    before = signal.getsignal(number)
+    before = signal.getsignal(sent)
     messages: list[str] = []
     with pytest.raises(Stopped, match="stopped at step 8"):
         fit(new_model(), Interrupting(), settings(), tmp_path, evaluate=validate, on_message=messages.append)
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(sent) is before
     assert "the same command goes on" in messages[-1]
     whole, expected, _ = train(tmp_path / "whole")
     resumed, result, _ = train(tmp_path)

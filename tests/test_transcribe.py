@@ -362,8 +362,6 @@ def test_error_rates_by_hand():
     assert error_rates([""], ["a"])["wer"] == 100
     with pytest.raises(CallError, match="pair up"):
         error_rates(["a"], ["a", "b"])
-    with pytest.raises(CallError, match="no reference has a word"):
-        error_rates(["noise", ""], ["", " "])
 
 
 def test_times_by_hand():
