@@ -52,7 +52,7 @@ class Case(NamedTuple):
     def build(self, width: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
         if self == ("multihead", "torch"):
             module = nn.MultiheadAttention(width, HEADS, batch_first=True)
-            return lambda q, k, v: module(q, k, v, need_weights=False)[0]
+            return lambda q, k, v: module(q, k, k, need_weights=False)[0]
         if self == ("multihead", "regard"):
             ours = MultiHead(width, HEADS)
             return lambda q, k, v: ours(q, k)

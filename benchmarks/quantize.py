@@ -1,14 +1,13 @@
-"""What a language model gains from weights in fewer bits: SmolLM2-135M's shape, one text, beside what memory can do.
+"""How much faster a language model generates with weights in fewer bits: SmolLM2-135M's shape, one text at a time.
 
     python benchmarks/quantize.py [--tokens 32] [--rounds 5] [--threads 0]
 
-The weights are random: only time is measured here. A step reads all weights once, so the most it can do is bandwidth /
-bytes of weights. The bandwidth is measured in the same run, as the sum of a table that is larger than any cache.
-Steps are those after the first token, whose prompt is read at once; prefill reads 1,000 tokens at once. Systems take
-turns, and the median of the rounds counts. With one thread, the time of the processor counts, so that other work on the
-machine disturbs less.
+The weights are random: only time is measured. Each step reads all weights once, so its limit is memory bandwidth /
+bytes of weights. The bandwidth is the sum of a table that is larger than any cache. It is measured directly before each
+timing, because it changes from minute to minute on a shared host; `of bandwidth` is the median of these ratios. Systems
+take turns; other figures are medians of the rounds. With one thread, the processor's time is reported.
 
-With real weights, their perplexity, and other systems beside it: `python benchmarks/smollm2.py`.
+With real weights, their perplexity, and other systems: `python benchmarks/smollm2.py`.
 """
 
 import statistics
@@ -34,9 +33,8 @@ SHAPE = {
 PREFILL = 1000
 
 
-def bandwidth(rounds: int = 7) -> float:
-    """Bytes a second."""
-    table = torch.ones(2**26)
+def measure_bandwidth(table: torch.Tensor, rounds: int = 3) -> float:
+    """Return the bytes a second that the sum of a large table reads."""
     return table.nbytes / statistics.median(seconds(table.sum) for _ in range(rounds))
 
 
@@ -91,19 +89,21 @@ def main(tokens: int, rounds: int, threads: int) -> None:
         step_seconds(model, 2)
     steps: dict[str, list[float]] = {name: [] for name in models}
     reading: dict[str, list[float]] = {name: [] for name in models}
-    limits = []
+    shares: dict[str, list[float]] = {name: [] for name in models}
+    limits: list[float] = []
+    table = torch.ones(2**26)
     for _ in range(rounds):
-        limits.append(bandwidth(3))
         for name, model in models.items():
+            limits.append(measure_bandwidth(table))
             steps[name].append(step_seconds(model, tokens))
+            shares[name].append(weight_bytes(model) / steps[name][-1] / limits[-1])
             reading[name].append(seconds(lambda: prefill(model)))  # noqa: B023 (called at once)
-    limit = statistics.median(limits)
-    print(f"{processor()}; memory {limit / 1e9:.1f} GB/s; random weights")
+    spread = f"{min(limits) / 1e9:.1f} to {max(limits) / 1e9:.1f}"
+    print(f"{processor()}; memory {statistics.median(limits) / 1e9:.1f} GB/s ({spread}); random weights")
     print(f"{'weights':<10}{'MB':>7}{'tokens/s':>10}{'× float32':>11}{'of bandwidth':>14}{'prefill of 1,000':>18}")
     for name, model in models.items():
-        step = statistics.median(steps[name])
+        step, share = statistics.median(steps[name]), statistics.median(shares[name])
         gain = statistics.median(a / b for a, b in zip(steps["float32"], steps[name], strict=True))
-        share = weight_bytes(model) / step / limit
         prefilled = PREFILL / statistics.median(reading[name])
         size = weight_bytes(model) / 1e6
         print(f"{name:<10}{size:>7.0f}{1 / step:>10.1f}{gain:>11.2f}{share:>14.0%}{prefilled:>12.0f} tokens/s")

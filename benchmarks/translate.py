@@ -12,12 +12,13 @@ train    The same batches (Multi30k, joint BPE of 8,000, about 4,096 target toke
          attention would cost the others more than us. Counted are real tokens, source and target, by the clock; with
          --threads 1 by the processor's time, which other work on the machine hardly changes.
 decode   The same weights (a model of regard's, trained for three epochs and kept in the cache folder) in Hugging
-         Face's Marian and in CTranslate2, float32; first it is made sure that the logits agree. The 1,000 sentences of
-         test_2016_flickr, greedily and with five beams, length penalty 1; a sentence is done when five hypotheses are.
-         Each has the setting that suits it best, which is found first: the batch size, and how it uses the cores (so
-         many batches at a time × so many threads for each). All get sentences sorted by length. Counted are sentences a
-         second, and outputs that are the same as ours token by token; by the clock, with --threads 1 by the processor's
-         time.
+         Face's Marian and in CTranslate2, in float32 and int8; the logits of Marian are compared first. The 1,000
+         sentences of test_2016_flickr, greedily and with five beams, length penalty 1; a sentence is done when five
+         hypotheses are. Each system has the setting that is fastest for it on validation sentences: the batch size, the
+         use of the cores (processes × threads; all systems try 1 × n and n × 1), and for CTranslate2 the instruction
+         set (its default, which is AVX2, and CT2_FORCE_CPU_ISA=AVX512). All get sentences sorted by length. Reported
+         are sentences a second, by the clock (with --threads 1: by the processor's time), and how many outputs are
+         equal to ours, token by token.
 
 Systems take turns, update by update and pass by pass. The median counts; a ratio is the median of the ratios at each
 turn, so that a disturbance of the machine, which is longer than a turn, disturbs both sides of it alike.
@@ -84,12 +85,12 @@ def show(results: dict) -> None:
                 f"{row['system']:<24}{row['tokens_per_second']:>10,.0f}{row['ratio']:>11.2f}×{row['parameters']:>14,}"
             )
     if rows := results.get("decode"):
-        names = f"{'sentences/s':>13}{'regard is':>12}{'cores':>7}{'batch':>7}{'equal outputs':>15}"
+        names = f"{'sentences/s':>13}{'regard is':>12}{'cores':>14}{'batch':>7}{'equal outputs':>15}"
         print(f"\n{'decoding':<24}{'beam':>5}{names}")
         for row in rows:
             print(
                 f"{row['system']:<24}{row['beam']:>5}{row['sentences_per_second']:>13.0f}{row['ratio']:>11.2f}×"
-                f"{row['setting']:>7}{row['batch']:>7}{row['equal_outputs']:>15,}"
+                f"{row['setting']:>14}{row['batch']:>7}{row['equal_outputs']:>15,}"
             )
 
 

@@ -7,16 +7,17 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from peers.ctranslate2_process import LONGEST, Sentences, TranslatorProcess
 from peers.messages import has, median_ratio, peer, say
 from peers.models import WORDS
 from peers.same_weights import as_marian, require_equal_logits, trained
+from regard.cost.hardware import processor
 from regard.data.batches import pad_sentences
 from regard.data.files import PairSource
 from regard.inputs.text.input import TextItem
@@ -25,8 +26,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.special_tokens import END, PAD, START, UNK
 from regard.workers import Workers
 
-LONGEST = 128  # tokens of an output, the end symbol not counted; the others do count it, and get one more
-Sentences = list[list[int]]
+# The others count the end symbol as a token of the output: they get LONGEST + 1.
 Decode = Callable[[Sentences, int, int], Sentences]  # sources, beam, batch size → outputs
 Settings = dict[str, Decode]  # of one system: how it uses the cores
 
@@ -50,16 +50,15 @@ def our_decode(data: Job, model: Seq2Seq) -> Decode:
     return decode
 
 
-def our_settings(data: Job, model: Seq2Seq, threads: int, stack: ExitStack) -> Settings:
-    """One process with all threads; and as many processes with one thread each, as `regard predict --workers` has."""
-    decode = our_decode(data, model)
+def settings_by_cores(decode: Decode, threads: int, stack: ExitStack) -> Settings:
+    """Return both uses of the cores: one process with all threads, and as many processes with one thread each."""
 
-    def work(asked: list[tuple[int, int, list[int]]]) -> Sentences:
-        return decode([ids for _, _, ids in asked], asked[0][0], asked[0][1])
+    def work(shares: list[tuple[int, int, list[int]]]) -> Sentences:
+        return decode([ids for _, _, ids in shares], shares[0][0], shares[0][1])
 
     settings = {f"1 × {threads}": decode}
     if threads > 1:
-        workers = stack.enter_context(Workers(work, threads, size=lambda asked: len(asked[2])))
+        workers = stack.enter_context(Workers(work, threads, size=lambda share: len(share[2])))
         settings[f"{threads} × 1"] = lambda sources, beam, batch: workers([(beam, batch, ids) for ids in sources])
     return settings
 
@@ -83,9 +82,7 @@ def marian_decode(marian: Any) -> Decode:
     return decode
 
 
-def ctranslate2_settings(marian: Any, folder: Path, threads: int) -> Settings:
-    """Translators with all threads for one batch, and with one thread each for several batches."""
-    ctranslate2 = peer("ctranslate2")
+def save_for_ctranslate2(marian: Any, folder: Path) -> None:
     # The loader for Marian would start decoding with a vector of zeros, as the models of that project do.
     marian.config.normalize_before = marian.config.normalize_embedding = False
     spec = peer("ctranslate2.converters.transformers").BartLoader().get_model_spec(marian)
@@ -100,21 +97,14 @@ def ctranslate2_settings(marian: Any, folder: Path, threads: int) -> Settings:
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
 
-    def decode(translator: Any, sources: Sentences, beam: int, batch: int) -> Sentences:
-        found = translator.translate_batch(
-            [[str(token) for token in ids] for ids in sources],
-            beam_size=beam, max_batch_size=batch, max_decoding_length=LONGEST + 1, length_penalty=1.0,
-        )  # fmt: skip
-        return [[int(token) for token in result.hypotheses[0][:LONGEST]] for result in found]
 
-    settings: Settings = {
-        f"{inter} × {intra}": partial(
-            decode,
-            ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=inter, intra_threads=intra),
-        )
-        for inter, intra in sorted({(1, threads), (threads, 1)})
-    }
-    torch.set_num_threads(threads)  # a Translator with one thread has set it to one for this whole process
+def ctranslate2_settings(folder: Path, compute_type: str, threads: int, stack: ExitStack) -> Settings:
+    """Return both uses of the cores, each with its default instruction set and, where there is one, with AVX-512."""
+    settings: Settings = {}
+    for isa in ("", "AVX512") if "AVX512" in processor() else ("",):
+        for inter, intra in sorted({(1, threads), (threads, 1)}):
+            process = stack.enter_context(TranslatorProcess(folder, isa, compute_type, inter, intra))
+            settings[f"{inter} × {intra}{isa and f' {isa}'}"] = process
     return settings
 
 
@@ -128,19 +118,22 @@ def benchmark_decoding(data: Job, folder: Path, rounds: int, sentences: int | No
     )
     threads = torch.get_num_threads()
     with ExitStack() as stack:
-        systems = {"regard": our_settings(data, model, threads, stack)}
-        systems |= _others(data, model, folder, threads)
+        systems = {"regard": settings_by_cores(our_decode(data, model), threads, stack)}
+        systems |= _others(data, model, folder, threads, stack)
         return [row for beam in (1, 5) for row in _rows(systems, sources, tried, beam, rounds)]
 
 
-def _others(data: Job, model: Seq2Seq, folder: Path, threads: int) -> dict[str, Settings]:
+def _others(data: Job, model: Seq2Seq, folder: Path, threads: int, stack: ExitStack) -> dict[str, Settings]:
     systems: dict[str, Settings] = {}
     if has("transformers"):
         marian = as_marian(model)
         require_equal_logits(model, marian, next(data.output.batches(data.splits["valid"], 4096).epoch(0)))
-        systems["Hugging Face Marian"] = {f"1 × {threads}": marian_decode(marian)}
+        systems["Hugging Face Marian"] = settings_by_cores(marian_decode(marian), threads, stack)
         if has("ctranslate2"):
-            systems["CTranslate2"] = ctranslate2_settings(marian, folder / "ctranslate2", threads)
+            save_for_ctranslate2(marian, folder / "ctranslate2")
+            for compute_type in ("float32", "int8"):
+                settings = ctranslate2_settings(folder / "ctranslate2", compute_type, threads, stack)
+                systems[f"CTranslate2 {compute_type}"] = settings
     return systems
 
 
@@ -148,12 +141,10 @@ def _rows(systems: dict[str, Settings], sources: Sentences, tried: Sentences, be
     best = {name: best_setting(settings, tried, beam) for name, settings in systems.items()}
     speeds: dict[str, list[float]] = {name: [] for name in systems}
     outputs: dict[str, Sentences] = {}
-    clock = _clock()
     for number in range(rounds):
         for name, settings in systems.items():
-            start = clock()
-            outputs[name] = settings[best[name].setting](sources, beam, best[name].batch)
-            speeds[name].append(len(sources) / (clock() - start))
+            outputs[name], seconds = _time(settings[best[name].setting], sources, beam, best[name].batch)
+            speeds[name].append(len(sources) / seconds)
         say(f"beam {beam}, round {number + 1}: " + ", ".join(f"{n} {s[-1]:.0f}" for n, s in speeds.items()))
     return [
         {
@@ -174,15 +165,21 @@ def best_setting(
     settings: Settings, sources: Sentences, beam: int, sizes: Sequence[int] = (32, 64, 128, 256, 512)
 ) -> Best:
     """The quickest use of the cores and batch size, each tried once on sentences for validation."""
-    seconds, clock = {}, _clock()
+    seconds: dict[Best, float] = {}
     for setting, decode in settings.items():
         decode(sources[:64], beam, 8)
         for size in sizes:
-            start = clock()
-            decode(sources, beam, size)
-            seconds[Best(setting, size)] = clock() - start
+            seconds[Best(setting, size)] = _time(decode, sources, beam, size)[1]
     return min(seconds, key=seconds.__getitem__)
 
 
-def _clock() -> Callable[[], float]:
-    return time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+def _time(decode: Decode, sources: Sentences, beam: int, batch: int) -> tuple[Sentences, float]:
+    """Return the outputs and the seconds: by the clock, or with one thread those of the processor that decodes."""
+
+    def now() -> float:
+        if torch.get_num_threads() > 1:
+            return time.perf_counter()
+        return time.process_time() + (decode.processor_seconds if isinstance(decode, TranslatorProcess) else 0.0)
+
+    start = now()
+    return decode(sources, beam, batch), now() - start
