@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import regard
 from regard.data.cache import built_once
 from regard.errors import CallError, RegardError
 from regard.files import atomic
@@ -112,7 +114,10 @@ def synced(monkeypatch):
 
 
 def test_a_step_of_the_cache_is_on_the_disk_before_its_name_and_the_name_after(tmp_path, synced):
-    folder = built_once(tmp_path, "step", 1, lambda place: (place / "a").write_text("x"))
+    def build(place: Path) -> None:
+        (place / "a").write_text("x")
+
+    folder = built_once(tmp_path, "step", 1, build)
     name = synced.index(folder.name)
     assert {path.stat().st_ino for path in (*folder.iterdir(), folder)} == set(synced[:name])
     assert synced[name + 1 :] == [tmp_path.stat().st_ino]
@@ -156,12 +161,68 @@ def test_tensors_come_back_also_views_of_others(tmp_path):
     assert torch.equal(found["grad"], whole)
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_files_have_the_mode_of_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        for number, write in enumerate(WRITERS.values()):
+            write(tmp_path / f"{number}", 10)
+        atomic.write_folder(tmp_path / "folder", lambda part: atomic.save_tensors(part / "x", {"x": torch.ones(1)}))
+        fit(new_model(), Words(), settings(max_steps=6, save_every=2), tmp_path / "run")
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"model.safetensors", "x", "0"} <= {path.name for path in files}
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in files if path.stat().st_mode & umask} == {}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o666 & ~umask}
+
+
 # ------------------------------------------------------------------------------------------------------------- folders
 def test_a_folder_is_replaced_as_a_whole(tmp_path):
     for name in ("one", "two"):
         atomic.write_folder(tmp_path / "folder", lambda part, name=name: (part / name).write_text(name))
     assert os.listdir(tmp_path) == ["folder"]
     assert os.listdir(tmp_path / "folder") == ["two"]
+
+
+def test_all_files_of_a_folder_are_on_the_disk_before_its_name(tmp_path, synced):
+    def fill(part: Path) -> None:
+        (part / "one" / "two").mkdir(parents=True)
+        (part / "one" / "two" / "file").write_text("x")
+
+    atomic.write_folder(tmp_path / "folder", fill)
+    folder = tmp_path / "folder"
+    name = synced.index("folder")
+    assert {path.stat().st_ino for path in (*folder.rglob("*"), folder)} == set(synced[:name])
+
+
+@pytest.mark.parametrize("again", ["load", "write"])
+def test_a_folder_put_aside_by_a_process_that_died_comes_back(tmp_path, again):
+    """It dies between the two renames: the old folder has no name, and the new one has none yet."""
+    folder = tmp_path / "export"
+    atomic.write_folder(folder, lambda part: (part / "one").write_text("one"))
+    kill = "import os, signal\ndef die(self, to): os.kill(os.getpid(), signal.SIGKILL)\n"
+    code = (
+        "from pathlib import Path; from regard.files import atomic; rename = Path.rename\n" + kill +
+        "Path.rename = lambda self, to: rename(self, to) if 'old' in Path(to).name else die(self, to)\n"
+        f"atomic.write_folder(Path({str(folder)!r}), lambda part: (part / 'two').write_text('two'))"
+    )  # fmt: skip
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert not folder.exists()
+    if again == "load":
+        with pytest.raises(CallError):  # one file makes no run
+            regard.load(folder)
+        assert (folder / "one").read_text() == "one"
+        return
+
+    def fill(part: Path) -> None:
+        (part / "three").write_text("three")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        atomic.write_folder(folder, fill)
+    assert os.listdir(tmp_path) == ["export"]
+    assert os.listdir(folder) == ["one"]
 
 
 def test_a_folder_that_cannot_be_filled_leaves_the_old_one(tmp_path):

@@ -130,6 +130,28 @@ def test_any_number_of_threads_gives_the_same_numbers(precision: Any) -> None:
 
 
 @needs_kernels
+def test_a_step_of_another_thread_in_between_does_not_exchange_the_buffers() -> None:
+    """Both threads find that the layers know the buffers of another text; one comes between two lines of the other."""
+    block = Block(32, 2, 40).eval()
+    layers = single_steps.prepare([block], nn.Identity())
+    assert layers is not None
+    assert layers.compiled is not None
+    mine, theirs = ((block.attention.preallocate(torch.ones(1, 1, 32), 1, 9),) for _ in range(2))
+
+    class Shared(list[Any]):
+        def __setitem__(self, *given: Any) -> None:
+            super().__setitem__(*given)
+            if self[0] is not None and not others:
+                others.append(None)
+                others.append(single_steps._places(compiled, theirs))
+
+    others: list[Any] = []
+    compiled = layers.compiled._replace(found=Shared())
+    for (keys, values), rooms in zip((single_steps._places(compiled, mine), others[1]), (mine, theirs), strict=True):
+        assert (keys[0], values[0]) == (rooms[0].key.data_ptr(), rooms[0].value.data_ptr())
+
+
+@needs_kernels
 @pytest.mark.parametrize("kind", MODELS)
 def test_torch_alone_takes_the_same_steps(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model(kind)

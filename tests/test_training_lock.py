@@ -24,12 +24,24 @@ with locked(pathlib.Path(sys.argv[1]), Parallel()):
     print("held", flush=True)
     sys.stdin.read()
 """
+WINDOWS = """
+import errno, fcntl, sys, types
+import torch  # which needs the real ones
+def locking(handle, mode, count):  # as that of Windows: from the place of the file on, as many bytes
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, count, 0, 1)
+    except BlockingIOError:
+        raise PermissionError(errno.EACCES, "Permission denied") from None
+sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_NBLCK=2)
+sys.modules["fcntl"] = None
+import regard.training.lock
+"""
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def held(folder: Path, first: str = "") -> Iterator[subprocess.Popen[str]]:
     """Another process holds the folder; it is killed at the end, as by kill -9."""
-    command = [sys.executable, "-c", HOLD, str(folder)]
+    command = [sys.executable, "-c", first + HOLD, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
@@ -47,6 +59,18 @@ def test_a_folder_that_is_trained_is_refused_until_its_trainer_is_dead(tmp_path:
     assert (tmp_path / LOCK).exists()  # of the dead; it binds nobody
     with locked(tmp_path, ALONE):
         assert str(os.getpid()) in (tmp_path / LOCK).read_text()
+    assert not (tmp_path / LOCK).exists()
+
+
+@pytest.mark.slow
+def test_a_system_without_fcntl_locks_by_msvcrt(tmp_path: Path) -> None:
+    with held(tmp_path, WINDOWS) as other:
+        second = [sys.executable, "-c", WINDOWS + HOLD, str(tmp_path)]
+        done = subprocess.run(second, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert f"is being trained by process {other.pid} on" in done.stderr
+        assert done.returncode != 0
+    done = subprocess.run(second, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.stdout == "held\n", done.stderr
     assert not (tmp_path / LOCK).exists()
 
 

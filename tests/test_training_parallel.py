@@ -3,6 +3,7 @@
 The example has a batch of one row, of which the second process gets nothing.
 """
 
+import os
 import socket
 import subprocess
 import sys
@@ -107,6 +108,48 @@ def test_processes_that_are_started_again_find_each_other(tmp_path: Path) -> Non
     """torchrun keeps the addresses of the dead: without a place of its own, the third attempt would call them."""
     run_two(tmp_path, "max_steps=6", "attempts=2", launch=("--max-restarts", "2"))
     assert read_metrics(tmp_path / "metrics.jsonl")[-1]["step"] == 6
+
+
+RAISING = """
+import sys
+from regard.errors import CallError
+from regard.training.parallel import processes
+with processes("cpu") as parallel:
+    for error in (CallError("no such file: x"), ZeroDivisionError("by zero")):
+        try:
+            with parallel.main_first():
+                if parallel.main:
+                    raise error
+        except Exception as found:
+            print(type(found).__name__, found, flush=True)
+    sys.stdin.read()  # process 0 lives on, as in a notebook
+"""
+
+
+@pytest.mark.slow
+def test_an_error_of_the_first_process_ends_the_others_too() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    addresses = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", RAISING], env={**os.environ, **addresses, "RANK": rank},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for rank in ("0", "1")
+    ]  # fmt: skip
+    try:
+        first, second = ([one.stdout.readline() for _ in range(2)] for one in both if one.stdout)
+        assert first == ["CallError no such file: x\n", "ZeroDivisionError by zero\n"]
+        assert second == [
+            "CallError no such file: x\n",
+            "RegardError process 0 ended with ZeroDivisionError: by zero\n",
+        ]
+    finally:
+        for one in both:
+            one.kill()
+            one.communicate()
 
 
 def test_a_process_that_meets_nobody_says_so_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import CallError, missing_package
+from regard.files.atomic import recover
 from regard.light.description import is_export
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 def load(folder: str | Path, *, quantize: Any = None) -> "AnyRun":
     """`quantize`: the weights of a run are kept as "int8" or "bf16", for speed and memory."""
+    recover(Path(folder))
     if not is_export(Path(folder)):
         try:
             from regard import api

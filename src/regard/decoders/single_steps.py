@@ -39,7 +39,7 @@ class Compiled(NamedTuple):
     norm: kernels.Norm | None
     sizes: tuple[int, ...]
     tensors: list[list[Tensor]]
-    found: list[Any]  # the first layer's keys and where those of all lie, as the last step saw them: found once
+    found: list[tuple[Tensor, Any, Any]]  # at most one: the first layer's keys, and where keys and values of all lie
 
 
 class Layers(NamedTuple):
@@ -96,11 +96,16 @@ def _compiled(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
 
 
 def _places(compiled: Compiled, rooms: Sequence[PreallocatedCache]) -> Sequence[Any]:
-    """Where the keys and the values of each layer lie. They stay there, unless a text outgrows its room."""
-    if not compiled.found or compiled.found[0] is not rooms[0].key:
+    """Where the keys and the values of each layer lie. They stay there, unless a text outgrows its room.
+
+    Other threads step through the same layers with rooms of their own, so that what is found is replaced as a whole.
+    """
+    found = compiled.found[0] if compiled.found else None
+    if found is None or found[0] is not rooms[0].key:
         keys, values = [room.key for room in rooms], [room.value for room in rooms]
-        compiled.found[:] = [rooms[0].key, kernels.pointers(keys), kernels.pointers(values)]
-    return compiled.found[1:]
+        found = (rooms[0].key, kernels.pointers(keys), kernels.pointers(values))
+        compiled.found[:] = [found]
+    return found[1:]
 
 
 def _norm(module: nn.Module) -> kernels.Norm | None:

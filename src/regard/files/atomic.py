@@ -66,8 +66,11 @@ def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str
         for name, value in ((name, value.detach()) for name, value in tensors.items())
     }
 
+    path.touch()
+    mode = path.stat().st_mode & 0o777  # as the umask has it; safetensors gives a file to its owner only
     try:
         save_file(dense, path, metadata)
+        path.chmod(mode)
     except SafetensorError as error:  # its own error, also for a full disk
         raise OSError(str(error)) from error
 
@@ -75,14 +78,14 @@ def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str
 def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
     """The same for a folder; `fill` gets the one to fill. What was there before is replaced."""
     with explained(folder):
-        part, old = part_of(folder), part_of(folder.with_name(folder.name + ".old"))
+        part, old = part_of(folder), _old_of(folder)
+        recover(folder)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
             fill(part)
-            for file in part.iterdir():
-                flush(file)
-            flush(part)
+            for path in (*part.rglob("*"), part):
+                flush(path)
             if folder.exists():  # a folder with files in it cannot be renamed over
                 shutil.rmtree(old, ignore_errors=True)
                 folder.rename(old)
@@ -90,7 +93,18 @@ def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
             flush(folder.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+            recover(folder)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """Put back the old folder if a crash came between the two renames of `write_folder`."""
+    if not folder.exists() and (old := _old_of(folder)).is_dir():
+        old.rename(folder)
+
+
+def _old_of(folder: Path) -> Path:
+    return part_of(folder.with_name(folder.name + ".old"))
 
 
 def flush(path: Path) -> None:

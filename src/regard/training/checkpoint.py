@@ -108,9 +108,7 @@ class Checkpoints:
     def _recover(self) -> None:
         """Put back what a save of the same step had put aside when it died, before its own was in place."""
         for aside in self.folder.glob(f"*{ASIDE}"):
-            place = aside.with_name(aside.name.removesuffix(ASIDE))
-            if not place.exists():
-                aside.rename(place)
+            atomic.recover(aside.with_name(aside.name.removesuffix(ASIDE)))
 
     def _place(self, step: int) -> Path:
         return self.folder / f"step-{step:08}"

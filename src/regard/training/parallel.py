@@ -10,7 +10,7 @@ import copy
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -152,12 +152,19 @@ class Parallel:
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """Process 0 runs the block before the others do: it builds a file, they find it there."""
-        if not self.main:
-            self.wait_for_main()
-        yield
+        """Process 0 runs the block before the others do: it builds a file, they find it there. If it raises an error,
+        all processes raise it."""
+        if not self.main and (error := self.share(None)) is not None:
+            raise error
+        try:
+            yield
+        except BaseException as error:
+            if self.main:
+                with suppress(RuntimeError):  # of torch.distributed: the others have ended
+                    self.share(_for_others(error))
+            raise
         if self.main:
-            self.wait_for_main()
+            self.share(None)
 
     # ------------------------------------------------------------------------------------------ random numbers
     def seed(self, seed: int, step: int) -> None:
@@ -189,6 +196,13 @@ def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _for_others(error: BaseException) -> RegardError:
+    """The error of process 0 as the other processes raise it."""
+    if isinstance(error, RegardError):
+        return (CallError if isinstance(error, CallError) else RegardError)(str(error))
+    return RegardError(f"process 0 ended with {type(error).__name__}: {error}")
 
 
 def _join(rank: int, world: int, device: torch.device) -> None:
