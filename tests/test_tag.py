@@ -258,6 +258,14 @@ def test_a_tagger_learns_its_tiny_data(run):
     assert scores.pictures[0].title == "Confusion"
 
 
+def test_a_recipe_that_is_scored_by_spans_trains_on_tags_without_spans(tmp_path):
+    (tmp_path / "train").write_text(TREEBANK * 20)
+    both = dict.fromkeys(("train", "valid"), str(tmp_path / "train"))
+    run = regard.train("tags", data=both, output=tmp_path / "run", training={"max_steps": 2, "max_epochs": None})
+    scores = run.evaluate(test=str(tmp_path / "train")).values
+    assert scores["f1"] == scores["accuracy"]
+
+
 def test_a_prediction_has_words_tags_and_spans(run):
     text = "the dog sees and it eats."
     (one, cut) = run.predict([text, text.replace(".", " .").split()])

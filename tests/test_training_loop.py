@@ -257,7 +257,9 @@ def rates(folder: Path) -> list[float]:
 )
 def test_the_learning_rate_ends_at_its_low_end(tmp_path: Path, schedule: str, given: dict[str, Any]) -> None:
     clock = FakeClock()
-    result = clock.fit(tmp_path, None, None, schedule=schedule, warmup=1000, final=0.01, **{"validate_every": 100} | given)
+    result = clock.fit(
+        tmp_path, None, None, schedule=schedule, warmup=1000, final=0.01, **{"validate_every": 100} | given
+    )
     seen = rates(tmp_path)
     assert seen[-1] == pytest.approx(0.01)
     top = seen.index(max(seen))
