@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -878,3 +879,109 @@ def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
     assert run.recipe.data.horizon == 2  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(CallError, match="give data, or a recipe and its data"):
         api.train(table, data=str(tmp_path), output=tmp_path / "h")
+
+
+def _reviews(count: int = 60) -> dict[str, Any]:
+    said = ["good" if n % 2 else "bad" for n in range(count)]
+    return {"n": [*range(count)], "review": [f"film {n} was long and {said[n]}" for n in range(count)], "said": said}
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+def test_an_index_without_a_name_is_no_column(tmp_path: Path) -> None:
+    """A filter and a shuffle leave the numbers of rows behind, which are no times."""
+    frame = _frame(
+        {"a": [n * 7 % 10 for n in range(90)], "b": [n * 3 % 7 for n in range(90)], "kind": ["x", "y", "z"] * 30}
+    )
+    for number, changed in enumerate(
+        (frame.sample(frac=1, random_state=1), frame[frame.a > 2], frame.set_axis([*"ab" * 45]))
+    ):
+        with pytest.raises(CallError, match="no order in them"):
+            detect(as_path(changed, tmp_path / str(number)))
+    days = pytest.importorskip("pandas").date_range("2024-01-01", periods=90)
+    timed = frame.drop(columns="kind").set_index(days)
+    assert detect(as_path(timed, tmp_path / "days")).data["time"] == "time"
+    assert detect(as_path(timed.rename_axis("day"), tmp_path / "day")).data["time"] == "day"
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "NaT", "NA"])
+def test_rows_without_a_label_are_left_out_and_reported(missing: object, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    missing = getattr(pandas, missing) if isinstance(missing, str) else missing
+    columns = _reviews()
+    columns["said"] = [missing if n % 5 == 0 else said for n, said in enumerate(columns["said"])]
+    for number, data in enumerate((_frame(columns), (columns["review"], columns["said"]), columns)):
+        said: list[str] = []
+        recipe = begin(data, tmp_path / str(number), seconds=1, overrides={"training.max_steps": 1}, tell=said.append)
+        assert any("12 of 60 rows are left out" in line for line in said), said
+        assert any("2 classes in 48 examples: good (24), bad (24)" in line for line in said), said
+        assert "nan" not in recipe.read_text(encoding="utf-8")
+
+
+def test_whole_numbers_stay_whole_where_some_are_missing(tmp_path: Path) -> None:
+    frame = _frame(
+        {"text": [f"a film of {n} hours" for n in range(60)], "label": [[1, 0, None][n % 3] for n in range(60)]}
+    )
+    assert {*detect(as_path(frame, tmp_path)).targets} == {"1", "0", ""}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_tables_of_other_libraries(kind: str, tmp_path: Path) -> None:
+    library = pytest.importorskip(kind)
+    make = library.table if kind == "pyarrow" else library.DataFrame
+    found = detect(as_path(make(_reviews()), tmp_path / "a"))
+    assert (found.kinds, found.data["text"], found.data["label"]) == (("text", "label"), "review", "said")
+    lists = make(
+        {"text": [f"a film of {n} hours" for n in range(60)], "labels": [["a", "b"][: 1 + n % 2] for n in range(60)]}
+    )
+    assert detect(as_path(lists, tmp_path / "b")).data["separator"] == "|"
+    with pytest.raises(CallError, match="the table has no rows"):
+        as_path(make({"text": [], "label": []}), tmp_path / "c")
+
+
+def test_doubled_names_of_columns_are_refused(tmp_path: Path) -> None:
+    frame = _frame({"text": ["a"] * 9, "label": ["b"] * 9, "more": ["c"] * 9}).set_axis(
+        ["text", "label", "text"], axis=1
+    )
+    with pytest.raises(CallError, match="has 2 columns named 'text'"):
+        as_path(frame, tmp_path / "frame")
+    rows = "".join(f"film {n} was long,{'ab'[n % 2]},and more of it\n" for n in range(60))
+    with pytest.raises(CallError, match="2 columns named 'text'"):
+        detect(str(_written(tmp_path / "a.csv", f"text,label,text\n{rows}")))
+    with pytest.raises(CallError, match="2 columns named 'text'"):
+        api.check("languages", {"data.train": str(tmp_path / "a.csv")})
+
+
+def test_tables_train_test_and_predict_row_by_row(tmp_path: Path) -> None:
+    """The columns of training are found in any table, whatever the order of its columns."""
+    frame, small = _frame(_reviews()), {"model": {"width": 8, "embedding": 8}, "max_steps": 2}
+    run = api.train(frame, data={"valid": frame[:20]}, time_limit=2, output=tmp_path / "a", **small)
+    new = frame[["said", "review", "n"]].sample(frac=1, random_state=0)[:7]
+    found = run.predict(new)
+    assert [one.input for one in found] == new["review"].tolist()
+    assert [one.input for one in run.predict(new["review"])] == new["review"].tolist()
+    for number, data in enumerate((frame, (frame["review"], frame["said"]), (frame[["review"]], frame["said"]))):
+        scores = run.evaluate(data) if number else run.evaluate(test=data)
+        assert scores.values["examples"] == 60
+    with pytest.raises(CallError, match="no column 'review', which the model was trained on; it has n, said"):
+        run.predict(new[["n", "said"]])
+    with pytest.raises(CallError, match="row 1 of the table has no text"):
+        run.predict(_frame({"review": ["a", None]}))
+    with pytest.raises(CallError, match="the table has no rows"):
+        run.evaluate(frame[:0])
+    assert run.predict(frame[:0]) == []
+    calls: list[dict[str, Any]] = [
+        {"recipe": "languages", "data": {"train": frame, "valid": frame, "text": "review", "label": "said"}},
+        {"recipe": "languages", "data": _frame({"text": frame["review"], "label": frame["said"]})},
+        {"data": {"train": frame, "valid": frame}},
+        {"recipe": {"train": frame, "test": frame}},
+        {"X": frame["review"], "y": frame["said"]},
+    ]
+    for number, call in enumerate(calls):
+        trained = api.train(**call, time_limit=2, output=tmp_path / str(number), **small)
+        assert trained.job.output.recipe.job == "classify"
+        assert trained.predict("a good film").text in ("bad", "good")
+    with pytest.raises(CallError, match="X and y belong together"):
+        api.train(X=frame["review"], output=tmp_path / "z")

@@ -12,6 +12,7 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -60,7 +61,7 @@ CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
 
 
 def train(
-    recipe: Any,
+    recipe: Any = None,
     *,
     data: Any = None,
     output: str | Path,
@@ -126,6 +127,13 @@ def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
         return jobs.make(settings).check(Path(cache))
 
 
+def _are_overrides(given: Any) -> bool:
+    """Whether these are changes of settings, and not data: `["data.max_length=9"]` or `{"data.max_length": 9}`."""
+    if isinstance(given, Mapping):
+        return all(isinstance(key, str) and "." in key for key in given)
+    return isinstance(given, list | tuple) and all(isinstance(one, str) and "=" in one for one in given)
+
+
 @dataclass(frozen=True)
 class Run(Looks):
     """A trained model and all that belongs to it."""
@@ -172,13 +180,14 @@ class Run(Looks):
         workers: int | None = 1,
         **decoding: Any,
     ) -> Prediction | list[Prediction]:
-        """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
-        decoded.
+        """One input gives one prediction, a list of them gives a list; a DataFrame gives one a row, by the columns that
+        the model was trained on. `beam=1`, `n_best=3`, ... change how it is decoded.
 
         `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there. `workers=2`:
         many inputs are shared out among so many processes (None: as many as suit them).
         """
         job = self._with(overrides, {"decoding": decoding})
+        inputs = self._rows(inputs)
         single = job.input.is_one(inputs)
         given = [inputs] if single else list(inputs)
         work = partial(job.predict, prefix=prefix, attention=attention)
@@ -321,17 +330,37 @@ class Run(Looks):
     def has_history_of_looks(self) -> bool:
         return has_history(self.folder)
 
-    def evaluate(self, overrides: Overrides = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
-        """Scores on the test data of the recipe, or on `test=...`.
+    def evaluate(self, overrides: Any = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
+        """Return scores on the test data of the recipe, or on `test=...`: a file, a DataFrame, or `(inputs, labels)`,
+        which may also stand first.
 
         `alignments`: alignment error of every layer and head, against the corpus's own gold or that of a file.
         """
         if not isinstance(alignments, bool):
             data["alignments"] = str(alignments)
-        job = self._with(overrides, {"data": data})
-        if not job.output.has_test_data:
-            raise job.input.no_test_data()
-        return job.evaluate(alignments=bool(alignments))
+        if not _are_overrides(overrides):
+            overrides, data = (), {"test": overrides, **data}
+        with TemporaryDirectory(prefix="regard-") as folder:
+            if not isinstance(data.get("test"), str | None):
+                data |= self._test_part(data["test"], Path(folder))
+            job = self._with(overrides, {"data": data})
+            if not job.output.has_test_data:
+                raise job.input.no_test_data()
+            return job.evaluate(alignments=bool(alignments))
+
+    def _rows(self, inputs: Any) -> Any:
+        """One input a row, of a table; all else, and the tables of a job that reads whole ones, as they are."""
+        if isinstance(inputs, str | Sequence | Mapping) or not hasattr(self.recipe.data, "columns"):
+            return inputs
+        from regard.auto.given import frame_columns, rows_of
+
+        table = None if hasattr(inputs, "to_frame") else frame_columns(inputs)  # a series of pandas holds inputs
+        return inputs if table is None else rows_of(table, self.recipe.data)
+
+    def _test_part(self, data: Any, folder: Path) -> dict[str, Any]:
+        from regard.auto.given import test_part
+
+        return test_part(data, self.recipe.data, folder, lambda message: print(f"regard: {message}", file=sys.stderr))
 
     def index(self, folder: str | Path) -> "PictureIndex":
         """The pictures of a folder, to search through: `run.index("photos/").search("two dogs", k=5)`."""

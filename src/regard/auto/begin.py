@@ -8,7 +8,7 @@ from regard import config, jobs
 from regard.auto.archives import is_archive, unpacked
 from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
-from regard.auto.given import as_path
+from regard.auto.given import as_path, drop_missing
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
@@ -51,12 +51,14 @@ def begin(
     if file.exists():
         tell(f"{file} is there: training goes on with it")
         return file
-    place = as_path(data, folder / "data")
+    place = as_path(data, folder / "data", tell)
     if is_archive(Path(place).expanduser()):
         place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
     told = _told(job, overrides)
     place = reshaped(rewritten(place, folder / "data-utf8", tell), told, folder / "data-reshaped", tell)
     found = detect(place, told)
+    if not isinstance(data, str | Path) and drop_missing(Path(place), _required(found), tell):
+        found = detect(place, told)
     for line in described(found):
         tell(line)
     if found.doubt and not sure(found.doubt):
@@ -72,6 +74,13 @@ def begin(
     atomic.write_text(file, as_yaml(planned, str(where)))
     tell(f"the recipe, with the reasons of its values: {file}")
     return file
+
+
+def _required(found: Detected) -> list[str]:
+    """The columns of which every row must have a cell: several labels, and an answer, may be none."""
+    sides = {"text", "source", "target", "words", "tags", "first", "second", "caption"}
+    sides |= set() if "separator" in found.data else {"label"}
+    return [column for side, column in found.data.items() if side in sides and isinstance(column, str)]
 
 
 def _told(job: str | None, overrides: Iterable[str] | Mapping[str, Any]) -> Told:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.auto.columns import Column, column_of
-from regard.data.columns import names_columns
+from regard.data.columns import names_columns, require_distinct_names
 from regard.data.formats import DELIMITERS, find_delimiter, flat_record, table_rows
 from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
@@ -74,6 +74,7 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
     rows = [row for row in rows if len(row) == width]
     ways = _ways(rows)
     plain = _in_plain(rows, ways)
+    require_distinct_names(str(path), plain)
     header = names_columns(plain)
     named = [name.strip() or f"column {at}" for at, name in enumerate(rows[0], 1)]
     names: list[str | int] = [*named] if header else [*range(width)]

@@ -114,6 +114,8 @@ def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> 
     first row only names the columns."""
     first, given, optional = [cell.strip() for cell in rows[0]], columns.sought, columns.optional
     named = any(isinstance(column, str) for column in given.values())
+    if columns.header is not False and not all(isinstance(column, int) for column in given.values()):
+        require_distinct_names(file, rows)
     header = named or (_is_header(rows, columns) if columns.header is None else columns.header)
     body = [row for row in rows[header:] if len(row) == len(first)]
     there = [_Values(n, name if header else "", [row[n].strip() for row in body]) for n, name in enumerate(first)]
@@ -179,6 +181,17 @@ def names_columns(rows: Sequence[Sequence[str]]) -> bool:
         return False
     numbers = any(column.numbers > 0.9 and not _Values(0, "", [column.name]).numbers for column in columns)
     return numbers or any(column.words >= max(4, 2 * len(column.name.split())) for column in columns)
+
+
+def require_distinct_names(file: str, rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a first row that names two columns alike, if it would name columns otherwise."""
+    first = [cell.strip().lower() for cell in rows[0]]
+    doubled = next((name for at, name in enumerate(first) if name and name in first[:at]), "")
+    apart = [f"{name} {at}" if name in first[:at] else name for at, name in enumerate(first)]
+    if doubled and names_columns([apart, *rows[1:]]):
+        raise CallError(
+            f"{file}: the first line has {first.count(doubled)} columns named {doubled!r}: rename or remove one of them"
+        )
 
 
 def _is_name(cell: str) -> bool:
