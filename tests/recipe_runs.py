@@ -78,9 +78,10 @@ def rebuilt(name: str, model: dict[str, Any]) -> Trained:
     return made._replace(run=Run(made.run.folder, recipe, job.bound(job.build().eval())))
 
 
-def short(name: str) -> dict[str, Any]:
+def short(name: Any) -> dict[str, Any]:
     """What an untrained model writes has no end of its own."""
-    how = getattr(config.read(name), "decoding", None) if name in config.packaged() else None
+    packaged = isinstance(name, str) and name in config.packaged()  # data may replace a recipe
+    how = getattr(config.read(name), "decoding", None) if packaged else None
     return {"decoding": {"max_length": SHORT}} if hasattr(how, "max_length") else {}
 
 
