@@ -13,6 +13,7 @@ from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
 from regard.auto.write import MADE_FOR, as_yaml
+from regard.data.columns import SYNONYMS
 from regard.errors import CallError
 from regard.files import atomic
 
@@ -78,9 +79,9 @@ def begin(
 
 def _required(found: Detected) -> list[str]:
     """The columns of which every row must have a cell: several labels, and an answer, may be none."""
-    sides = {"text", "source", "target", "words", "tags", "first", "second", "caption"}
-    sides |= set() if "separator" in found.data else {"label"}
-    return [column for side, column in found.data.items() if side in sides and isinstance(column, str)]
+    none = {"start"} | ({"label"} if "separator" in found.data else set())
+    sides = [side for side in found.data if side in SYNONYMS and side not in none and f"no_{side}" not in found.data]
+    return [found.data[side] for side in sides if isinstance(found.data[side], str)]
 
 
 def _told(job: str | None, overrides: Iterable[str] | Mapping[str, Any]) -> Told:
