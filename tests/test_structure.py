@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "models": {"attention", "layers", "encoders", "decoders", "native"},
     "decoding": {"attention", "native"},
     "metrics": set(),
-    "corpora": {"metrics"},
+    "corpora": {"catalog", "metrics"},
     "data": {"corpora", "settings"},
     "datasets": {"catalog"},
     "training": {"settings"},

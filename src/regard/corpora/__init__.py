@@ -11,12 +11,12 @@ __all__ = ["NAMES", "PREFIX", "Pair", "load", "words"]
 _PAIRS: Corpora[list[Pair]] = Corpora(
     "corpus",
     {
-        "follows": "follows:follows",
-        "languages": "languages:languages",
-        "pocket": "pocket:pocket",
-        "pocket-phrases": "pocket:phrases",
-        "repeats": "repeats:repeats",
-        "spelling": "spelling:pairs",
+        "follows": "regard.corpora.follows:follows",
+        "languages": "regard.corpora.languages:languages",
+        "pocket": "regard.corpora.pocket:pocket",
+        "pocket-phrases": "regard.corpora.pocket:phrases",
+        "repeats": "regard.corpora.repeats:repeats",
+        "spelling": "regard.corpora.spelling:pairs",
     },
 )
 NAMES, load = tuple(_PAIRS.makers), _PAIRS.load

@@ -20,6 +20,6 @@ class Asked(NamedTuple):
 
 
 _ASKED: Corpora[Iterator[Asked]] = Corpora(
-    "corpus of two inputs", {"shapes-questions": "shapes_questions:shapes_questions"}
+    "corpus of two inputs", {"shapes-questions": "regard.corpora.shapes_questions:shapes_questions"}
 )
 load_asked = _ASKED.load

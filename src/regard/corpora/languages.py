@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from regard.corpora.loading import SPLITS
 from regard.corpora.pair import Pair
 from regard.errors import CallError, nearest, pip_install
 
-SPLITS = ("train", "valid", "test")
 CODES = (
     "bg", "ca", "cs", "cy", "da", "de", "el", "en", "es", "et", "eu", "fi", "fr", "hr", "hu",
     "id", "it", "lt", "lv", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "tr", "uk",

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Generic, TypeVar
 
+from regard.catalog import load_object
 from regard.errors import CallError, nearest
 
 PREFIX = "corpus:"
@@ -26,5 +26,4 @@ class Corpora(Generic[T]):
             raise CallError(f"there is no {self.what} {name!r}{nearest(name, tuple(self.makers))}")
         if split not in SPLITS:
             raise CallError(f"{name} has no split {split!r}{nearest(split, SPLITS)}")
-        module, maker = self.makers[name].split(":")
-        return getattr(import_module(f"regard.corpora.{module}"), maker)(split)
+        return load_object(self.makers[name])(split)

@@ -32,6 +32,6 @@ class Pictured:
 
 
 _PICTURES: Corpora[Iterator[Pictured]] = Corpora(
-    "corpus of pictures", {"shapes": "shapes:shapes", "one-shape": "one_shape:one_shape", "digits": "digits:digits"}
+    "corpus of pictures", {"shapes": "regard.corpora.shapes:shapes", "one-shape": "regard.corpora.one_shape:one_shape", "digits": "regard.corpora.digits:digits"}
 )
 load_pictures = _PICTURES.load

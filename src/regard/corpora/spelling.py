@@ -14,10 +14,10 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 
+from regard.corpora.loading import SPLITS
 from regard.corpora.pair import Pair
 from regard.errors import CallError, nearest, pip_install
 
-SPLITS = ("train", "valid", "test")
 SPELLED = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
 

@@ -20,9 +20,9 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from regard.corpora.loading import SPLITS
 from regard.errors import CallError, nearest
 
-SPLITS = ("train", "valid", "test")
 STORIES = 8_000
 QUESTIONS = 4  # of a story, at most
 
