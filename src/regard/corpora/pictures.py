@@ -32,6 +32,11 @@ class Pictured:
 
 
 _PICTURES: Corpora[Iterator[Pictured]] = Corpora(
-    "corpus of pictures", {"shapes": "regard.corpora.shapes:shapes", "one-shape": "regard.corpora.one_shape:one_shape", "digits": "regard.corpora.digits:digits"}
+    "corpus of pictures",
+    {
+        "shapes": "regard.corpora.shapes:shapes",
+        "one-shape": "regard.corpora.one_shape:one_shape",
+        "digits": "regard.corpora.digits:digits",
+    },
 )
 load_pictures = _PICTURES.load
