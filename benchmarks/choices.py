@@ -1,6 +1,6 @@
 """Choose settings on validation data, then score the test part once.
 
-    python benchmarks/choices.py etth1-96 etth1-336 fsdd-digits shapes-draw [--output runs/choices] [--json]
+    python benchmarks/choices.py etth1-96 etth1-336 fsdd-digits shapes-draw tones [--output runs/choices] [--json]
 
 For each recipe: train every candidate, score it on data that is not in the test part, take the best, and evaluate only
 that one on the test part. Runs are kept in --output; a second call trains only what is missing. Public data is read
@@ -11,6 +11,7 @@ etth1-96, etth1-336   one setting changed at a time; the mean squared error on t
 fsdd-digits           the score that chooses the weights. Candidates train without takes 0 to 4 (the test part) and
                       are compared on takes 8 to 10, which no candidate trains on.
 shapes-draw           the temperature; one model, drawings for all validation sentences.
+tones                 the weight of the CTC loss; the share of keys of validation calls whose attention lies in time.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import torch
 
 import regard
 from own_data import digits
-from regard import api, config
+from regard import api, config, jobs
 
 Settings = dict[str, Any]
 
@@ -51,9 +52,12 @@ def score_inner_test(run: regard.Run, candidate: Settings, metric: str) -> float
 
 def score_validation_examples(run: regard.Run, candidate: Settings, metric: str) -> float:
     """Return the score that `evaluate` would give for the validation part."""
-    job = run.job.with_recipe(config.changed(run.recipe, list_overrides(candidate), {}, str(run.folder)))
+    overrides = [text for text in list_overrides(candidate) if text.startswith("decoding.")]
+    job = run.job.with_recipe(config.changed(run.recipe, overrides, {}, str(run.folder)))
     output: Any = job.output
-    return output.test_scores(run.model, run.examples(10**6), False).values[metric]
+    data = jobs.make(run.recipe)  # a job of its own: the run's keeps what it has learned
+    data.prepare(run.folder / "cache")
+    return output.test_scores(run.model, data.splits["valid"].examples(10**6), False).values[metric]
 
 
 def digits_without_test(folder: Path) -> Settings:
@@ -86,6 +90,7 @@ CHOICES = {
         score_inner_test,
         digits_without_test,
     ),
+    "tones": Choice("inside_attention", [{"model.ctc": value} for value in (0.0, 0.3, 0.6)], score_validation_examples),
     "shapes-draw": Choice(
         "right",
         [{"decoding.temperature": value} for value in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)],

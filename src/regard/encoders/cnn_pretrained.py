@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.attention import Memory
 from regard.encoders.cnn_weights_file import weights_file
 
-MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # surer on photos than with ImageNet's own; see docs/results.md
+MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # surer on photos than with ImageNet's own
 WIDTH, STRIDE, EPS = 1280, 32, 1e-3
 
 

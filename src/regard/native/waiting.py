@@ -3,7 +3,7 @@
 OpenMP's threads, which torch has, wait for each other by looking again and again, for a millisecond and more, before
 they sleep. Where another program has one of the cores, a thread looks for the whole time in which the one that it waits
 for cannot run: small operations then take twenty times as long as on a free machine. Who looks ten thousand times only
-loses nothing on a free machine, and several times less on a busy one (docs/results.md, "The demo").
+loses nothing on a free machine, and several times less on a busy one.
 """
 
 import os
