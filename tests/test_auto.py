@@ -17,7 +17,7 @@ import torch
 import yaml
 from PIL import Image
 
-from regard import api, config
+from regard import api, config, jobs
 from regard.auto.begin import RECIPE, begin, is_data
 from regard.auto.columns import are_tags, column_of
 from regard.auto.detect import detect
@@ -200,6 +200,7 @@ def test_data_is_known_for_what_it_is_and_its_recipe_trains(make: Callable[[Path
     assert found.kinds == MADE[make]
     said: list[str] = []
     small = {"training.max_steps": 3, "training.validate_every": 3, "training.looks": 0}
+    small |= {} if make in (shops, photos_by_class) else {"data.test_share": 0.25}  # those have a test part
     file = begin(data, tmp_path / "run", seconds=20, overrides=small, tell=said.append)
     written = file.read_text(encoding="utf-8")
     tree = yaml.safe_load(written)
@@ -210,6 +211,33 @@ def test_data_is_known_for_what_it_is_and_its_recipe_trains(make: Callable[[Path
     assert any(str(found.shown[0][0]).split()[0] in line for line in said), "an example is shown"
     run = api.train(file, output=tmp_path / "run")
     assert run.summary()["step"] == 3
+    _ends_with_a_test_score(run)
+
+
+def _ends_with_a_test_score(run: api.Run) -> None:
+    """Of the model and of baselines, by the score of `evaluate`, and on data that no other part has."""
+    test = run.summary()["test"]
+    assert test["baselines"], test["words"]
+    assert test["count"] == test["all"] > 0
+    assert test["low"] <= test["value"] + 1e-9
+    assert test["value"] <= test["high"] + 1e-9
+    assert run.evaluate().values[test["metric"]] == pytest.approx(test["value"], abs=1e-3)
+    assert run.closing_words().splitlines()[-1] == test["words"]
+    assert test["words"] in (run.folder / "README.md").read_text(encoding="utf-8").replace("Test ", "test ")
+    job = jobs.make(run.recipe)
+    job.prepare(run.folder / "cache")
+    examples, _ = job.output.test()
+    if isinstance(examples, list) and run.recipe.data.test is None:
+        held = {_key(job.input, one.input) for one in examples}
+        for role in ("train", "valid"):
+            assert held.isdisjoint(_key(job.input, one.input) for one in job.splits[role].sample(10**6)), role
+
+
+def _key(input: Any, one: Any) -> str:
+    """What must not be in two parts: of a question its document, of a picture and a question the picture."""
+    if hasattr(input, "first"):
+        return input.first.name(one[0])
+    return str(one[0]) if input.kinds == ("text", "text") else getattr(one, "document", None) or input.name(one)
 
 
 def test_every_kind_of_data_is_tried_above() -> None:

@@ -37,6 +37,7 @@ from regard.look.weight import Weight, weight
 from regard.outputs.base import Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.contradictions import contradictions
+from regard.outputs.final_score import FinalScore, final_score
 from regard.outputs.looking import LookOptions
 from regard.outputs.refusals import refuse
 from regard.outputs.result import Picture, Prediction, Scores
@@ -222,6 +223,11 @@ class Job:
             raise CallError(f"{what}: leave alignments out")
         with evaluating(self.model):
             return self.output.evaluate(self.model, alignments=alignments)
+
+    def final_score(self, seconds: float) -> FinalScore | None:
+        """The score that ends a training: on test data, compared with baselines that learn from the training data."""
+        with evaluating(self.model):
+            return final_score(self.output, self.model, self.splits["train"], seconds=seconds)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def look(self, one: Any, options: LookOptions = LookOptions()) -> AttentionRecord:  # noqa: B008 (frozen)

@@ -20,7 +20,9 @@ def model_card(job: Job, folder: Path, summary: dict[str, Any]) -> str:
         "",
         f"{summary['parameters']:,} parameters; {summary['step']:,} steps in {summary['seconds']:.0f} s, ended by"
         f" {why_ended(summary['stopped_by'], recipe.training)}."
-        f" Validation: {', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
+        "Scores on validation data, which chose the weights: "
+        f"{', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
+        *_test(summary),
         "",
         *(f"    {command}" for command in next_commands(job, folder, summary)),
         "",
@@ -28,3 +30,9 @@ def model_card(job: Job, folder: Path, summary: dict[str, Any]) -> str:
         "Weights are safetensors; nothing in this folder can execute.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _test(summary: dict[str, Any]) -> list[str]:
+    """The score on test data, or why there is none."""
+    words = (summary.get("test") or {}).get("words", "")
+    return ["", f"{words[0].upper()}{words[1:].rstrip('.')}."] if words else []

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.job import Job
+from regard.outputs.final_score import FEW
 from regard.training.limits import why_ended
 from regard.training.progress import duration
 
 MOST = 3
+MORE_TIME = 5  # times as much
+MANY = 10_000  # training examples
+PRETRAINED = {"text", "image"}  # kinds of inputs with pretrained models
 
 
 def next_commands(job: Job, folder: Path, summary: dict[str, Any]) -> list[str]:
@@ -53,9 +57,32 @@ def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
     ended = why_ended(summary["stopped_by"], training)
     took = f"{summary['step']:,} steps in {duration(summary['seconds'])}"
     score = "no validation" if best is None else f"best validation {training.metric} {best['value']:.4g}"
-    at = "" if best is None else f" at step {best['step']:,}"
+    at = "" if best is None else f" at step {best['step']:,}{_few(summary)}"
     commands = as_typed(next_commands(job, folder, summary))
-    return f"{took}, ended by {ended}; {score}{at}; the run is {folder}\nnext:{commands}"
+    test = summary.get("test")
+    last = "" if not test else f"\n{test['words']}"
+    return f"{took}, ended by {ended}; {score}{at}; the run is {folder}\nnext:{commands}{last}"
+
+
+def advice(job: Job, verdict: str, stopped_by: str) -> str:
+    """What may help a model that is not better than a simple baseline; nothing for one that is."""
+    if verdict not in ("unclear", "worse"):
+        return "" if verdict != "few" else "; give more test data (data.test=FILE), or a larger data.test_share"
+    training, examples, ways = job.recipe.training, len(job.splits["train"]), list[str]()
+    if training.time_limit is not None and stopped_by == "time_limit":
+        ways.append(f"more time (--time-limit {max(1, round(MORE_TIME * training.time_limit / 60))}m)")
+    if examples < MANY:
+        ways.append(f"more data ({examples:,} training examples are few)")
+    if job.recipe.start is None and set(job.input.kinds) & PRETRAINED:
+        ways.append("a pretrained model as a start (regard import)")
+    return f". What may help: {', '.join(ways or ['another model, or other settings (regard recipes)'])}"
+
+
+def _few(summary: dict[str, Any]) -> str:
+    """What to know of a validation score: on how little it stands, and that it chose the weights."""
+    count = summary.get("validation_examples", FEW)
+    few = f" ({count} validation examples: too few to judge)"
+    return few if count < FEW else " (validation data chose these weights)"
 
 
 def _quoted(word: str) -> str:

@@ -16,12 +16,13 @@ from torch import nn
 from regard import config, fine_tuning, jobs
 from regard.api import CONFIG, SUMMARY, WEIGHTS
 from regard.data.check_table import check_table
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.job import Job
 from regard.look.asking import evaluating
 from regard.look.history import keep
 from regard.model_card import model_card
+from regard.next_commands import advice
 from regard.report.run import write_report
 from regard.report.run_files import CHECK, MACHINE, PICTURES
 from regard.settings.recipe import Recipe
@@ -35,6 +36,12 @@ from regard.training.run_state import Result
 
 PICTURE_SECONDS = 2.0  # that pictures are thought to take, before they were drawn
 PICTURE_SHARE = 0.05  # of the time between two of them
+TEST_SECONDS, LEAST_TEST_SECONDS = 60.0, 2.0  # that test data takes, about, where no time is given; and at least
+TEST_SHARE = 0.05  # of the time there is
+NO_TEST = (
+    "no test score: there is no test data, and data.test_share=0 holds none out of {count:,} examples; "
+    "give data.test=FILE"
+)
 DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
 
 
@@ -72,10 +79,11 @@ def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:
         )  # fmt: skip
         if parallel.main:
             _keep(job, folder)  # anew: limits may have been raised
-            summary = _summary(job, model, result)
+            best = _best(job, folder).to(parallel.device)
+            summary = _summary(job, model, result) | {"test": _test(job.bound(best), folder, result)}
             atomic.write_text(folder / SUMMARY, json.dumps(summary, ensure_ascii=False, indent=1))
             atomic.write_text(folder / "README.md", model_card(job, folder, summary))
-            _report(job, folder)
+            _report(job.bound(best), folder)
         parallel.wait_for_main()
 
 
@@ -128,15 +136,45 @@ def _keep(job: Job, folder: Path) -> None:
     atomic.write_text(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
 
 
-def _report(job: Job, folder: Path) -> None:
-    """The page of the run, drawn with its best weights."""
+def _best(job: Job, folder: Path) -> nn.Module:
+    """The model with its best weights."""
     model = job.build()
     read_weights(model, folder / WEIGHTS)
-    _keep_pictures(job.bound(model.eval()), folder)
+    return model.eval()
+
+
+def _report(job: Job, folder: Path) -> None:
+    """The page of the run, with pictures of the best weights."""
+    _keep_pictures(job, folder)
     write_report(folder, title=job.recipe.about or folder.name)
+
+
+def _test(job: Job, folder: Path, result: Result) -> dict[str, Any] | None:
+    """The score of the best weights on test data, or why there is none; once, also of a run that is resumed."""
+    training = job.recipe.training
+    if not training.score_test:
+        return None
+    file = folder / SUMMARY
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if before.get("step") == result.step and before.get("test"):
+        return before["test"]
+    if not job.input.has_test_part:
+        return {"words": NO_TEST.format(count=len(job.splits["train"]) + len(job.splits["valid"]))}
+    if not result.best:
+        return {"words": "no test score: training ended before the first validation"}
+    share = TEST_SECONDS if training.time_limit is None else max(TEST_SHARE * training.time_limit, LEAST_TEST_SECONDS)
+    print("regard: scoring the test data", file=sys.stderr)
+    try:
+        found = job.final_score(share)
+    except RegardError as problem:  # nothing was held out, or the file cannot be read
+        return {"words": f"no test score: {problem}"}
+    if found is None:
+        return None
+    return {**found.as_dict(), "words": found.words() + advice(job, found.verdict, result.stopped_by)}
 
 
 def _summary(job: Job, model: nn.Module, result: Result) -> dict[str, Any]:
     parameters = sum(weights.numel() for weights in model.parameters())
     seen = {"example": job.example_word(), "attends": bool(job.bound(model).watch(1))}
-    return {"parameters": parameters, **result._asdict(), **seen}
+    examples = {"training_examples": len(job.splits["train"]), "validation_examples": len(job.splits["valid"])}
+    return {"parameters": parameters, **result._asdict(), **examples, **seen}

@@ -18,6 +18,7 @@ import torch
 from regard import config, jobs
 from regard.auto.detected import Detected
 from regard.catalog import load_object
+from regard.data.files import places
 from regard.data.formats import flat_record
 from regard.errors import CallError, RegardError
 from regard.pretrained.families import read
@@ -73,6 +74,9 @@ def plan(
     if "training.schedule" not in keys:
         decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
     base = {"job": made, **_tree(decisions)}
+    first = config.build(_with(base, planned.sizes[0], overrides), origin="the recipe for this data")
+    decisions += _testing(first.data, found.count)
+    base = {"job": made, **_tree(decisions)}
     if "max_tokens" not in base["training"]:
         decisions.append(_batch(base, planned, found.count, seconds, overrides))
         base = {"job": made, **_tree(decisions)}
@@ -108,6 +112,16 @@ def _about(found: Detected) -> str:
 
 def _tree(decisions: Iterable[Decision]) -> dict[str, Any]:
     return config.override({}, {decision.key: decision.value for decision in decisions})
+
+
+def _testing(data: Any, count: int) -> list[Decision]:
+    """The test data that is there is scored at the end; where there is none, some is held out of the training data."""
+    scored = Decision("training.score_test", True, "the last score is of data that chose nothing")
+    if "test_share" not in type(data).model_fields or "test" in places(data):
+        return [scored]
+    share = data.testing.share(count)
+    why = f"about {count * share:,.0f} of {count:,} for the score at the end; 0 trains on all"
+    return [Decision("data.test_share", share, why if share else f"{count:,} are too few to test on some"), scored]
 
 
 def _batch(base: dict[str, Any], planned: Plan, count: int, seconds: float, overrides: Any) -> Decision:

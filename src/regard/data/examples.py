@@ -70,6 +70,10 @@ class Examples(ABC):
     def examples(self, most: int) -> list[Example]:
         """The first so many inputs, each once, with all their texts."""
 
+    def sample(self, most: int) -> list[Example]:
+        """About so many inputs, spread over the whole split."""
+        return self.examples(most)
+
 
 class ExampleBatches(PlannedBatches[Batch[Any]]):
     """`collate` makes what a loss wants of the targets of a batch; of none at all, a row that counts nothing."""

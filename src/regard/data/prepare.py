@@ -90,13 +90,14 @@ class Steps:
 
     def splits(self, sources: Mapping[Role, Source[T]]) -> dict[Role, Split[T]]:
         """Train and valid, and without `strict` test; some of train is held out, if nothing else is for validation."""
-        wanted: dict[Role, Source[T]] = {
-            role: source for role, source in sources.items() if role != "test" or not self.strict
-        }
         s = self.settings
         found = find_splits(
-            wanted, lambda source: self.count(source).pairs, valid_share=s.valid_share, valid_most=s.valid_most
-        )
+            sources, lambda source: self.count(source).pairs,
+            valid_share=s.valid_share, valid_most=s.valid_most, test_share=s.test_share,
+        )  # fmt: skip
+        test = found.get("test")
+        if test is not None and (self.strict or (test.held_out_by and next(test.good(), None) is None)):
+            del found["test"]
         if self.strict:
             return found
         total = self.count(sources["train"]).pairs
@@ -139,16 +140,16 @@ class Steps:
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample
-        read, held_out = store.counts.read, split.part == "held out"
         if refuse:
-            self.refuse_if_useless(read, len(store), f"data.{role}={split}", held_out=held_out, limit=limit)
+            self.refuse_if_useless(store.counts.read, len(store), role, split, limit=limit)
         return store
 
-    def refuse_if_useless(self, read: ReadReport, kept: int, name: str, *, held_out: bool, limit: str) -> None:
+    def refuse_if_useless(self, read: ReadReport, kept: int, role: Role, split: Split[Any], *, limit: str) -> None:
         """If nothing is left, or too little of what was read; `kept`: how many are short enough."""
-        if held_out and not read.pairs:
-            share = f"data.valid_share={self.settings.valid_share:g}"
-            raise RegardError(f"{name}: nothing was held out by {share}; raise it, or give data.valid")
+        name = f"data.{role}={split}"
+        if split.held_out_by and not read.pairs:
+            share = f"data.{split.held_out_by}={getattr(self.settings, split.held_out_by):g}"
+            raise RegardError(f"{name}: nothing was held out by {share}; raise it, or give data.{role}")
         if self.strict or not read.pairs:
             read.refuse_if(name, self.settings.max_bad)
         if not kept:

@@ -1,23 +1,23 @@
 """Settings that several inputs and outputs share: how text is cut into tokens, and how tables are read."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
 from regard.settings.base import Settings
 
+TESTED, MOST_TESTED = 0.1, 0.15  # the share that is held out for testing, and the largest
 TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
 FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "tmx", "conll", "text", "dataset"]
 
 
 def _counted(given: Any) -> Any:
     """On a command line, all are texts: data.text=2 is a number."""
-    return int(given) if isinstance(given, str) and given.removeprefix("-").isdecimal() else given
+    return int(given) if isinstance(given, str) and given.isdecimal() else given
 
 
 Column = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_counted)]
-ColumnOfWords = Annotated[int | str, BeforeValidator(_counted)]  # below 0, from the end
 
 
 def column(what: str, place: str, name: str = "") -> Any:
@@ -32,12 +32,34 @@ def held_out(share: float, what: str = "the training data") -> Any:
     return Field(share, gt=0, lt=1, description=said)
 
 
+def share_for_test(what: str) -> Any:
+    """The field of the share of training data that is held out for testing."""
+    said = f"the share of {what} held out for testing if test is not given; 0 holds nothing out"
+    return Field(0.0, ge=0, lt=1, description=said)
+
+
+class Testing(NamedTuple):
+    """How much of a user's data is held out for testing: not fewer than `fewest`, at best `least`, at most `most`."""
+
+    fewest: int = 10
+    least: int = 60
+    most: int = 2000
+
+    def share(self, count: int) -> float:
+        """The share of so many examples; 0 if they are too few to be divided."""
+        share = min(MOST_TESTED, max(TESTED, self.least / max(1, count)), self.most / max(1, count))
+        return round(share, 6) if count * share >= self.fewest else 0.0
+
+
 class FilesSettings(Settings):
     """Where the examples of training, validation and testing are; how many may be bad, and how many are held out."""
+
+    testing: ClassVar[Testing] = Testing()
 
     train: str = Field(description="training data: FILE, a folder or corpus:NAME")
     valid: str | None = Field(None, description="validation data; by default a part of the training data, held out")
     test: str | None = Field(None, description="test data, for `regard evaluate`")
+    test_share: float = share_for_test("the training data")
     format: FileFormat = Field("auto", description="format of the files; auto goes by the ending of the name")
     max_bad: float = Field(0.01, ge=0, le=1, description="the share of bad ones that is tolerated (and skipped)")
     valid_share: float = held_out(0.1)

@@ -10,11 +10,13 @@ An *item* is one input in the form that a model of this kind is given it (token 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import nn
 
 from regard.data.check_report import CheckReport, figures_of
@@ -30,6 +32,7 @@ from regard.look.axis import Axis
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
+POINTS = 16  # of the course of a sequence that baselines read
 CHECKED = 30.0  # seconds of a long input that are looked at together
 
 
@@ -105,10 +108,15 @@ class Input(ABC):
     @property
     def has_test_data(self) -> bool:
         """Whether `test` has something to read; nothing is read to tell."""
-        return "test" in places(self.data)
+        return "test" in places(self.data) or self.data.test_share > 0
+
+    @property
+    def has_test_part(self) -> bool:
+        """Whether there is test data apart from the validation data."""
+        return self.has_test_data
 
     def no_test_data(self) -> CallError:
-        return CallError("the recipe has no test data: give data.test=FILE")
+        return CallError("the recipe has no test data: give data.test=FILE, or train with data.test_share=0.1")
 
     def save(self, folder: Path) -> None:  # noqa: B027 (many have nothing to save)
         """What `read` needs beside the recipe."""
@@ -173,6 +181,10 @@ class Input(ABC):
     def name(self, one: Any) -> str:
         """What a prediction says that it is about."""
         return str(one)
+
+    def plain(self, one: Any) -> Sequence[str] | NDArray[Any]:
+        """What a simple baseline reads of an input: its texts, or as many numbers as of every other input."""
+        raise CallError("this input has no plain form")
 
     def heard(self, one: Any) -> bytes | None:
         """A recording as WAV, to listen to; None of what is no sound."""
@@ -242,3 +254,13 @@ class Input(ABC):
     def gather(self, item: Any, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
         """What `vectors` gave, times its gradient, summed over each part: by default, a part is one vector."""
         return products[0].sum(-1)[:, self.parts(item)]
+
+
+def summary_of(steps: Float[np.ndarray, "S C"]) -> Float[np.ndarray, " D"]:
+    """Of every column: the means of equal stretches, its mean, deviation, least and greatest value."""
+    if not len(steps):
+        return np.zeros((POINTS + 4) * steps.shape[1])
+    ends = np.linspace(0, len(steps), POINTS + 1)
+    stretches = [steps[int(a) : max(int(a) + 1, int(b))] for a, b in pairwise(ends)]
+    course = [stretch.mean(0) for stretch in stretches]
+    return np.concatenate([*course, steps.mean(0), steps.std(0), steps.min(0), steps.max(0)]).astype(np.float64)

@@ -12,7 +12,7 @@ from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
-from regard.data.splits import Split
+from regard.data.splits import Split, find_test, without_test
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.inputs.base import Input
@@ -57,10 +57,8 @@ class JointData(JointReader, Input):
         examples: dict[Role, Examples] = {}
         for role, split in splits.items():  # those of the training data first: the two inputs learn from them
             found = examples[role] = self._examples(steps, role, split, vocabulary)
-            limit, held_out = f"data.max_length={self.data.max_length} tokens", split.part == "held out"
-            steps.refuse_if_useless(
-                found.counts, len(found), f"data.{role}={split}", held_out=held_out, limit=limit
-            )  # fmt: skip
+            limit = f"data.max_length={self.data.max_length} tokens"
+            steps.refuse_if_useless(found.counts, len(found), role, split, limit=limit)
         return examples
 
     def _examples(
@@ -88,18 +86,19 @@ class JointData(JointReader, Input):
 
     def test(self) -> tuple[list[Example], str]:
         """Rows with the same input are one example with several right texts."""
-        source = JointSource.by_role(self.data)["test"]
+        split: Split[JointRow] = find_test(JointSource.by_role(self.data), self.data.test_share)
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             steps = Steps.of(self.data, Path(folder), strict=False)
-            examples = self._examples(steps, "test", Split(source), None)
-            examples.counts.refuse_if(f"data.test={source.where}", self.data.max_bad)
+            examples = self._examples(steps, "test", split, None)
+            examples.counts.refuse_if(f"data.test={split}", self.data.max_bad)
             found = examples.every()
         lost = examples.counts.bad
-        return found, f"{lost} lines of {source.where} that cannot be used: regard check names them" if lost else ""
+        return found, f"{lost} lines of {split} that cannot be used: regard check names them" if lost else ""
 
     def training_pairs(self) -> Iterator[tuple[str, str]]:
         """The second input and the target of every training row, for what can be said without the first."""
-        return ((row.second, row.target) for row in Split(JointSource.by_role(self.data)["train"]).good())
+        rows: Split[JointRow] = without_test(JointSource.by_role(self.data), self.data.test_share)
+        return ((row.second, row.target) for row in rows.good())
 
     def save(self, folder: Path) -> None:
         self.first.save(folder)

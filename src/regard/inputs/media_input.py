@@ -15,7 +15,7 @@ from regard.data.counts import Counts
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
-from regard.data.splits import Split
+from regard.data.splits import Split, find_test
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import RegardError
@@ -85,11 +85,11 @@ class MediaInput(Input):
 
     def test(self) -> tuple[list[Example], str]:
         """Values are read when they are asked for: what is mapped into memory outlives the folder it was in."""
-        source = self.source.by_role(self.data)["test"]
+        split: Split[Entry] = find_test(self.source.by_role(self.data), self.data.test_share)
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
-            store = self.stored(Steps.of(self.data, Path(folder), strict=False), "test", Split(source))
+            store = self.stored(Steps.of(self.data, Path(folder), strict=False), "test", split)
         examples, bad = self.examples({"test": store}, None, None)["test"], store.counts.read.bad
-        note = f"{bad} {source.what}s of {source.where} that cannot be used: regard check names them" if bad else ""
+        note = f"{bad} {self.source.what}s of {split} that cannot be used: regard check names them" if bad else ""
         return examples.every(), note
 
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:

@@ -3,16 +3,18 @@
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import FilesSettings, held_out
+from regard.data.settings import FilesSettings, Testing, held_out
 
 
 class MediaSettings(FilesSettings):
     """Where pictures or recordings are, and what is said of each; how many may be bad, and how many are held out."""
+
+    testing: ClassVar[Testing] = Testing(most=1000)
 
     files: str | None = Field(None, description="lists: folder or .tar of the files; by default the list's folder")
     split: str | None = Field(None, description="lists: column that says train, valid or test, if one has all")

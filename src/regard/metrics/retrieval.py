@@ -46,15 +46,20 @@ def ranks(
 def retrieval(
     sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D"], pairs: Sequence[tuple[str, str]]
 ) -> dict[str, float]:
-    """Of vectors of length 1 of these pairs: sources look for their targets, and the other way round; the mean of both.
+    """Of vectors of length 1 of these pairs: the mean of both directions of `partner_ranks`."""
+    both = np.concatenate(partner_ranks(sources, targets, pairs))
+    return {"recall_at_1": float((both == 1).mean()), "mrr": float((1 / both).mean())}
+
+
+def partner_ranks(
+    sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D"], pairs: Sequence[tuple[str, str]]
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """The rank of each target for its source, and the other way round.
 
     Where a text occurs in several pairs, each place of it is right.
     """
-    both = np.concatenate([
-        ranks(sources, targets, _same([target for _, target in pairs])),
-        ranks(targets, sources, _same([source for source, _ in pairs])),
-    ])  # fmt: skip
-    return {"recall_at_1": float((both == 1).mean()), "mrr": float((1 / both).mean())}
+    there = ranks(sources, targets, _same([target for _, target in pairs]))
+    return there, ranks(targets, sources, _same([source for source, _ in pairs]))
 
 
 def _same(texts: Sequence[str]) -> list[list[int]]:

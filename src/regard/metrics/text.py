@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.errors import CallError, nearest
 
 SCRIPTS = (  # blocks of Unicode
@@ -96,6 +99,27 @@ def exact_match(hypotheses: Sequence[str], references: References) -> float:
     lists = _as_lists(hypotheses, references)
     right = sum(h.strip() in {r.strip() for r in given} for h, given in zip(hypotheses, lists, strict=True))
     return 100 * right / len(lists)
+
+
+def bleu_counts(
+    hypotheses: Sequence[str], references: References, *, tokenizer: str | None = None
+) -> Float[np.ndarray, "N K"]:
+    """What each sentence adds to corpus BLEU: its length and its reference's, n-grams that match, and all of them."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    lists = _as_lists(hypotheses, references)
+    metric = BLEU(tokenize=tokenizer or tokenizer_for(references), effective_order=True, force=True)
+    found = (metric.sentence_score(one, given) for one, given in zip(hypotheses, lists, strict=True))
+    return np.array([[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in found], np.float64)
+
+
+def bleu_of(counts: Float[np.ndarray, " K"], *, smoothing: str = "exp") -> float:
+    """Corpus BLEU of the sum of `bleu_counts`."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    length, reference, *grams = (int(count) for count in counts)
+    right, every = grams[: len(grams) // 2], grams[len(grams) // 2 :]
+    return float(BLEU.compute_bleu(right, every, length, reference, smooth_method=smoothing).score)
 
 
 def _score(name: str, metric: Any, hypotheses: Sequence[str], references: References) -> TextScore:

@@ -36,7 +36,7 @@ from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 from regard.outputs.batched import case_of, device_of
 from regard.outputs.looking import LookOptions
-from regard.outputs.result import Candidate, Picture, Prediction, Scores
+from regard.outputs.result import Candidate, Measure, Picture, Prediction, Scores, Tally
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
@@ -297,6 +297,26 @@ class Output(ABC, Generic[R, I, M]):
     def test(self) -> tuple[Any, str]:
         """The test data, and a note on what of it could not be used."""
         return self.input.test()
+
+    def measure(self) -> Measure | None:
+        """The score that ends a training, compared with simple baselines (`final_score.py`); None if there is none."""
+        return None
+
+    def spread(self, examples: Any, most: int) -> Any:
+        """At most so many test examples, evenly spread over all of them."""
+        return examples[:: max(1, -(-len(examples) // max(1, most)))]
+
+    def answers(self, model: M, examples: Any) -> Any:
+        """What the model says of test examples, as `tally` takes it."""
+        return [found.text for found in self.predict(model, [example.input for example in examples])]
+
+    def baselines(self, train: Any, examples: Any) -> dict[str, Any]:
+        """What simple methods, which learn from the training split, say of test examples: by the name of each."""
+        return {}
+
+    def tally(self, answers: Any, examples: Any) -> Tally:
+        """What each test example adds to the score that `measure` names; of the model and of baselines alike."""
+        raise CallError("this output has no score that baselines could be compared by")
 
     @abstractmethod
     def test_scores(self, model: M, examples: Any, alignments: bool) -> Scores:

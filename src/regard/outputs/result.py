@@ -1,6 +1,6 @@
 """What comes back: predictions, scores, and pictures for a report. The same for every job; some add to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -153,6 +153,43 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     for row in rows:
         table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
     return table
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The score that ends a training. `of_hits`: it is the share of examples that are right, in percent."""
+
+    name: str
+    higher_is_better: bool = True
+    percent: bool = True
+    of_hits: bool = False
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What each test example adds to a score, a row each: `value` of some rows is the score of these examples."""
+
+    table: Any  # N × K numbers
+    value: Callable[[Any], float]
+
+    @classmethod
+    def of_hits(cls, hits: Any) -> "Tally":
+        """The share of what is right, in percent; a number (or yes, no) of each example."""
+        import numpy as np
+
+        return cls(np.array(hits, float).reshape(-1, 1), lambda table: 100 * float(table.mean()))
+
+    @classmethod
+    def of_shares(cls, parts: Any, *, percent: bool = False) -> "Tally":
+        """The sum of a first column over that of a second, such as an error rate, or bits per byte. `parts`: two
+        numbers of each example."""
+        import numpy as np
+
+        def value(table: Any) -> float:
+            above, below = table.sum(0)
+            return (100 if percent else 1) * float(above) / float(below) if below else 0.0
+
+        return cls(np.array(parts, float).reshape(-1, 2), value)
 
 
 @runtime_checkable

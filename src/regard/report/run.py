@@ -59,7 +59,7 @@ def run_sections(run: RunFiles, scores: Mapping[str, Number]) -> list[Section]:
     """Of one run: its figures first, then its curves."""
     records = run.records()
     return [
-        Section("Results", tiles(_figures(run, records, scores))),
+        Section("Results", tiles(_figures(run, records, scores)), _results_note(run)),
         Section("Curves", f'<div class="charts">{"".join(_charts(records))}</div>', "The best validation is ringed."),
         *(Section(*picture) for picture in run.pictures),
         Section("Samples through training", _samples(records)),
@@ -149,7 +149,7 @@ def _validations(records: Iterable[Record]) -> list[Record]:
 
 
 def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Number]) -> list[tuple[str, str]]:
-    figures = [(words(name), f"{value:.4g}") for name, value in scores.items()]
+    figures = [*_tested(run), *((words(name), f"{value:.4g}") for name, value in scores.items())]
     best = [record for record in _validations(records) if record["best"]]
     if best:
         reached = {name: value for name, value in best[-1]["scores"].items() if value is not None}
@@ -171,6 +171,23 @@ def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Numb
     if run.state == "training" and (done := run.share_done()):
         figures.append(("left", f"{duration(records[-1]['seconds'] * (1 - done) / done)} ({done:.0%} done)"))
     return figures
+
+
+def _results_note(run: RunFiles) -> str:
+    test = run.summary.get("test") if run.state == "ended" else None
+    said = f" {str(test['words'])[:1].upper()}{str(test['words'])[1:]}." if test and "words" in test else ""
+    return f"Validation data chose the weights, so its scores are a little too good.{said}"
+
+
+def _tested(run: RunFiles) -> list[tuple[str, str]]:
+    """The score on test data with its interval, and those of simple baselines."""
+    test = run.summary.get("test") if run.state == "ended" else None
+    if not isinstance(test, Mapping) or "metric" not in test:
+        return []
+    unit, name = "%" if test["percent"] else "", words(test["metric"])
+    figures = [(f"test {name}, n = {test['count']:,}", f"{test['value']:.4g}{unit}")]
+    figures.append(("95% interval of it", f"{test['low']:.4g} to {test['high']:.4g}{unit}"))
+    return [*figures, *((f"baseline: {one}", f"{value:.4g}{unit}") for one, value in test["baselines"].items())]
 
 
 def _charts(records: Sequence[Record]) -> list[str]:

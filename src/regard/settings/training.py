@@ -107,6 +107,10 @@ class TrainingSettings(Settings):
         "auto", description="whether a smaller (min) or larger (max) metric is better; auto knows it of regard's scores"
     )
 
+    score_test: bool = Field(
+        False, description="score the test data with the best weights at the end, compared with simple baselines"
+    )
+
     # Checkpoints and messages
     save_every: int = Field(500, ge=1, description="updates between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")

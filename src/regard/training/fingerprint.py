@@ -8,7 +8,7 @@ FREE = {
     *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
     *("data.zero_shot",),
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
-    *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "device", "threads", "shard")),
+    *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "score_test", "device", "threads", "shard")),
 }
 # Some schedules fall until then: they are part of the path.
 ENDS = {"training.max_steps", "training.max_epochs", "training.time_limit"}

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from regard.parts import build_pooling
 from regard.settings.pooling import PoolingSettings
 
 CLASS_TOKEN = "[CLS]"
+PLAIN = 16  # cells of a side of the picture that baselines read
 
 
 class ImageInput(ImageData):
@@ -28,6 +30,11 @@ class ImageInput(ImageData):
     def collate(self, items: Sequence[PictureItem]) -> Tensor:
         features = [item.features for item in items if item.features is not None]
         return torch.stack(features if len(features) == len(items) else [item.pixels for item in items])
+
+    def plain(self, one: Any) -> Float[np.ndarray, " D"]:
+        """A small picture: the mean colors of a grid."""
+        pixels = self.read(one).pixels.float()
+        return F.adaptive_avg_pool2d(pixels, min(PLAIN, *pixels.shape[1:])).flatten().numpy()
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

@@ -7,7 +7,8 @@ the whole file unusable (it is missing, it is UTF-16, it cannot be unpacked) is 
 however they were written; otherwise not a character is changed. In JSON, each object is a document (`files/chats.py`).
 
 Without data.valid, the last part of the text is held out: from a place in the middle of one long text (nanoGPT's
-split), or from the end of a document where there are many.
+split), or from the end of a document where there are many. With data.test_share, the very last part is the test text,
+and the validation text stands before it.
 """
 
 import glob
@@ -150,30 +151,34 @@ class TextSource(Source[Piece]):
 
 @dataclass(frozen=True)
 class TextPart(Split[Piece]):
-    """All of some text, or what lies before (kept) or after (held out) so many bytes of it."""
+    """All of some text, or the bytes of it before `at` (kept), or those from `at` to `end` (held out, test)."""
 
     at: int = 0
+    end: int | None = None
 
     def read(self) -> Iterator[Piece | Bad]:
-        seen, before = 0, self.part != "held out"
+        seen, before = 0, self.part in ("all", "kept")
         for item in self.source.read():
             if isinstance(item, Bad) or self.part == "all":
                 if before:  # once is enough
                     yield item
                 continue
             raw = item.text.encode()
-            inside = max(0, min(len(raw), self.at - seen))
-            if 0 < inside < len(raw) and self.source.documents != "file":  # pyright: ignore[reportAttributeAccessIssue]
-                inside = len(raw)  # a document stays whole
+            first = 0 if before else self._inside(self.at - seen, len(raw))
+            cut = self.at if before else self.end
+            last = len(raw) if cut is None else self._inside(cut - seen, len(raw))
             seen += len(raw)
-            head, tail = raw[:inside].decode(errors="ignore"), raw[inside:].decode(errors="ignore")
-            if before and head:
-                yield Piece(head, item.ends and not tail)
-            if not before and tail:
-                yield Piece(tail, item.ends)
+            if text := raw[first:last].decode(errors="ignore"):
+                yield Piece(text, item.ends and last == len(raw))
+
+    def _inside(self, place: int, size: int) -> int:
+        """A place in a piece of text; behind it, where the piece is a document that stays whole."""
+        inside = max(0, min(size, place))
+        whole = self.source.documents != "file"  # pyright: ignore[reportAttributeAccessIssue]
+        return size if whole and 0 < inside < size else inside
 
     def depends_on(self) -> list[Any]:
-        return [*super().depends_on(), self.at]
+        return [*super().depends_on(), self.at, self.end]
 
 
 def counted_text(items: Iterable[Piece | Bad], counts: Counts) -> Iterator[Piece]:
@@ -200,16 +205,30 @@ def text_bytes(steps: Steps, part: TextPart) -> int:
 
 
 def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]:
-    """Which text is for what. Test text is read when it is asked for, by `evaluate`."""
+    """Which text is for training and for validation. Test text is read when it is asked for (`test_text`)."""
     parts: dict[Role, TextPart] = {
         role: text_part(settings, where, role) for role, where in places(settings).items() if role != "test"
     }
+    test_share = 0.0 if "test" in places(settings) else settings.test_share
+    if "valid" in parts and not test_share:
+        return parts
+    total = text_bytes(steps, parts["train"])
+    at = end = int(total * (1 - test_share)) if test_share else total
     if "valid" not in parts:
-        total = text_bytes(steps, parts["train"])
-        at = total - min(settings.valid_most, total - int(total * (1 - settings.valid_share)))
-        kept = replace(parts["train"], part="kept", at=at)
-        parts["train"], parts["valid"] = kept, replace(kept, part="held out")
+        at -= min(settings.valid_most, total - int(total * (1 - settings.valid_share)))
+        parts["valid"] = replace(parts["train"], part="held out", at=at, end=end if test_share else None)
+    parts["train"] = replace(parts["train"], part="kept", at=at)
     return parts
+
+
+def test_text(settings: TextDataSettings, steps: Steps) -> TextPart | None:
+    """The test text: its own file, or the very last part of the training text; None if there is none."""
+    if settings.test is not None:
+        return text_part(settings, settings.test, "test")
+    if not settings.test_share or "test" in places(settings):
+        return None
+    whole = text_part(settings, settings.train, "train")
+    return replace(whole, part="test", at=int(text_bytes(steps, whole) * (1 - settings.test_share)))
 
 
 def text_part(settings: TextDataSettings, where: str, role: Role) -> TextPart:

@@ -22,7 +22,7 @@ from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.prompt.files import BLOCK, Piece, TextPart, text_bytes, text_part, text_parts
+from regard.inputs.prompt.files import BLOCK, Piece, TextPart, test_text, text_bytes, text_parts
 from regard.inputs.prompt.ids import prompt_ids
 from regard.inputs.prompt.store import TextStore, write_text
 from regard.inputs.text_axis import written_axis
@@ -94,12 +94,16 @@ class PromptInput(TokenizedInput):
     def has_test_data(self) -> bool:
         return True  # the validation text, where there is no other
 
+    @property
+    def has_test_part(self) -> bool:
+        return self.data.test is not None or self.data.test_share > 0
+
     def test(self) -> tuple[TextStore, str]:
         """The test text, or the validation text if there is none."""
         data = self.data
         with TemporaryDirectory(prefix="regard-text-", ignore_cleanup_errors=True) as folder:  # its files stay mapped
             steps = Steps(data, Path(folder))
-            part = text_parts(data, steps)["valid"] if data.test is None else text_part(data, data.test, "test")
+            part = test_text(data, steps) or text_parts(data, steps)["valid"]
             store = self._store(steps, "test", part)
         bad = store.counts.read.bad
         return store, f"{bad} lines that are no text" if bad else ""

@@ -1,10 +1,11 @@
 """Settings of plain text: where it is, and how it is cut into tokens."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from regard.data.settings import Testing
 from regard.settings.base import Settings
 
 
@@ -31,6 +32,8 @@ class TextDataSettings(Settings):
     any size.
     """
 
+    testing: ClassVar[Testing] = Testing(2000, 10_000, 500_000)  # bytes
+
     train: str = Field(
         description="training text: FILE, 'GLOB', a folder, several with commas, or corpus:NAME; in .json and .jsonl, "
         "each object is a document or a chat"
@@ -46,4 +49,7 @@ class TextDataSettings(Settings):
     max_bad: float = Field(0.01, ge=0, le=1, description="the share of lines that are not UTF-8 that is tolerated")
     valid_share: float = Field(0.1, gt=0, lt=1, description="the last part of the text, if valid is not given")
     valid_most: int = Field(4_000_000, ge=1, description="most bytes to hold out for validation")
+    test_share: float = Field(
+        0.0, ge=0, lt=0.5, description="the very last part of the text, held out for testing if test is not given"
+    )
     cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")

@@ -13,7 +13,7 @@ from regard.data.counts import ReadReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.prepare import Steps
-from regard.data.splits import Split
+from regard.data.splits import Split, find_test
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import RegardError
@@ -88,13 +88,14 @@ class QuestionData(QuestionReader, TokenizedInput):  # pyright: ignore[reportInc
 
     def test(self) -> tuple[list[Example], str]:
         """In a table, lines that ask the same are one question with several right answers."""
-        source = QuestionSource.by_role(self.data)["test"]
+        split: Split[Question] = find_test(QuestionSource.by_role(self.data), self.data.test_share)
+        source: Any = split.source
         items, read = dict[tuple[str, ...], Question](), ReadReport()
-        for item in read.only_pairs(source.read()):
+        for item in read.only_pairs(split.read()):
             key = (str(item.line),) if source.lists_answers else (item.question, item.document)
             known = items.get(key)
             items[key] = item if known is None else known._replace(answers=(*known.answers, *item.answers))
         if not items:
-            raise RegardError(f"data.test={source.where}: there is not one question in it")
+            raise RegardError(f"data.test={split}: there is not one question in it")
         note = f"{read.bad} of {source.where} that cannot be used (see regard check)" if read.bad else ""
         return [item.example for item in items.values()], note

@@ -12,6 +12,7 @@ Targets are the first and the last token of the answer, counted from 1; 0 is *no
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,7 @@ class QuestionExamples(Examples):
         """By the length of their documents, so that those in the middle are of middling length."""
         items = islice(self._split.good(), most)
         return [item.example for item in sorted(items, key=lambda item: len(item.document))]
+
+    def sample(self, most: int) -> list[Example]:
+        split = replace(self._split, sample=min(1.0, most / max(1, len(self.store))))
+        return [item.example for item in split.good()]

@@ -17,7 +17,8 @@ from regard.data.files import places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder
-from regard.inputs.base import Input
+from regard.errors import RegardError
+from regard.inputs.base import Input, summary_of
 from regard.inputs.series.item import Fitted, Scaler, SeriesItem, SeriesReader
 from regard.inputs.series.labeled import LabeledSplit, SeriesExamples, held_out, read_labeled
 from regard.inputs.series.panel import refuse_errors
@@ -26,6 +27,7 @@ from regard.layers.transformer import Block
 from regard.parts import build_pooling, build_score
 
 EncoderSettings = RecurrentSeriesSettings | TransformerSeriesSettings | PatchSettings
+HELD_OUT: frozenset[Role] = frozenset({"valid", "test"})  # parts that may come from the training series
 SeriesEncoder = RecurrentSeriesEncoder | TransformerSeriesEncoder | PatchEncoder
 
 
@@ -37,13 +39,13 @@ class SeriesInput(SeriesReader, Input):
 
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
-        data, found = self.data, dict[Role, LabeledSplit]()
-        for role, where in places(data).items():
+        data, found, there = self.data, dict[Role, LabeledSplit](), places(self.data)
+        for role, where in there.items():
             if role != "test" or not strict:
                 found[role] = read_labeled(where, role, data, found["train"].roles if found else None)
         train = found["train"]
-        if "valid" not in found:
-            found |= held_out(train, data)
+        parts = held_out(train, data, HELD_OUT - there.keys())
+        found |= {role: some for role, some in parts.items() if role != "test" or not strict}
         if strict:
             refuse_errors(one for some in found.values() for one in some.panel.findings)
         scaler = Scaler.fit(np.concatenate([one.values for one in found["train"].panel.series]), data.scale)
@@ -63,8 +65,15 @@ class SeriesInput(SeriesReader, Input):
         return check.report({"label": vocabulary.size})
 
     def test(self) -> tuple[list[Example], str]:
-        where = places(self.data)["test"]
-        found = read_labeled(where, "test", self.data, self.fitted.roles)
+        there = places(self.data)
+        where = there.get("test", there["train"])
+        found = read_labeled(where, "test" if "test" in there else "train", self.data, self.fitted.roles)
+        if "test" not in there:
+            parts = held_out(found, self.data, HELD_OUT - there.keys())
+            if "test" not in parts:
+                share = f"data.test_share={self.data.test_share:g}"
+                raise RegardError(f"{where}: nothing was held out by {share}; raise it, or give data.test")
+            found = parts["test"]
         refuse_errors(found.panel.findings)
         note = f"{found.counts.bad} series of {where} without a label" if found.counts.bad else ""
         scaler = self.fitted.scaler
@@ -75,6 +84,9 @@ class SeriesInput(SeriesReader, Input):
 
     def collate(self, items: Sequence[SeriesItem]) -> Any:
         return Padded.of([torch.from_numpy(item.numbers) for item in items])
+
+    def plain(self, one: Any) -> Float[np.ndarray, " D"]:
+        return summary_of(self.read(one).numbers)
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

@@ -6,6 +6,7 @@ data.train=corpus:NAME   one of ours, which also knows where in a series its lab
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
@@ -19,14 +20,14 @@ from regard.data.check import Listing
 from regard.data.counts import Counts, ReadReport
 from regard.data.examples import Example
 from regard.data.pairs import Bad
-from regard.data.splits import is_held_out
+from regard.data.splits import part_of
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError, RegardError
 from regard.inputs.column import ListedExamples, ReadColumn
 from regard.inputs.media_files import members
 from regard.inputs.series.item import Scaler, SeriesItem, of_corpus
-from regard.inputs.series.panel import Panel, load_panel
+from regard.inputs.series.panel import Panel, Series, load_panel
 from regard.inputs.series.settings import LabeledSeriesSettings
 from regard.inputs.series.table import Roles, find_roles
 from regard.inputs.series.times import Step
@@ -74,19 +75,24 @@ def _class_files(folder: Path, role: Role) -> list[Path]:
     return found
 
 
-def held_out(train: LabeledSplit, settings: LabeledSeriesSettings) -> dict[Role, LabeledSplit]:
-    """What is trained on, and what is held out by the series' names: the stretches of one stay together."""
-    series = train.panel.series
-    share = min(settings.valid_share, settings.valid_most / max(1, len(series)))
-    out = [one for one in series if is_held_out(one.name, share)]
-    kept = [one for one in series if not is_held_out(one.name, share)]
-    if not out or not kept:
-        where = train.panel.where
+def held_out(train: LabeledSplit, settings: LabeledSeriesSettings, roles: Collection[Role]) -> dict[Role, LabeledSplit]:
+    """What is trained on, and what is held out for `roles`, by the series' names: stretches of one stay together."""
+    series, where = train.panel.series, train.panel.where
+    testing = settings.test_share if "test" in roles else 0.0
+    share = min(settings.valid_share, settings.valid_most / max(1, len(series))) if "valid" in roles else 0.0
+    parts: dict[str, list[Series]] = {}
+    for one in series:
+        parts.setdefault(part_of(one.name, share, testing), []).append(one)
+    kept, valid, test = parts.get("kept", []), parts.get("held out", []), parts.get("test", [])
+    if not kept or (share and not valid):
         raise RegardError(f"{where}: data.valid_share={share:g} of {len(series)} series divides none; give data.valid")
-    return {
-        "train": train._replace(panel=replace(train.panel, series=tuple(kept))),
-        "valid": LabeledSplit(train.roles, replace(train.panel, series=tuple(out), findings=()), ReadReport(len(out))),
-    }
+    found: dict[Role, LabeledSplit] = {"train": train._replace(panel=replace(train.panel, series=tuple(kept)))}
+    others: dict[Role, list[Series]] = {"valid": valid, "test": test}
+    for role, some in others.items():
+        if some:
+            panel = replace(train.panel, series=tuple(some), findings=())
+            found[role] = LabeledSplit(train.roles, panel, ReadReport(len(some)))
+    return found
 
 
 class SeriesExamples(ListedExamples):

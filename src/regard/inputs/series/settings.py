@@ -1,11 +1,11 @@
 """Settings of series that come in: the table, windows that are cut from it, series with a label, and who reads them."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from regard.data.settings import held_out
+from regard.data.settings import Testing, held_out, share_for_test
 from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 
@@ -85,6 +85,8 @@ class WindowSettings(TableSettings):
 class LabeledSeriesSettings(TableSettings):
     """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
 
+    testing: ClassVar[Testing] = Testing()
+
     train: str = Field(description="training series: FILE, a folder with a sub-folder for each class, corpus:NAME")
     valid: str | None = Field(None, description="validation series; by default a part of the training ones, held out")
     test: str | None = Field(None, description="test series, for `regard evaluate`")
@@ -93,6 +95,7 @@ class LabeledSeriesSettings(TableSettings):
     label: str = Field("label", description="column of the label, the same in all lines of a series")
     columns: Names = Field([], description="columns that are read: a,b; by default all columns of numbers")
     valid_share: float = held_out(0.1, "training series")
+    test_share: float = share_for_test("the training series")
     valid_most: int = Field(2000, ge=1, description="most training series, about, to hold out for validation")
 
 

@@ -96,6 +96,10 @@ class Windows:
         name = self.panel.series[self.owner[number]].name
         return SeriesItem(name, read, one.past[0], said, one.known[0], one.target[0])
 
+    def spread(self, most: int) -> "Windows":
+        """At most so many of them, evenly spread."""
+        return Windows(self.panel, self.rows, self.starts[:: max(1, -(-len(self) // most))], self.layout)
+
     def some(self, most: int) -> list[SeriesItem]:
         """From first to last, evenly spread; always the same."""
         return [self.item(int(number)) for number in np.unique(np.linspace(0, len(self) - 1, most).astype(int))]

@@ -12,6 +12,7 @@ from regard.attention import Sinusoidal
 from regard.data.batches import Padded
 from regard.encoders.audio_convolution import ConvolutionEncoder
 from regard.encoders.audio_pyramid import PyramidEncoder
+from regard.inputs.base import summary_of
 from regard.inputs.sound.data import SoundData
 from regard.inputs.sound.item import SoundItem
 from regard.inputs.sound.settings import ConvolutionSettings, SoundTransformerSettings
@@ -23,6 +24,10 @@ from regard.parts import added_positions, build_pooling, final_norm, transformer
 class SoundInput(SoundData):
     def collate(self, items: Sequence[SoundItem]) -> Padded:
         return Padded.of([torch.from_numpy(item.features) for item in items])
+
+    def plain(self, one: Any) -> Float[np.ndarray, " D"]:
+        """The course of each band, and how much it moves."""
+        return summary_of(self.read(one).features)
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

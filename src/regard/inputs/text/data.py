@@ -14,7 +14,7 @@ from regard.data.files import PairSource
 from regard.data.pairs import Bad, Pair
 from regard.data.prepare import Steps
 from regard.data.settings import TokenizerSettings
-from regard.data.splits import Split
+from regard.data.splits import Split, find_test
 from regard.data.store import Store
 from regard.data.tables import Role
 from regard.data.tokenizer import Tokenizer
@@ -103,11 +103,11 @@ class TextData(TokenizedInput):
 
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
-        source: PairSource = PairSource.by_role(self.data)["test"]
-        items = list(source.read())
+        split: Split[Pair] = find_test(PairSource.by_role(self.data), self.data.test_share)
+        items, source = list(split.read()), split.source
         pairs = [item for item in items if isinstance(item, Pair)]
         if not pairs:
-            raise RegardError(f"data.test={source.where}: there is not one {self._noun} in it")
+            raise RegardError(f"data.test={split}: there is not one {self._noun} in it")
         lost = len(items) - len(pairs)
         examples = [self.example(pair) for pair in pairs]
         return examples, f"{lost} lines of {source.where} that are no {self._noun}" if lost else ""
@@ -123,6 +123,9 @@ class TextData(TokenizedInput):
     def example(self, pair: Pair) -> Example:
         """A pair of the files as a person would give it."""
         return Example(pair.source, (pair.target,))
+
+    def plain(self, one: Any) -> Sequence[str]:
+        return (one,) if isinstance(one, str) else tuple(one)
 
     @property
     def shared_vocabulary(self) -> Tokenizer | None:

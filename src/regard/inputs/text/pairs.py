@@ -7,7 +7,7 @@ source  target                     each sentence with its end token (`data/store
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -136,6 +136,10 @@ class PairExamples(Examples):
         return [
             self._example(pair) for pair in sorted(islice(self._split.good(), most), key=lambda pair: len(pair.source))
         ]
+
+    def sample(self, most: int) -> list[Example]:
+        split = replace(self._split, sample=min(1.0, most / max(1, len(self))))
+        return [self._example(pair) for pair in split.good()]
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
         return ((pair.target, pair.line) for pair in self._split.good())

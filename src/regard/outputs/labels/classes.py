@@ -12,7 +12,7 @@ from regard.layers.class_loss import class_loss
 from regard.look.svg import heat_map, reliability_diagram
 from regard.metrics.classes import Bin, class_scores, confusion, exact, macro_f1, micro_f1, one_hot, reliability
 from regard.outputs.labels.answers import log_probabilities
-from regard.outputs.result import Picture, Scores
+from regard.outputs.result import Picture, Scores, Tally
 
 Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know
 PERCENT = ("accuracy", "macro_f1", "micro_f1", "calibration_error")
@@ -60,6 +60,22 @@ def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, thresho
     if not labels.several:
         details[CONFUSION] = confusion_rows(confusion(_first(rows), logits.argmax(1), len(labels)), labels.names)
     return Scores(values, {}, details, pictures(logits, rows, labels, "Test data"), percent=PERCENT)
+
+
+def tally(said: Bool[np.ndarray, "M N"], rows: Rows, labels: Labels, metric: str) -> Tally:
+    """What each example adds to a score of `quick`."""
+    gold = table_of(rows, labels)
+    if metric == "macro_f1":
+
+        def value(table: Any) -> float:
+            right, given = np.split(table.astype(bool), 2, axis=1)
+            return macro_f1(class_scores(right, given, labels.names))
+
+        return Tally(np.concatenate([gold, said], axis=1), value)
+    if metric == "micro_f1":
+        return Tally.of_shares(np.stack([2 * (gold & said).sum(1), gold.sum(1) + said.sum(1)], 1), percent=True)
+    known = np.array([UNKNOWN not in row for row in rows], bool)
+    return Tally.of_hits(known & (gold == said).all(1))
 
 
 def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, data: str) -> list[Picture]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,13 +17,25 @@ from regard.data.special_ids import OURS
 from regard.inputs.base import Input
 from regard.inputs.image.settings import PictureSettings
 from regard.inputs.text.body_settings import PretrainedTextSettings, RecurrentTextSettings, TransformerTextSettings
+from regard.metrics.classes import one_hot
 from regard.models.classifier import Classifier
 from regard.outputs.base import QUICK, TYPICAL, Planned
+from regard.outputs.baselines import (
+    FEW_ROWS,
+    MAJORITY,
+    NEAREST_MEAN,
+    ROWS,
+    TFIDF,
+    has_tfidf,
+    labels_by_words,
+    most_frequent,
+    nearest_means,
+)
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels import classes
 from regard.outputs.labels.settings import ClassifyRecipe, LabeledTextSettings, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
-from regard.outputs.result import Picture, Scores
+from regard.outputs.result import Measure, Picture, Scores, Tally
 from regard.parts import build_pooling, text_encoder
 from regard.pretrained import encoder as pretrained_encoder
 
@@ -112,12 +124,44 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
     def test_scores(self, model: Classifier, examples: Sequence[Example], alignments: bool) -> Scores:
         """Accuracy, F1 of each class, confusion, calibration."""
         logits = self.logits(model, [example.input for example in examples])
-        rows = [tuple(self.labels.classes(self.labels.writing.labels(one.texts[0]))) for one in examples]
+        rows = self._classes(examples)
         scores = classes.scores(logits, rows, self.labels, self.recipe.decoding.threshold)
         unknown = sum(UNKNOWN in row for row in rows)
         if unknown:
             scores.notes["unknown labels"] = f"{unknown} examples have a label that training did not: all wrong"
         return scores
+
+    def measure(self) -> Measure:
+        """Accuracy; F1 where training looks at F1, or where an example may have several labels."""
+        name = "micro_f1" if self.several else self.recipe.training.metric
+        return Measure(name) if name in ("macro_f1", "micro_f1") else Measure("accuracy", of_hits=True)
+
+    def answers(self, model: Classifier, examples: Sequence[Example]) -> Bool[np.ndarray, "M N"]:
+        logits = self.logits(model, [example.input for example in examples])
+        return classes.answers(logits, self.labels, self.recipe.decoding.threshold)
+
+    def tally(self, answers: Bool[np.ndarray, "M N"], examples: Sequence[Example]) -> Tally:
+        return classes.tally(answers, self._classes(examples), self.labels, self.measure().name)
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, Bool[np.ndarray, "M N"]]:
+        """The most frequent label; of texts, TF-IDF and logistic regression; of other inputs, the nearest mean."""
+        is_text = not isinstance(self.input.plain(examples[0].input), np.ndarray)
+        learned = train.sample(ROWS if is_text else FEW_ROWS)
+        rows = self._classes(learned)
+        right = classes.table_of(rows, self.labels)
+        most = classes.table_of([most_frequent(rows)], self.labels)
+        found = {MAJORITY: np.repeat(most, len(examples), axis=0)}
+        ours, theirs = ([self.input.plain(one.input) for one in some] for some in (learned, examples))
+        if is_text and has_tfidf():
+            said = labels_by_words(ours, right, theirs, several=self.several)
+            found |= {} if said is None else {TFIDF: said}
+        elif not is_text and not self.several:
+            nearest = nearest_means(np.stack(ours), right.argmax(1), np.stack(theirs))
+            found[NEAREST_MEAN] = one_hot(nearest, len(self.labels))
+        return found
+
+    def _classes(self, examples: Sequence[Example]) -> list[tuple[int, ...]]:
+        return [tuple(self.labels.classes(self.labels.writing.labels(one.texts[0]))) for one in examples]
 
     def logits(self, model: Classifier, inputs: Sequence[Any]) -> Logits:
         items = [self.input.read(one) for one in inputs]

@@ -23,10 +23,10 @@ from regard.models.recurrent_reader import RecurrentReader
 from regard.outputs.base import Output, Told
 from regard.outputs.batched import device_of
 from regard.outputs.looking import LookOptions
-from regard.outputs.result import Prediction, Scores
+from regard.outputs.result import Measure, Prediction, Scores, Tally
 from regard.outputs.span.looking import reader_case
 from regard.outputs.span.reading import Asking
-from regard.outputs.span.scores import answer_scores, scores_of
+from regard.outputs.span.scores import answer_scores, f1_tally, scores_of, simple_answers
 from regard.outputs.span.settings import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
 from regard.parts import build_score
 
@@ -103,9 +103,18 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return reader_case(model, self.input, one, told)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
+    def measure(self) -> Measure:
+        return Measure("f1")
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
+        return simple_answers(train, examples, self.recipe.data.no_answer)
+
+    def tally(self, answers: Sequence[str], examples: Sequence[Example]) -> Tally:
+        return f1_tally(answers, examples, self.recipe.data.no_answer)
+
     def test_scores(self, model: Reader, examples: Sequence[Example], alignments: bool) -> Scores:
         """Exact match and F1 as SQuAD's scripts compute them; by kind of question."""
-        asking, inputs = self._asking(model), [example.input for example in examples]
-        found = asking.found(inputs)
+        asking = self._asking(model)
+        found = asking.found([example.input for example in examples])
         said = [answers[0].text for answers in asking.best(found)]
         return scores_of(said, found, examples, self.recipe.data.no_answer)

@@ -1,12 +1,20 @@
 """Answers against the right ones: exact match and F1, of all questions and by kind."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 
-from regard.data.examples import Example
+import numpy as np
+
+from regard.data.examples import Example, Examples
+from regard.inputs.question.windows import Asked
 from regard.metrics.answers import AnswerScore, answer_score, best_threshold, mean_score
-from regard.outputs.result import Scores
+from regard.outputs.baselines import ROWS
+from regard.outputs.result import Scores, Tally
 from regard.outputs.span.reading import Found
 
+WORD, AROUND = re.compile(r"\w+"), 5  # words on each side that a simple baseline looks at
 WORDS = ("what", "who", "whose", "when", "where", "which", "why", "how")
 
 
@@ -38,6 +46,39 @@ def scores_of(said: Sequence[str], found: Sequence[Found], examples: Sequence[Ex
 def _each(said: Sequence[str], examples: Sequence[Example], no_answer: bool) -> list[AnswerScore]:
     pairs = zip(said, examples, strict=True)
     return [answer_score(text, example.texts, no_answer=no_answer) for text, example in pairs]
+
+
+def f1_tally(said: Sequence[str], examples: Sequence[Example], no_answer: bool) -> Tally:
+    return Tally.of_shares([(one.f1, 1) for one in _each(said, examples, no_answer)], percent=True)
+
+
+def simple_answers(train: Examples, examples: Sequence[Example], no_answer: bool) -> dict[str, list[str]]:
+    """Words of the document that stand near words of the question; no answer at all, where that may be right."""
+    lengths = [len(one.texts[0].split()) for one in train.sample(ROWS) if one.texts[0]]
+    size = int(np.median(lengths)) if lengths else 1
+    found = {"words near those of the question": [nearby_words(one.input, size) for one in examples]}
+    return found | ({"no answer": [""] * len(examples)} if no_answer else {})
+
+
+def nearby_words(asked: Asked, size: int) -> str:
+    """The `size` words with the most words of the question beside them, and none among them: a simple baseline, after
+    the sliding window of Richardson et al. 2013 (MCTest). A word counts less if the document has it often."""
+    places = list(WORD.finditer(asked.document))
+    words = [place[0].lower() for place in places]
+    sought, counts = {word.lower() for word in WORD.findall(asked.question)}, Counter(words)
+    weights = [1 / counts[word] if word in sought else 0.0 for word in words]
+    sums = [0.0, *accumulate(weights)]
+    last = max(0, len(words) - size)
+
+    def value(start: int) -> float:
+        around = sums[min(len(words), start + size + AROUND)] - sums[max(0, start - AROUND)]
+        inside = sums[min(len(words), start + size)] - sums[start]
+        return around - 2 * inside
+
+    if not places:
+        return ""
+    best = max(range(last + 1), key=value)
+    return asked.document[places[best].start() : places[min(len(places), best + size) - 1].end()]
 
 
 def _by_word(examples: Sequence[Example], scores: Sequence[AnswerScore]) -> list[dict[str, str | int | float]]:

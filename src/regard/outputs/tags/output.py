@@ -3,6 +3,7 @@
 p(tags | x) = Π_t softmax(W h_t + b)        h_t: the vector of the first piece of word t
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -25,14 +26,15 @@ from regard.inputs.text.words import WordsInput
 from regard.look.case import Case
 from regard.look.pooled_attention import rows_at
 from regard.metrics.classes import class_scores, confusion, macro_f1, one_hot
-from regard.metrics.spans import marks_spans, span_scores, violations
+from regard.metrics.spans import marks_spans, span_scores, spans, violations
 from regard.models.tagger import Tagger, Words
 from regard.outputs.base import QUICK, Told
+from regard.outputs.baselines import ROWS, most_frequent
 from regard.outputs.batched import device_of, rows_of
 from regard.outputs.labels.classes import CONFUSION, confusion_picture, confusion_rows
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.looking import LookOptions
-from regard.outputs.result import Candidate, Prediction, Scores
+from regard.outputs.result import Candidate, Measure, Prediction, Scores, Tally
 from regard.outputs.tags.answers import chosen_tags, marked, tagged, tags_axis
 from regard.outputs.tags.settings import RecurrentTaggerSettings, TagRecipe
 from regard.parts import build_attention
@@ -132,6 +134,33 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return self.asked(model, item, steps, axes, place=rows_at(places), places=places)
 
     # ------------------------------------------------------------------------------------------------------ evaluation
+    def measure(self) -> Measure:
+        """F1 of spans, where tags mark them; else the accuracy of words."""
+        return Measure("f1" if marks_spans(self.labels.names) else "accuracy")
+
+    def answers(self, model: Tagger, examples: Sequence[Example]) -> list[list[str]]:
+        return self._tags(model, [example.input for example in examples])
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[list[str]]]:
+        """The tag that each word has most often in training; of a word that is not there, the most frequent one."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for one in train.sample(ROWS):
+            for word, tag in zip(self.input.read(one.input).words, one.texts[0].split(), strict=False):
+                counts[word][tag] += 1
+        best = {word: most_frequent(tags.elements()) for word, tags in counts.items()}
+        usual = most_frequent(best.values())
+        words = (self.input.read(example.input).words for example in examples)
+        return {"most frequent tag of the word": [[best.get(word, usual) for word in some] for some in words]}
+
+    def tally(self, answers: Sequence[Sequence[str]], examples: Sequence[Example]) -> Tally:
+        right = [example.texts[0].split() for example in examples]
+        pairs = zip(right, answers, strict=True)
+        if self.measure().name == "accuracy":
+            hits = ([a == b for a, b in zip(one, other, strict=True)] for one, other in pairs)
+            return Tally.of_shares([(sum(some), len(some)) for some in hits], percent=True)
+        both = ((set(spans(one)), set(spans(other))) for one, other in pairs)
+        return Tally.of_shares([(2 * len(one & other), len(one) + len(other)) for one, other in both], percent=True)
+
     def test_scores(self, model: Tagger, examples: Sequence[Example], alignments: bool) -> Scores:
         """Accuracy of words and of whole sentences; precision, recall and F1 of spans, where tags mark them."""
         right = [example.texts[0].split() for example in examples]
@@ -153,10 +182,10 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
     def _values(self, right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:
         hits = [a == b for one, other in zip(right, said, strict=True) for a, b in zip(one, other, strict=True)]
         found = {"accuracy": 100 * float(np.mean(hits)) if hits else 0.0}
-        if not self.marks_spans:  # the F1 of all words together, each a span of its own, is the accuracy
-            return found | {"f1": found["accuracy"]}
-        total = span_scores(right, said)[0]
-        return found | {name: total[name] for name in ("precision", "recall", "f1")}
+        if self.marks_spans:
+            total = span_scores(right, said)[0]
+            found |= {name: total[name] for name in ("precision", "recall", "f1")}
+        return found
 
     @property
     def marks_spans(self) -> bool:

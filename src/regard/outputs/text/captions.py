@@ -1,14 +1,17 @@
 """What a caption has beside other texts: several references, and nouns whose boxes may be known."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
-from regard.data.examples import Example
+from regard.data.examples import Example, Examples
 from regard.metrics.captions import SIGNATURE, caption_bleu, cider, plain_words
 from regard.metrics.pointing import pointed, pointing_scores
-from regard.metrics.text import exact_match
+from regard.metrics.text import bleu_counts, bleu_of, exact_match
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.result import Scores
+from regard.outputs.baselines import ROWS
+from regard.outputs.result import Measure, Scores, Tally
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.picture_settings import CaptionRecipe
 
@@ -25,6 +28,27 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         values |= {"exact_match": _exact(said, references), "pictures": float(len(examples))}
         percent = ("exact_match", "pointing", "pointing_uniform")
         return Scores(values | self._pointing_game(model, examples), {"words": SIGNATURE}, percent=percent)
+
+    def measure(self) -> Measure:
+        return Measure("bleu4", percent=False)
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
+        """The same caption for every picture: the most frequent one, of equals the one with the most usual words."""
+        captions = [text for text, _ in islice(train.targets_read(), ROWS)]
+        words = Counter(word for text in captions for word in plain_words(text))
+        counts = Counter(captions)
+
+        def usual(text: str) -> tuple[int, float]:
+            own = plain_words(text)
+            return counts[text], sum(words[word] for word in own) / max(1, len(own))
+
+        return {"most frequent caption": [max(counts, key=usual)] * len(examples)}
+
+    def tally(self, answers: Sequence[str], examples: Sequence[Example]) -> Tally:
+        said = [" ".join(plain_words(text)) for text in answers]
+        right = [[" ".join(plain_words(text)) for text in example.texts] for example in examples]
+        counts = bleu_counts(said, right, tokenizer="none")
+        return Tally(counts, lambda table: bleu_of(table.sum(0), smoothing="none"))
 
     def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
         """How often the most attended region lies in the box of what the noun names, in percent.

@@ -1,6 +1,8 @@
 """A decoder alone learns to go on: every token of plain text is the target of those before it, in windows."""
 
+import numpy as np
 import torch
+from jaxtyping import Float
 
 from regard.data.examples import Example
 from regard.data.tokenizer import Tokenizer
@@ -9,13 +11,15 @@ from regard.inputs.prompt.store import TextStore, TextWindows
 from regard.look.passes import AT_ONCE
 from regard.models.language_model import LanguageModel
 from regard.outputs.base import Output, Planned
-from regard.outputs.result import Scores
+from regard.outputs.baselines import ngram_bits
+from regard.outputs.result import Measure, Scores, Tally
 from regard.outputs.text.build import build_language_model
 from regard.outputs.text.generate_settings import GenerateRecipe
-from regard.outputs.text.perplexity import TextLoss, text_loss
+from regard.outputs.text.perplexity import TextLoss, text_loss, token_bits
 from regard.outputs.text.stream import token_of
 
 SHOWN = 40  # tokens of a piece of validation text that is shown
+BLOCK = 200  # tokens of test text that are drawn together, for an interval
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 
 
@@ -51,7 +55,7 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
 
     def test_scores(self, model: LanguageModel, examples: TextStore, alignments: bool) -> Scores:
         """Loss, perplexity and bits per byte of the test text, or of the validation text if there is none."""
-        stride = self.recipe.decoding.stride or max(1, self.context // 2)
+        stride = self._stride
         found = self._loss(model, examples, stride)
         values = {**found.values(), "tokens": float(found.tokens), "bytes": float(found.bytes)}
         notes = {"text": examples.name, "window": f"{self.context} tokens, moved by {stride}"}
@@ -59,9 +63,35 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
             notes["unknown"] = f"{examples.unknown:,} tokens are not in the vocabulary: bits per byte is too low"
         return Scores(values, notes, percent=["accuracy"])
 
+    def measure(self) -> Measure:
+        return Measure("bits_per_byte", higher_is_better=False, percent=False)
+
+    def spread(self, examples: TextStore, most: int) -> TextStore:
+        """All of it: a part of a text is no sample of texts."""
+        return examples
+
+    def answers(self, model: LanguageModel, examples: TextStore) -> Float[np.ndarray, " T"]:
+        return token_bits(model, examples, context=self.context, stride=self._stride, rows=self._rows)
+
+    def baselines(self, train: TextStore, examples: TextStore) -> dict[str, Float[np.ndarray, " T"]]:
+        return {"n-gram model": ngram_bits(train.ids, examples.ids, self.tokenizer.size)}
+
+    def tally(self, answers: Float[np.ndarray, " T"], examples: TextStore) -> Tally:
+        """Tokens depend on their neighbors: so many are drawn together."""
+        blocks = np.arange(len(answers)) // BLOCK
+        size = examples.bytes / max(1, len(answers))
+        return Tally.of_shares(np.stack([np.bincount(blocks, answers), np.bincount(blocks) * size], 1))
+
+    @property
+    def _stride(self) -> int:
+        return self.recipe.decoding.stride or max(1, self.context // 2)
+
+    @property
+    def _rows(self) -> int:
+        return max(1, max(AT_ONCE, self.recipe.training.max_tokens) // self.context)
+
     def _loss(self, model: LanguageModel, store: TextStore, stride: int) -> TextLoss:
-        rows = max(1, max(AT_ONCE, self.recipe.training.max_tokens) // self.context)
-        return text_loss(model, store, context=self.context, stride=stride, rows=rows)
+        return text_loss(model, store, context=self.context, stride=stride, rows=self._rows)
 
     @property
     def context(self) -> int:

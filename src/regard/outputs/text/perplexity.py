@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.inputs.prompt.store import TextStore
 from regard.models.language_model import NO_TOKEN, LanguageModel
+
+AT_ONCE = 1024  # tokens whose probabilities over the whole vocabulary are in memory
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,20 @@ def text_loss(model: LanguageModel, store: TextStore, *, context: int, stride: i
         assert found.correct is not None
         total, tokens, correct = total + float(found.total), tokens + found.count, correct + int(found.correct)
     return TextLoss(total, tokens, correct, store.bytes)
+
+
+@torch.inference_mode()
+def token_bits(
+    model: LanguageModel, store: TextStore, *, context: int, stride: int, rows: int
+) -> Float[np.ndarray, " T"]:
+    """−log₂ p of every token of a store but the first, in order: `text_loss` is their sum."""
+    device, found = next(model.parameters()).device, []
+    for window, counted in sliding(store, context, stride, rows):
+        features, targets = model.features(window[:, :-1].to(device))[counted.to(device)], window[:, 1:][counted]
+        for some, right in zip(features.split(AT_ONCE), targets.split(AT_ONCE), strict=True):
+            logs = model.logits(some).float().log_softmax(-1)
+            found.append(-logs.gather(1, right.to(device)[:, None])[:, 0].cpu().numpy() / math.log(2))
+    return np.concatenate(found).astype(np.float64)
 
 
 def sliding(

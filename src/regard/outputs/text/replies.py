@@ -9,15 +9,17 @@ tell a good part of the answers.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
-from regard.data.examples import Example
+from regard.data.examples import Example, Examples
 from regard.errors import CallError
 from regard.inputs.joint import JointInput
 from regard.metrics.answers import AnswerScore, answer_score, mean_score
 from regard.metrics.pointing import pointed, pointing_scores
 from regard.models.seq2seq import Seq2Seq
-from regard.outputs.result import Scores
+from regard.outputs.baselines import ROWS
+from regard.outputs.result import Measure, Scores, Tally
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.picture_settings import AskRecipe
 
@@ -41,6 +43,16 @@ class Replies(TextOutput[AskRecipe, JointInput]):
         details = {"exact match by how the question begins": _by_kind(examples, found, blind)}
         percent = ("exact_match", "f1", "blind", "pointing", "pointing_uniform")
         return Scores(values | self._pointing_game(model, examples), details=details, percent=percent)
+
+    def measure(self) -> Measure:
+        return Measure("exact_match", of_hits=True)
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
+        guess = _most_frequent(islice(self.input.training_pairs(), ROWS))
+        return {"most frequent answer to the question": [guess(example.input[1]) for example in examples]}
+
+    def tally(self, answers: Sequence[str], examples: Sequence[Example]) -> Tally:
+        return Tally.of_hits([one.exact for one in _scores(answers, examples)])
 
     def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
         """How often the most attended region lies in the box of something that the question is about.

@@ -5,19 +5,22 @@ recording → windows → Memory → search, with what helps it → text → whe
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
-from regard.data.examples import Example
+from regard.data.examples import Example, Examples
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
 from regard.inputs.sound.input import SoundInput
 from regard.inputs.sound.item import SoundItem
+from regard.metrics.error_rates import edit_distance
 from regard.metrics.speech import error_rates
 from regard.models.ctc import SpeechToText
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import LookOptions, Told
+from regard.outputs.baselines import ROWS, most_frequent
 from regard.outputs.batched import device_of
-from regard.outputs.result import Prediction, Scores
+from regard.outputs.result import Measure, Prediction, Scores, Tally
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.seen import CrossAttention
 from regard.outputs.text.shallow_fusion import language_model_voice
@@ -88,6 +91,18 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         scores.values["real_time_factor"] = took / max(seconds, 1e-9)
         scores.notes["sound"] = f"{seconds:,.0f} seconds of sound in {took:,.1f} seconds"
         return scores
+
+    def measure(self) -> Measure:
+        return Measure("wer", higher_is_better=False)
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
+        texts = (text for text, _ in islice(train.targets_read(), ROWS))
+        return {"most frequent text": [most_frequent(texts)] * len(examples)}
+
+    def tally(self, answers: Sequence[str], examples: Sequence[Example]) -> Tally:
+        """Words that are wrong, and words of the reference."""
+        pairs = [(said.split(), example.texts[0].split()) for said, example in zip(answers, examples, strict=True)]
+        return Tally.of_shares([(edit_distance(said, right), len(right)) for said, right in pairs], percent=True)
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
         timed = [example for example in examples if example.gold]

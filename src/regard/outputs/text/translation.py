@@ -7,16 +7,17 @@ from typing import Any, ClassVar
 import torch
 
 from regard.corpora.pair import Pair
-from regard.data.examples import Example
+from regard.data.examples import Example, Examples
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput, TextItem
 from regard.metrics.alignment import Gold
-from regard.metrics.text import bleu
+from regard.metrics.text import bleu, bleu_counts, bleu_of
 from regard.metrics.text_scores import text_scores
 from regard.models.seq2seq import Seq2Seq
 from regard.outputs.base import TYPICAL, Planned
-from regard.outputs.result import Prediction, Scores
+from regard.outputs.baselines import NEAREST, ROWS, has_tfidf, nearest_inputs
+from regard.outputs.result import Measure, Prediction, Scores, Tally
 from regard.outputs.text.gold_links import add_alignment_error, alignment_errors, gold_of_test, gold_pairs
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.seen import CrossAttention
@@ -70,6 +71,21 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
             ours = self._errors(model, *map(list, zip(*valid, strict=True))) if valid else []
             add_alignment_error(scores, rows, ours, details=alignments)
         return scores
+
+    def measure(self) -> Measure:
+        return Measure("bleu", percent=False)
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
+        """The source as it is; the target of the training source that is most alike."""
+        sources = [example.input for example in examples]
+        found = {"copy of the source": sources}
+        learned = train.sample(ROWS)
+        nearest = nearest_inputs([one.input for one in learned], sources) if has_tfidf() else None
+        return found | ({} if nearest is None else {NEAREST: [learned[row].texts[0] for row in nearest]})
+
+    def tally(self, answers: Sequence[str], examples: Sequence[Example]) -> Tally:
+        counts = bleu_counts(answers, [example.texts[0] for example in examples])
+        return Tally(counts, lambda table: bleu_of(table.sum(0)))
 
     def _errors(self, model: Seq2Seq, examples: Sequence[Example], gold: Sequence[Gold]) -> list[dict[str, Any]]:
         return alignment_errors(self.forced(model, examples), gold, self.input.tokenizer, self.tokenizer)

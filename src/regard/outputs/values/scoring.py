@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from regard.attention import Trace
 from regard.inputs.series.item import Fitted
@@ -21,6 +22,7 @@ from regard.outputs.result import Scores
 from regard.outputs.values.baselines import Baselines
 
 PERIODS = 5
+SHOWN = {"linear": "ridge regression", "mean": "the mean", "last": "the last value", "seasonal": "the last season"}
 WATCHED = 256  # windows whose attention is held against a known lag
 
 
@@ -49,6 +51,24 @@ def errors(
         if len(model.quantiles):
             found[""].add_quantiles(bands.astype(np.float64), true, model.quantiles.cpu().double().numpy())
     return found, period
+
+
+@torch.inference_mode()
+def window_errors(
+    model: Forecaster | None, windows: Windows, baselines: Baselines, batch: int
+) -> dict[str, Float[np.ndarray, " N"]]:
+    """The mean squared error of each window: that of the model, or without one, those of the baselines."""
+    lay, found = windows.layout, dict[str, list[np.ndarray]]()
+    for some in in_order(windows, batch):
+        if model is None:
+            said = dict(baselines.said(some, lay))
+        else:
+            there = some.to(device_of(model))
+            said = {"model": model.predict(there.past, there.known).float().cpu()[..., model.middle]}
+        for name, table in said.items():
+            errors = (some.target.double() - table.double()).square().mean((1, 2))
+            found.setdefault(name, []).append(errors.numpy())
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def _periods(windows: Windows) -> np.ndarray:

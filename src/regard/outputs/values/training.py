@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.tables import Role
@@ -16,11 +19,11 @@ from regard.inputs.series.window_input import WindowInput
 from regard.inputs.series.windows import Windows
 from regard.models.forecaster import Forecaster
 from regard.outputs.base import Output
-from regard.outputs.result import Candidate, Scores
+from regard.outputs.result import Candidate, Measure, Scores, Tally
 from regard.outputs.values.baselines import Baselines
 from regard.outputs.values.build import build_forecaster
 from regard.outputs.values.forecasting import UNSCORED
-from regard.outputs.values.scoring import errors, scores
+from regard.outputs.values.scoring import SHOWN, errors, scores, window_errors
 from regard.outputs.values.settings import ForecastRecipe
 
 
@@ -49,13 +52,13 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
         return build_forecaster(self.recipe.model, self.input.encoder(self.recipe.model), self.input.layout)
 
     def save(self, folder: Path) -> None:
-        self.baselines.save(folder)
+        self.fitted_baselines.save(folder)
 
     def restore(self, folder: Path) -> None:
         self._baselines = Baselines.load(folder)
 
     def quick(self, model: Forecaster, valid: Windows) -> dict[str, float]:
-        found, _ = errors(model, valid, self.baselines, self.recipe.decoding.batch)
+        found, _ = errors(model, valid, self.fitted_baselines, self.recipe.decoding.batch)
         return found[""].means()
 
     def some(self, valid: Windows, most: int) -> list[Example]:
@@ -67,10 +70,29 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
     def test_scores(self, model: Forecaster, examples: Windows, alignments: bool) -> Scores:
         """MSE, MAE, MASE, pinball, with the baselines beside them, by step, target and period."""
         batch, lag = self.recipe.decoding.batch, self.recipe.data.lag
-        return scores(model, examples, self.input.fitted, self.baselines, batch, lag)
+        return scores(model, examples, self.input.fitted, self.fitted_baselines, batch, lag)
+
+    def measure(self) -> Measure:
+        return Measure("mse", higher_is_better=False, percent=False)
+
+    def spread(self, examples: Windows, most: int) -> Windows:
+        return examples.spread(most)
+
+    def answers(self, model: Forecaster, examples: Windows) -> Float[np.ndarray, " N"]:
+        """The mean squared error of each window."""
+        return window_errors(model, examples, self.fitted_baselines, self.recipe.decoding.batch)["model"]
+
+    def baselines(self, train: Windows, examples: Windows) -> dict[str, Float[np.ndarray, " N"]]:
+        found = window_errors(None, examples, self.fitted_baselines, self.recipe.decoding.batch)
+        return {SHOWN[name]: errors for name, errors in found.items()}
+
+    def tally(self, answers: Float[np.ndarray, " N"], examples: Windows) -> Tally:
+        """Neighbors overlap, and are no examples of their own: as many as a horizon has steps are drawn together."""
+        blocks = np.arange(len(answers)) // max(1, examples.layout.horizon)
+        return Tally.of_shares(np.stack([np.bincount(blocks, answers), np.bincount(blocks)], 1))
 
     @property
-    def baselines(self) -> Baselines:
+    def fitted_baselines(self) -> Baselines:
         if self._baselines is None:
             raise RuntimeError("there are no baselines yet: prepare or restore comes first")
         return self._baselines

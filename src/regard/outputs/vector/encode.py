@@ -7,17 +7,21 @@ text  → token ids → encoder → one vector                                  
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.data.examples import Example, Examples
 from regard.errors import CallError
 from regard.inputs.text.input import TextItem
 from regard.look.axis import whole
 from regard.look.case import Case
 from regard.look.methods import ABOUT_OUTPUT
-from regard.metrics.retrieval import retrieval
+from regard.metrics.retrieval import partner_ranks, retrieval
 from regard.models.embedder import Embedder
 from regard.outputs.base import Told
+from regard.outputs.baselines import has_tfidf, tfidf
 from regard.outputs.looking import LookOptions
-from regard.outputs.result import Candidate, Prediction, Scores, Vector
+from regard.outputs.result import Candidate, Measure, Prediction, Scores, Tally, Vector
 from regard.outputs.vector.encode_training import VectorTraining
 from regard.outputs.vector.texts_looking import Other, texts_case
 
@@ -79,9 +83,36 @@ class VectorOutput(VectorTraining):
         """How often each text of the test data finds its partner among all of them, in both directions."""
         return Scores({**self._retrieval(model, examples), "pairs": float(len(examples))})
 
+    def measure(self) -> Measure:
+        return Measure("recall_at_1", percent=False)
+
+    def answers(self, model: Embedder, examples: Sequence[Example]) -> Float[np.ndarray, "N N"]:
+        """How alike each source and each target are."""
+        sources, targets = self._sides(model, examples)
+        return sources @ targets.T
+
+    def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, Float[np.ndarray, "N N"]]:
+        """Words that both have, by TF-IDF."""
+        texts = [[text] for one in examples for text in (one.input, one.texts[0])]
+        vectors = tfidf(texts, []) if has_tfidf() else None
+        return {} if vectors is None else {"TF-IDF": (vectors[0][::2] @ vectors[0][1::2].T).toarray()}
+
+    def tally(self, answers: Float[np.ndarray, "N N"], examples: Sequence[Example]) -> Tally:
+        """Of each pair, how often one finds the other, of both ways."""
+        there, back = partner_ranks(answers, np.eye(len(answers)), _pairs(examples))
+        return Tally.of_shares([(int(one == 1) + int(other == 1), 2) for one, other in zip(there, back, strict=True)])
+
     def _retrieval(self, model: Embedder, examples: Sequence[Example]) -> dict[str, float]:
+        return retrieval(*self._sides(model, examples), _pairs(examples))
+
+    def _sides(
+        self, model: Embedder, examples: Sequence[Example]
+    ) -> tuple[Float[np.ndarray, "N D"], Float[np.ndarray, "N D"]]:
         side = self.side(model)
         sources = side.unit([self.cut(example.input) for example in examples])
         targets = side.unit([self.cut(example.texts[0]) for example in examples])
-        pairs = [(example.input, example.texts[0]) for example in examples]
-        return retrieval(sources.numpy(), targets.numpy(), pairs)
+        return sources.numpy(), targets.numpy()
+
+
+def _pairs(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    return [(example.input, example.texts[0]) for example in examples]

@@ -1,0 +1,56 @@
+"""95% intervals of scores: how far a score on n examples may be from the score on all examples of its kind.
+
+    share     (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n),  z = 1.96          Wilson 1927
+    others    the score of n examples that are drawn with replacement, many times; its 2.5% and 97.5% quantiles
+              (bootstrap: Efron 1979; of two systems on the same draws: Koehn 2004, aclanthology.org/W04-3250)
+
+What a score is computed of is a table with a row for each example (its hits, its n-grams, its errors), so that a draw
+is an index of rows.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+Table = Float[np.ndarray, "N K"]
+Value = Callable[[Table], float]
+
+Z = 1.959964  # of the normal distribution: 95% lie within
+DRAWS, FEWEST_DRAWS = 1000, 100
+SECONDS = 2.0  # after so long, the draws made so far are enough
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def wilson(hits: float, count: int) -> Interval:
+    """The interval of a share, 0 to 1."""
+    if not count:
+        return Interval(0.0, 1.0)
+    share, square = hits / count, Z * Z / count
+    middle = (share + square / 2) / (1 + square)
+    half = Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
+    return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+def bootstrap(tables: Sequence[Table], value: Value, *, seconds: float = SECONDS) -> Float[np.ndarray, "D S"]:
+    """Scores of several systems on the same draws of examples: a row a draw, a column a system; always the same."""
+    chance, size = np.random.default_rng(0), len(tables[0])
+    found: list[list[float]] = []
+    end = time.monotonic() + seconds
+    while len(found) < DRAWS and (len(found) < FEWEST_DRAWS or time.monotonic() < end):
+        rows = chance.integers(size, size=size)
+        found.append([value(table[rows]) for table in tables])
+    return np.array(found)
+
+
+def middle(values: Float[np.ndarray, " D"]) -> Interval:
+    """The middle 95% of some values."""
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Interval(float(low), float(high))

@@ -1,0 +1,185 @@
+"""Simple methods that a trained model is compared with: each learns in seconds what needs no neural network.
+
+labels of texts            the most frequent label; TF-IDF and logistic regression
+labels of other inputs     the most frequent label; the nearest mean
+texts for texts            the input itself; the target of the nearest training input
+plain text                 n-grams, smoothed as Witten and Bell 1991 (method C; Chen and Goodman 1998, section 2.6)
+
+  p(y | h) = (c(h, y) + T(h) p(y | h′)) / (c(h) + T(h))       h′: h without its first token; T(h): what followed h
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+
+T = TypeVar("T", bound=Hashable)
+
+ROWS = 20_000  # training examples that baselines learn from, at the most
+FEW_ROWS = 3000  # of pictures and recordings, which take longer to read
+COSTLY = 400_000  # rows × classes of a logistic regression; beyond, fewer rows are taken
+FEWEST_ROWS = 2000  # but so many at least
+MANY_CLASSES = 200  # more of them are told apart by the nearest mean
+PHRASES = 100_000  # words and pairs of words that TF-IDF knows
+LETTERS_A_WORD = 15  # where words are longer, the script has no spaces between them: letters are taken
+AT_ONCE = 256  # texts compared with all others at once
+TOKENS, LONGEST = 1_000_000, 5  # n-grams: training tokens, and the largest n
+TFIDF, NEAREST_MEAN = "TF-IDF + logistic regression", "nearest mean"
+NEAREST, MAJORITY = "nearest training input", "most frequent label"
+
+
+def most_frequent(values: Iterable[T]) -> T:
+    """The first of those that occur most often."""
+    return Counter(values).most_common(1)[0][0]
+
+
+# --------------------------------------------------------------------------------------------------------------- texts
+def has_tfidf() -> bool:
+    """Whether scikit-learn is installed, which the extra `train` brings."""
+    return find_spec("sklearn") is not None
+
+
+def tfidf(train: Sequence[Sequence[str]], test: Sequence[Sequence[str]]) -> tuple[Any, Any] | None:
+    """TF-IDF vectors (sparse rows of length 1 a text) of inputs of one text or more; None if there is no word in them.
+
+    Words and pairs of words; letters, where words have no spaces between them.
+    """
+    vectorizer = import_module("sklearn.feature_extraction.text").TfidfVectorizer
+    stack = import_module("scipy.sparse").hstack
+    found: list[tuple[Any, Any]] = []
+    for side in range(len(train[0]) if train else 0):
+        ours, theirs = [one[side] for one in train], [one[side] for one in test]
+        words = sum(map(len, ours)) <= LETTERS_A_WORD * sum(text.count(" ") + 1 for text in ours)
+        how: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"} if words else {}
+        how = how or {"analyzer": "char", "ngram_range": (1, 3)}
+        learned = vectorizer(sublinear_tf=True, max_features=PHRASES, dtype=np.float32, **how)
+        try:
+            found.append((learned.fit_transform(ours), learned.transform(theirs)))
+        except ValueError:  # nothing but stop words and signs
+            return None
+    return (stack([one for one, _ in found]).tocsr(), stack([one for _, one in found]).tocsr()) if found else None
+
+
+def labels_by_words(
+    train: Sequence[Any], right: Bool[np.ndarray, "N C"], test: Sequence[Any], *, several: bool
+) -> Bool[np.ndarray, "M C"] | None:
+    """Labels of inputs of one text or more by TF-IDF and logistic regression; with `several`, one of each label."""
+    keep = _spread(len(train), max(FEWEST_ROWS, COSTLY // max(1, right.shape[1])))
+    vectors = tfidf([train[int(row)] for row in keep], test)
+    if vectors is None:
+        return None
+    (ours, theirs), right = vectors, right[keep]
+    found = np.zeros((len(test), right.shape[1]), bool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it need not have converged
+        if several:
+            for label in np.flatnonzero(right.any(0)):
+                found[:, label] = True if right[:, label].all() else _fitted(ours, right[:, label]).predict(theirs)
+            return found
+        classes = right.argmax(1)
+        if len(np.unique(classes)) < 2:
+            said = np.full(len(test), classes[0])
+        elif right.shape[1] > MANY_CLASSES:
+            said = _nearest_centroid(ours, classes, theirs)
+        else:
+            said = _fitted(ours, classes).predict(theirs)
+    found[np.arange(len(test)), said] = True
+    return found
+
+
+def _fitted(vectors: Any, classes: NDArray[Any]) -> Any:
+    regression = import_module("sklearn.linear_model").LogisticRegression
+    return regression(C=10.0, max_iter=100).fit(vectors, classes)
+
+
+def _nearest_centroid(ours: Any, classes: NDArray[Any], theirs: Any) -> Int[np.ndarray, " M"]:
+    present, number = np.unique(classes, return_inverse=True)
+    csr = import_module("scipy.sparse").csr_matrix
+    member = csr((np.ones(len(number), np.float32), (number, np.arange(len(number)))), (len(present), len(number)))
+    means = import_module("sklearn.preprocessing").normalize(member @ ours)
+    return np.concatenate(
+        [present[(part @ means.T).toarray().argmax(1)] for part in _parts(theirs)] or [np.empty(0, int)]
+    )
+
+
+def nearest_inputs(train: Sequence[str], test: Sequence[str]) -> Int[np.ndarray, " M"] | None:
+    """Of each test text, the training text that is most alike, by the cosine of TF-IDF."""
+    vectors = tfidf([[one] for one in train], [[one] for one in test])
+    if vectors is None:
+        return None
+    ours, theirs = vectors
+    return np.concatenate([np.asarray((part @ ours.T).toarray()).argmax(1) for part in _parts(theirs)])
+
+
+def _parts(rows: Any) -> Iterable[Any]:
+    return (rows[start : start + AT_ONCE] for start in range(0, rows.shape[0], AT_ONCE))
+
+
+def _spread(count: int, most: int) -> NDArray[np.int64]:
+    return np.arange(count)[:: max(1, -(-count // most))]
+
+
+# -------------------------------------------------------------------------------------------------------- other inputs
+def nearest_means(
+    train: Float[np.ndarray, "N D"], classes: Int[np.ndarray, " N"], test: Float[np.ndarray, "M D"]
+) -> Int[np.ndarray, " M"]:
+    """The class whose mean is nearest, of columns that have deviation 1 over the training examples."""
+    deviation = train.std(0)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    train, test = train / scale, test / scale
+    present = np.unique(classes)
+    means = np.stack([train[classes == one].mean(0) for one in present])
+    distance = (means**2).sum(1)[None] - 2 * test @ means.T
+    return present[distance.argmin(1)]
+
+
+# ------------------------------------------------------------------------------------------------------------- n-grams
+def ngram_bits(train: NDArray[Any], test: NDArray[Any], vocabulary: int) -> Float[np.ndarray, " T"]:
+    """−log₂ p of each test token but the first, by an n-gram model of (the last) training tokens."""
+    ours, theirs = (np.asarray(ids, np.uint64) for ids in (train[-TOKENS:], test))
+    chance = np.full(len(theirs), 1.0 / max(1, vocabulary))
+    mix = np.uint64(0x9E3779B97F4A7C15)
+    history, asked = np.zeros(len(ours), np.uint64), np.zeros(len(theirs), np.uint64)
+    with np.errstate(over="ignore"):
+        for size in range(1, LONGEST + 1):
+            grams = _hashed(history * mix + ours + np.uint64(1))
+            wanted = _hashed(asked * mix + theirs + np.uint64(1))
+            seen, first, counts = np.unique(grams[size - 1 :], return_index=True, return_counts=True)
+            heads, follow = np.unique(history[size - 1 :][first], return_counts=True)  # kinds of what follows
+            _, all_heads = np.unique(history[size - 1 :], return_counts=True)
+            if not len(seen):
+                break
+            together = _looked_up(seen, counts, wanted)
+            kinds, total = _looked_up(heads, follow, asked), _looked_up(heads, all_heads, asked)
+            mixed = (together + kinds * chance) / np.maximum(1, total + kinds)
+            known = (total > 0) & (np.arange(len(theirs)) >= size - 1)
+            chance = np.where(known, mixed, chance)
+            history, asked = _before(ours, size, mix), _before(theirs, size, mix)
+    return -np.log2(chance[1:])
+
+
+def _before(ids: NDArray[np.uint64], size: int, mix: np.uint64) -> NDArray[np.uint64]:
+    """A number for the `size` tokens before each place; places near the beginning have fewer, and are not asked."""
+    found = np.zeros(len(ids), np.uint64)
+    for back in range(size, 0, -1):
+        shifted = np.zeros(len(ids), np.uint64)
+        shifted[back:] = ids[: len(ids) - back] + np.uint64(1)
+        found = _hashed(found * mix + shifted)
+    return found
+
+
+def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    values = (values ^ (values >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return values ^ (values >> np.uint64(29))
+
+
+def _looked_up(keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any]) -> NDArray[Any]:
+    """The value of each wanted key; 0 for those that are not there."""
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], 0)

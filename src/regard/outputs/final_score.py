@@ -1,0 +1,125 @@
+"""The score that ends a training: of the final weights on test data, with n, a 95% interval, and simple baselines.
+
+    answers of the model      ─┐
+    answers of each baseline  ─┴→ tally (the output's own) → score, interval, difference on the same examples
+
+The model and the baselines are scored by one function, on the same examples. An output says what its `measure` is, and
+brings `answers`, `baselines` and a `tally`; the rest is here.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from regard.metrics.intervals import Interval, bootstrap, middle, wilson
+from regard.outputs.result import Measure, Tally, readable
+
+MOST = 2000  # test examples that are scored at the end of training
+FEW = 20  # test examples that say nothing
+TRIED = 16  # the share of the examples that is answered first, to see how long all of them take, is one in so many
+
+
+@dataclass(frozen=True)
+class FinalScore:
+    """`count` of `all` test examples were scored. `verdict`, about the best baseline: better, unclear (the difference
+    may be chance), worse, few (too few examples to judge), or alone (there is no baseline)."""
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    count: int
+    all: int
+    percent: bool
+    higher_is_better: bool
+    baselines: Mapping[str, float]
+    verdict: str
+
+    @property
+    def best(self) -> str:
+        """The name of the best baseline; empty if there is none."""
+        choose = max if self.higher_is_better else min
+        return choose(self.baselines, key=self.baselines.__getitem__, default="")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def words(self) -> str:
+        """The score in one line."""
+        of = f"n = {self.count:,}" if self.count == self.all else f"n = {self.count:,} of {self.all:,}"
+        name = self.metric.replace("_", " ")
+        if self.verdict == "few":
+            said = f"test {name} {self._shown(self.value)} on {_examples(self.count)}: too few to judge"
+        else:
+            between = f"{self._shown(self.low)} to {self._shown(self.high)}"
+            said = f"test {name} {self._shown(self.value)} (95% interval {between}, {of})"
+        listed = ", ".join(f"{one} {self._shown(value)}" for one, value in self.baselines.items())
+        verdicts = {
+            "better": f": the model is better than its best simple baseline, {self.best}",
+            "unclear": f": the model is not clearly better than {self.best}; the difference may be chance",
+            "worse": f": the model is not better than {self.best}",
+        }
+        return said + (f"; baselines: {listed}" if listed else "") + verdicts.get(self.verdict, "")
+
+    def _shown(self, value: float) -> str:
+        return f"{value:.1f}%" if self.percent else readable(value)
+
+
+def _examples(count: int) -> str:
+    return f"{count:,} example{'' if count == 1 else 's'}"
+
+
+def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) -> FinalScore | None:
+    """Score a model and its baselines on the test data; None if the output has no such score.
+
+    `train`: the training split, which baselines learn from. `seconds`: about how long the model may answer. Of more
+    test examples than it can answer by then, some are scored, evenly spread.
+    """
+    measure: Measure | None = output.measure()
+    if measure is None:
+        return None
+    examples, _ = output.test()
+    some = _affordable(output, model, output.spread(examples, MOST), seconds)
+    answers = output.answers(model, some)
+    tally: Tally = output.tally(answers, some)
+    others: dict[str, Tally] = {name: output.tally(said, some) for name, said in output.baselines(train, some).items()}
+    return compared(measure, tally, others, len(some), len(examples))
+
+
+def _affordable(output: Any, model: nn.Module, examples: Any, seconds: float) -> Any:
+    """Those examples that the model can answer in time; all of those that are no list, as a table of windows."""
+    if not isinstance(examples, Sequence) or len(examples) <= FEW:
+        return examples
+    some = output.spread(examples, max(FEW, len(examples) // TRIED))
+    begin = time.perf_counter()
+    output.answers(model, some)
+    a_second = len(some) / max(1e-6, time.perf_counter() - begin)
+    return output.spread(examples, max(FEW, int(a_second * seconds)))
+
+
+def compared(measure: Measure, model: Tally, baselines: Mapping[str, Tally], count: int, all: int) -> FinalScore:
+    """The score of a model beside those of baselines, from what each example adds to them."""
+    sign = 1 if measure.higher_is_better else -1
+    values = {name: one.value(one.table) for name, one in baselines.items()}
+    best = max(values, key=lambda name: sign * values[name]) if values else None
+    tables = [model.table] if best is None else [model.table, baselines[best].table]
+    draws = bootstrap(tables, model.value)
+    interval = middle(draws[:, 0])
+    if measure.of_hits:
+        share = wilson(float(model.table[:, 0].sum()), len(model.table))
+        interval = Interval(100 * share.low, 100 * share.high)
+    value = model.value(model.table)
+    verdict = "alone"
+    if count < FEW:
+        verdict = "few"
+    elif best is not None:
+        ahead = sign * (value - values[best])
+        sure = float(np.quantile(sign * (draws[:, 0] - draws[:, 1]), 0.025)) > 0
+        verdict = "worse" if ahead <= 0 else "better" if sure else "unclear"
+    return FinalScore(
+        measure.name, value, *interval, count, all, measure.percent, measure.higher_is_better, values, verdict
+    )
