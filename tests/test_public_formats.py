@@ -4,13 +4,17 @@ A `Case` makes its data in a folder. `kinds` is what comes in and what comes out
 (paths relative to the folder of the case), and `count` is the number of examples. Cases do not depend on each other.
 """
 
+import bz2
+import gzip
 import json
+import lzma
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from regard.auto.detect import detect
 from regard.auto.detected import Detected
@@ -41,6 +45,16 @@ def files(*named: str, give: str = "") -> Callable[[Path], Path]:
     return make
 
 
+def compressed(name: str, text: str) -> Callable[[Path], Path]:
+    packers = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard.compress}
+
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(packers[Path(name).suffix](text.encode()))
+        return folder / name
+
+    return make
+
+
 def lines(count: int, of: Callable[[int], str], first: str = "") -> str:
     """`count` lines, below a first line if there is one."""
     return "".join(f"{line}\n" for line in (*([first] if first else []), *map(of, range(count))))
@@ -58,6 +72,18 @@ def _squad(n: int, *, possible: bool = True) -> dict[str, Any]:
     answers = [{"text": f"Bob{n}", "answer_start": 0}] if possible else []
     asked = {"question": f"Who has {n} apples?", "id": str(n), "answers": answers, "is_impossible": not possible}
     return {"title": str(n), "paragraphs": [{"context": f"Bob{n} has {n} apples.", "qas": [asked]}]}
+
+
+def _treebank(first: str) -> str:
+    """Comments, a multiword token and an empty node, as Universal Dependencies have them."""
+    rows = "1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_\n1\tvamos\tir\tVERB\tVB\tMood=Imp\t0\troot\t_\t_\n"
+    rows += "2\tnos\tyo\tPRON\tPP\tCase=Acc\t1\tobj\t_\t_\n2.1\tx\tx\tX\t_\t_\t_\t_\t_\t_\n"
+    return lines(30, lambda n: f"# sent_id = {n}\n# text = {first}\n{rows}3\tmar{n}\tmar\tNOUN\tNN\t_\t1\tobl\t_\t_\n")
+
+
+def _sentences(*rows: str, before: str = "") -> str:
+    """Thirty blocks of the same rows."""
+    return before + "".join("".join(f"{row}\n" for row in (*rows, "")) for _ in range(30))
 
 
 FILES: list[Case] = [
@@ -80,6 +106,58 @@ FILES: list[Case] = [
         "SQuAD 2.0",
         files("train-v2.0.json", json.dumps({"data": [_squad(n, possible=n % 4 > 0) for n in range(40)]})),
         ("question", "span"), {"train": "train-v2.0.json", "no_answer": True}, 40,
+    ),
+    Case(
+        "Universal Dependencies: CoNLL-U",
+        files("es_gsd-ud-train.conllu", _treebank("Vámonos al mar.")),
+        ("text", "tags"), {"train": "es_gsd-ud-train.conllu", "format": "conll"}, 30,
+    ),
+    Case(
+        "CoNLL-U under another name",
+        files("treebank.txt", _treebank("# Vámonos.")),
+        ("text", "tags"), {"train": "treebank.txt", "format": "conll"}, 30,
+    ),
+    Case(
+        "CoNLL-2003: four columns and -DOCSTART-",
+        files("eng.train", _sentences("EU NNP I-NP I-ORG", "rejects VBZ I-VP O", "# SYM I-NP O", ". . O O",
+                                      before="-DOCSTART- -X- O O\n\n")),
+        ("text", "tags"), {"train": "eng.train", "format": "conll"}, 30,
+    ),
+    Case(
+        "CoNLL-2002: three columns",
+        files("esp.train", _sentences("Melbourne NP B-LOC", "( Fpa O", "Australia NP B-LOC", ") Fpt O")),
+        ("text", "tags"), {"train": "esp.train", "format": "conll"}, 30,
+    ),
+    Case(
+        "CoNLL-2000: chunks",
+        files("train.txt", _sentences("Confidence NN B-NP", "in IN B-PP", "the DT B-NP", "pound NN I-NP")),
+        ("text", "tags"), {"train": "train.txt", "format": "conll"}, 30,
+    ),
+    Case(
+        "WNUT17: token, tab, tag",
+        files("emerging.test.annotated", _sentences("@paul\tO", "Empire\tB-location", "State\tI-location", "#fun\tO")),
+        ("text", "tags"), {"train": "emerging.test.annotated", "format": "conll"}, 30,
+    ),
+    Case(
+        "GermEval 2014: numbered words, comments, two columns of tags",
+        files("NER-de-train.tsv", _sentences("#\thttp://n-tv.de [2009]", "1\tSchartau\tB-PER\tO", "2\tsagte\tO\tO",
+                                             "3\tBerlin\tB-LOC\tO")),
+        ("text", "tags"), {"train": "NER-de-train.tsv", "format": "conll"}, 30,
+    ),
+    Case(
+        "MultiCoNER: comments with as many words as there are columns",
+        files("en_train.conll", _sentences("# id 5f domain=en", "robert _ _ B-PER", "ott _ _ I-PER", "ran _ _ O")),
+        ("text", "tags"), {"train": "en_train.conll", "format": "conll"}, 30,
+    ),
+    Case(
+        "BIO without an ending",
+        files("dev", _sentences("Bob B-PER", "sleeps O", ". O")),
+        ("text", "tags"), {"train": "dev", "format": "conll"}, 30,
+    ),
+    Case(
+        "CoNLL of biomedical corpora: tsv, compressed",
+        compressed("train.tsv.xz", _sentences("BRCA1\tB", "gene\tI", "is\tO", "found\tO")),
+        ("text", "tags"), {"train": "train.tsv.xz", "format": "conll"}, 30,
     ),
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from regard.cli import cli
 from regard.corpora import load
 from regard.data.conll import read_conll
 from regard.data.examples import Batch
+from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns, Pair
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
@@ -25,6 +26,7 @@ from regard.metrics.spans import Span, marks_spans, span_scores, spans, violatio
 from regard.models.tagger import Tagger, Words
 from regard.outputs.tags.answers import Tagged
 from regard.outputs.tags.output import TagsOutput
+from regard.outputs.tags.settings import TagDataSettings
 
 TAGS = Columns({"words": None, "tags": None}, one_to_one=True)
 
@@ -89,6 +91,40 @@ def test_a_word_a_line(tmp_path):
     first, *_ = read_conll(file, Columns({"words": None, "tags": None}, conll=(0, 1)))
     assert isinstance(first, Pair)
     assert first.target == "NNP VBZ"
+
+
+TREEBANK = """# sent_id = 1
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tvamos\tir\tVERB\tVB\tMood=Imp|Number=Plur\t0\troot\t_\t_
+2\tnos\tyo\tPRON\tPP\tCase=Acc\t1\tobj\t_\tSpaceAfter=No
+2.1\tir\tir\tVERB\t_\t_\t_\t_\t_\t_
+3\t10 000\t10 000\tNUM\tCD\t_\t1\tobl\t_\t_
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "tags"),
+    [
+        (None, "VERB PRON NUM"), ("xpos", "VB PP CD"), ("DEPREL", "root obj obl"), (4, "VB PP CD"),
+        ("feats", "Mood=Imp|Number=Plur Case=Acc _"), ("Case", "_ Acc _"), ("SpaceAfter", "_ No _"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["train.conllu", "train.txt", "train"])
+def test_columns_and_features_of_a_treebank(tmp_path, name, column, tags):
+    file = tmp_path / name
+    file.write_text(TREEBANK * 3)
+    settings = TagDataSettings.model_validate({"train": str(file), "tag_column": column})
+    pairs = list(PairSource.by_role(settings)["train"].read())
+    assert [(pair.source, pair.target) for pair in pairs] == [("vamos nos 10_000", tags)] * 3
+
+
+def test_a_column_that_a_treebank_lacks_is_refused(tmp_path):
+    file = tmp_path / "train.conllu"
+    file.write_text(TREEBANK)
+    for column, says in (("xposs", "did you mean 'xpos'"), ("Tense", "there is no column or feature")):
+        with pytest.raises(CallError, match=says):
+            list(read_conll(file, Columns({"words": None, "tags": None}, conll=(None, column))))
 
 
 def test_conllu_leaves_out_comments_and_joined_words(tmp_path):
@@ -220,6 +256,14 @@ def test_a_tagger_learns_its_tiny_data(run):
     assert scores.values["accuracy"] == scores.values["f1"] == scores.values["exact_match"] == 100
     assert {row["label"] for row in scores.details["by span"]} == {"DOG", "NP"}
     assert scores.pictures[0].title == "Confusion"
+
+
+def test_a_recipe_that_is_scored_by_spans_trains_on_tags_without_spans(tmp_path):
+    (tmp_path / "train").write_text(TREEBANK * 20)
+    both = dict.fromkeys(("train", "valid"), str(tmp_path / "train"))
+    run = regard.train("tags", data=both, output=tmp_path / "run", training={"max_steps": 2, "max_epochs": None})
+    scores = run.evaluate(test=str(tmp_path / "train")).values
+    assert scores["f1"] == scores["accuracy"]
 
 
 def test_a_prediction_has_words_tags_and_spans(run):

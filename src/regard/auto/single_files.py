@@ -9,12 +9,15 @@ from typing import Any
 from regard.auto.detected import Detected, first_three
 from regard.auto.documents import JSON_ENDINGS, are_chats, of_documents
 from regard.auto.listed import of_table
-from regard.auto.tables import MOST, read_table
+from regard.auto.tables import MOST, evenly, read_table
 from regard.auto.told import Told
+from regard.data.conll import find_layout, is_conll, read_conll
+from regard.data.pairs import Columns, Pair
 from regard.errors import CallError
 from regard.files.lines import BROKEN, LONGEST_LINE, ending, open_bytes, raw_lines, read_lines
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
+_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".tmx")  # they hold no words with a tag a line
 _TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
 #: First bytes of files that are no text, and what to do with them; any other with a zero byte is none, either.
 _BINARY = {
@@ -33,11 +36,11 @@ def of_file(path: Path, told: Told) -> Detected:
     if suffix == ".json" and _is_squad(path):
         return _squad(path)
     if suffix in CONLL:
-        return _conll(path)
+        return _conll(path, told)
     if suffix != ".parquet":
         _require_text(path)
-        if suffix not in (".csv", ".json", ".jsonl", ".ndjson", ".tmx") and _is_conll(path):
-            return _conll(path)
+        if suffix not in _SURE and is_conll(path):
+            return _conll(path, told)
         if suffix in JSON_ENDINGS and told.may_be_plain and are_chats(path):
             return of_documents(path)
     table = read_table(path)
@@ -106,32 +109,16 @@ def _squad(path: Path) -> Detected:
     return Detected(("question", "span"), data, len(asked), inputs, targets, beliefs, shown)
 
 
-def _is_conll(path: Path) -> bool:
-    """Blocks of short lines, each with equally many columns, and blank lines between the blocks."""
-    lines = first_lines(path, 400)
-    filled = [line.split() for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
-    blank = sum(not line.strip() for line in lines)
-    return len(filled) > 10 and blank > 1 and {len(cells) for cells in filled} <= {2, 3, 4, 5} and len({
-        len(cells) for cells in filled
-    }) == 1  # fmt: skip
-
-
-def _conll(path: Path) -> Detected:
-    sentences: list[tuple[list[str], list[str]]] = [([], [])]
-    for line in first_lines(path, 20 * MOST):
-        cells = line.split()
-        if not cells and sentences[-1][0]:
-            sentences.append(([], []))
-        elif len(cells) > 1 and not line.startswith(("#", "-DOCSTART-")):
-            sentences[-1][0].append(cells[0])
-            sentences[-1][1].append(cells[-1])
-    some = [(" ".join(words), " ".join(tags)) for words, tags in sentences if words]
+def _conll(path: Path, told: Told) -> Detected:
+    columns = Columns({"words": None, "tags": None}, one_to_one=True, conll=(
+        told.data.get("word_column"), told.data.get("tag_column"),
+    ))  # fmt: skip
+    some, count = evenly(one for one in read_conll(path, columns) if isinstance(one, Pair))
     if not some:
         raise CallError(f"{path}: there is no line with a word and a tag")
-    count = sum(1 for line in read_lines(path) if not line.text.strip()) or len(some)
-    inputs, targets = [one for one, _ in some], [other for _, other in some]
-    belief = "a word and its tag a line (the first and the last column), blank lines between sentences"
+    inputs, targets = [one.source for one in some], [one.target for one in some]
     data = {"train": str(path), "format": "conll"}
+    belief = str(find_layout(path, columns))
     return Detected(("text", "tags"), data, count, inputs, targets, [belief], first_three(inputs, targets))
 
 

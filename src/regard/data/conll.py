@@ -1,57 +1,191 @@
-"""Files with a word and its tags a line, and a blank line between sentences: CoNLL-2000, -2003, CoNLL-U.
+"""Files with a word and its tags a line, and a blank line between sentences: CoNLL-2000, -2002, -2003, CoNLL-U, IOB.
 
-    EU        NNP  B-NP  B-ORG          columns are separated by tabs or spaces; `Columns.conll` says which two are read
-    rejects   VBZ  B-VP  O
+    EU        NNP  B-NP  B-ORG          columns are separated by tabs or spaces; by default, the word is in the first
+    rejects   VBZ  B-VP  O              one, and its tag in the last one
 
-Lines that begin with -DOCSTART- are no words. In CoNLL-U (.conllu), neither are comments and the numbers of joined or
-left-out words ("3-4", "5.1"), and by default the word is column 1 and its tag column 3.
-Each sentence is a pair of its words and its tags, separated by spaces; its line is that of its first word.
+    # text = Dogs bark.                 CoNLL-U (universaldependencies.org/format.html): the first column counts words;
+    1  Dogs  dog  NOUN  NNS  ...        by default, the tag is UPOS; others have names: xpos, deprel, feats, a feature
+    2  bark  bark VERB  VBP  ...        (Number) or a key of MISC (SpaceAfter)
+
+The content of a file decides, not its name. Lines that begin with -DOCSTART- are no words, nor are comments, and in
+CoNLL-U the lines of multiword tokens ("3-4") and of empty nodes ("5.1"). Each sentence is a pair of its words and its
+tags, separated by spaces; its line is that of its first word. A space inside a word becomes "_".
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.pairs import Bad, Columns, Pair, excerpt, pair_of
+from regard.errors import CallError, nearest
 from regard.files.lines import Line, read_lines
 
 DOCUMENT = "-DOCSTART-"
+UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_FEATURES = ("feats", "misc")  # columns that hold Key=Value|Key=Value
+_NAMES = "# global.columns ="  # the names of the columns in CoNLL-U Plus
+_NUMBER = re.compile(r"\d+([-.]\d+)?")
+_SAMPLE = 400  # lines that show where words and tags stand
+_AGREE = 0.97  # of the lines of a file have equally many columns
+NOTHING = "_"  # the tag of a word that lacks a feature
+
+
+class Layout(NamedTuple):
+    """Where words and tags stand.
+
+    feature   the key that is sought in the columns of features; empty: the whole cell is the tag
+    names     of the columns in CoNLL-U; empty elsewhere
+    tags      those of the first lines: a line "# O" is a word, and "# sentence 7" is a comment
+    """
+
+    word: int
+    tag: int
+    feature: str
+    names: tuple[str, ...]
+    numbered: bool
+    width: int
+    tags: frozenset[str]
+
+    def is_word(self, text: str, *, first: bool) -> bool:
+        """Whether a line holds a word. `first`: of its sentence."""
+        if text.startswith(DOCUMENT):
+            return False
+        fields = fields_of(text)
+        if self.numbered:
+            return not text.startswith("#") and not (_NUMBER.fullmatch(fields[0]) and not fields[0].isdecimal())
+        comment = first and text.startswith("#")
+        return not comment or (len(fields) == self.width and fields[self.tag] in self.tags)
+
+    def cells(self, fields: Sequence[str]) -> tuple[str, str]:
+        """The word and the tag of a line; an IndexError if it has too few columns."""
+        word, tag = fields[self.word], fields[self.tag]
+        if self.feature:
+            pairs = (pair.partition("=") for name in _FEATURES for pair in fields[self.names.index(name)].split("|"))
+            tag = next((value for key, _, value in pairs if key.lower() == self.feature), NOTHING)
+        return "_".join(word.split()), "_".join(tag.split())
+
+    def __str__(self) -> str:
+        if not self.names:
+            places = [f"column {at}" if at >= 0 else "the last column" for at in (self.word, self.tag)]
+            return f"a word and its tag a line ({' and '.join(places)}), blank lines between sentences"
+        tag = self.feature or self.names[self.tag].upper()
+        return f"CoNLL-U: the word is {self.names[self.word].upper()}, its tag is {tag} (data.tag_column=upos, xpos, …)"
+
+
+def fields_of(text: str) -> list[str]:
+    return text.split("\t") if "\t" in text.strip() else text.split()
+
+
+def is_conll(path: Path) -> bool:
+    """Whether a file consists of blocks of short lines with equally many columns, of which the last one repeats."""
+    lines = [line.text for line in islice(read_lines(path), _SAMPLE) if not line.problem]
+    words = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
+    usual = _usual_width(words)
+    even = sum(len(fields) == usual for fields in words) >= _AGREE * len(words)
+    if not words or not even:
+        return False
+    blank = sum(not line.strip() for line in lines)
+    if _counts_words(lines) and (usual == len(UNIVERSAL) or (usual > 2 and blank > 1)):
+        return True
+    last = {fields[-1] for fields in words}
+    numbers = sum(_is_number(fields[0]) and _is_number(fields[-1]) for fields in words)
+    few = len(last) <= len(words) / 2 and numbers < len(words) / 2
+    return len(words) > 10 and blank > 1 and 2 <= usual <= 5 and few
+
+
+def find_layout(path: Path, columns: Columns) -> Layout:
+    """Where words and tags stand, as the settings say, or else the first lines of the file."""
+    lines = [line.text for line in islice(read_lines(path), _SAMPLE) if not line.problem]
+    rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
+    numbered, width = _counts_words(lines), _usual_width(rows)
+    names = next((line.removeprefix(_NAMES).lower().split() for line in lines if line.startswith(_NAMES)), UNIVERSAL)
+    universal = numbered and (len(names) == width or ".conllu" in path.suffixes)
+    names = tuple(names) if universal else ()
+    wanted, feature = columns.conll[1], ""
+    if wanted is None:
+        tag = _filled(rows, names) if universal else 2 if numbered else -1
+    elif isinstance(wanted, int):
+        tag = wanted
+    elif not names:
+        raise CallError(f"{path}: data.tag_column={wanted}: columns have no names here; give a number, from 0")
+    elif wanted.lower() in names:
+        tag = names.index(wanted.lower())
+    else:
+        tag, feature = len(names) - 1, wanted.lower()
+        if not {*_FEATURES} <= {*names} or not any(f"{feature}=" in line.text.lower() for line in read_lines(path)):
+            keys = {pair.partition("=")[0] for row in rows for cell in row for pair in cell.split("|") if "=" in pair}
+            known = nearest(wanted, [*names, *sorted(keys)])
+            raise CallError(f"{path}: there is no column or feature data.tag_column={wanted!r}{known}")
+    word = columns.conll[0] if columns.conll[0] is not None else int(numbered)
+    tags = frozenset(row[tag] for row in rows if -len(row) <= tag < len(row))
+    return Layout(word, tag, feature, names, numbered, width, tags)
 
 
 def read_conll(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    universal = ".conllu" in path.suffixes
-    places = (1, 3) if universal and columns.conll == (0, -1) else columns.conll
+    layout = find_layout(path, columns)
+    for sentence in _sentences(read_lines(path), layout):
+        yield _sentence(path, sentence, layout, columns)
+
+
+def _sentences(lines: Iterable[Line], layout: Layout) -> Iterator[list[Line]]:
     sentence: list[Line] = []
-    for line in read_lines(path):
-        if line.problem or line.text.strip():
-            if not _skipped(line.text, universal):
-                sentence.append(line)
-        elif sentence:
-            yield _sentence(path, sentence, places, columns)
+    for line in chain(lines, [Line(0, "")]):
+        if not line.problem and not line.text.strip():
+            if sentence:
+                yield sentence
             sentence = []
-    if sentence:
-        yield _sentence(path, sentence, places, columns)
+        elif line.problem or layout.is_word(line.text, first=not sentence):
+            sentence.append(line)
 
 
-def _skipped(text: str, universal: bool) -> bool:
-    number = text.partition("\t")[0]
-    joined = universal and (text.startswith("#") or "-" in number or "." in number)
-    return joined or text.startswith(DOCUMENT)
-
-
-def _sentence(path: Path, lines: list[Line], places: tuple[int, int], columns: Columns) -> Pair | Bad:
-    found: list[tuple[str, ...]] = []
+def _sentence(path: Path, lines: list[Line], layout: Layout, columns: Columns) -> Pair | Bad:
+    found: list[tuple[str, str]] = []
     for line in lines:
         if line.problem:
             return Bad(str(path), line.number, line.kind, line.problem, excerpt(line.text), len(lines))
-        fields = line.text.split("\t") if "\t" in line.text.strip() else line.text.split()
-        if any(not -len(fields) <= place < len(fields) for place in places) or len(fields) < 2:
+        fields = fields_of(line.text)
+        try:
+            cells = layout.cells(fields)
+        except IndexError:
+            cells = ("", "")
+        if len(fields) < 2 or "" in cells:
             plural = "s" if len(fields) != 1 else ""
-            reason = f"{len(fields)} column{plural}: there is no word with a tag in it (data.word, data.column)"
-            return Bad(str(path), line.number, "columns", reason, excerpt(line.text), len(lines))
-        cells = tuple(fields[place].strip() for place in places)
-        if any(len(cell.split()) != 1 for cell in cells):
-            reason = "a word or a tag is empty, or has a space in it"
+            reason = f"{len(fields)} column{plural}: there is no word with a tag (data.word_column, data.tag_column)"
             return Bad(str(path), line.number, "columns", reason, excerpt(line.text), len(lines))
         found.append(cells)
     words, tags = zip(*found, strict=True)
     return pair_of(" ".join(words), " ".join(tags), str(path), lines[0].number, columns)
+
+
+def _usual_width(rows: Sequence[Sequence[str]]) -> int:
+    widths = [len(row) for row in rows]
+    return max(set(widths), key=widths.count) if widths else 0
+
+
+def _counts_words(lines: Sequence[str]) -> bool:
+    """Whether the first of several columns counts the words of each sentence."""
+    before, numbers = "", list[tuple[str, bool]]()
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            fields = fields_of(line)
+            numbers.append((fields[0] if len(fields) > 2 else "", not before))
+        before = "" if line.startswith("#") else line.strip()
+    firsts = all(re.match(r"[01]\b", number) for number, first in numbers if first)
+    return bool(numbers) and firsts and all(_NUMBER.fullmatch(number) for number, _ in numbers)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _filled(rows: Sequence[Sequence[str]], names: Sequence[str]) -> int:
+    """UPOS, or XPOS where a treebank has no other."""
+    upos, xpos = (names.index(name) if name in names else -1 for name in ("upos", "xpos"))
+    empty = all(row[upos] == NOTHING for row in rows if len(row) == len(names))
+    return xpos if empty and xpos >= 0 and any(len(row) == len(names) for row in rows) else upos

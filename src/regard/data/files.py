@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from regard.corpora import PREFIX
 from regard.data.class_folders import has_classes, read_class_folders
-from regard.data.conll import read_conll
+from regard.data.conll import is_conll, read_conll
 from regard.data.formats import (
     Cells,
     csv_rows,
@@ -38,7 +38,7 @@ TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
     ".tmx": "tmx",
 }  # fmt: skip
-UNTOLD = ("", ".txt")  # endings that say nothing of a table
+_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tmx")  # they hold no words with a tag a line
 _CONLL = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "conll")
 
 
@@ -119,7 +119,9 @@ class Source(ABC, Generic[T_co]):
         if self.format != "auto":
             return self.format
         suffix = ending(path)
-        if suffix in UNTOLD and is_tab_table(path):
+        if self.columns.one_to_one and suffix not in _SURE and is_conll(path):
+            return "conll"
+        if suffix not in self.endings and is_tab_table(path):
             return "tsv"
         if suffix not in self.endings:
             raise CallError(

@@ -50,7 +50,8 @@ class Columns:
     target_text   makes text of a target that may be written otherwise: labels may be numbers or lists
     one_to_one    each word of the source has one of the target
     folders       in a folder, the sub-folders name the targets
-    conll         the columns of files with a word a line, from 0 or, below 0, from the end
+    conll         of files with a word a line, the columns of the word and of its tag: a number from 0 or, below 0, from
+                  the end; of CoNLL-U also a name; None: by the content
     """
 
     wanted: Mapping[str, Column | None] = field(default_factory=lambda: dict.fromkeys(("source", "target")))
@@ -60,7 +61,7 @@ class Columns:
     target_text: Callable[[object], object] | None = None
     one_to_one: bool = False
     folders: bool = False
-    conll: tuple[int, int] = (0, -1)
+    conll: tuple[int | None, int | str | None] = (None, None)
 
     @property
     def sides(self) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "tmx", "conll", "
 
 def _counted(given: Any) -> Any:
     """On a command line, all are texts: data.text=2 is a number."""
-    return int(given) if isinstance(given, str) and given.isdecimal() else given
+    return int(given) if isinstance(given, str) and given.removeprefix("-").isdecimal() else given
 
 
 Column = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_counted)]
+ColumnOfWords = Annotated[int | str, BeforeValidator(_counted)]  # below 0, from the end
 
 
 def column(what: str, place: str, name: str = "") -> Any:

@@ -182,10 +182,10 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
     def _values(self, right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:
         hits = [a == b for one, other in zip(right, said, strict=True) for a, b in zip(one, other, strict=True)]
         found = {"accuracy": 100 * float(np.mean(hits)) if hits else 0.0}
-        if self.marks_spans:
-            total = span_scores(right, said)[0]
-            found |= {name: total[name] for name in ("precision", "recall", "f1")}
-        return found
+        if not self.marks_spans:  # the F1 of all words together, each a span of its own, is the accuracy
+            return found | {"f1": found["accuracy"]}
+        total = span_scores(right, said)[0]
+        return found | {name: total[name] for name in ("precision", "recall", "f1")}
 
     @property
     def marks_spans(self) -> bool:

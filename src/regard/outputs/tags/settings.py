@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.data.pairs import Columns
-from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer, column
+from regard.data.settings import WORDS, Column, ColumnOfWords, FilesSettings, OneTextTokenizer, column
 from regard.inputs.text.body_settings import (
     PretrainedReaderSettings,
     RecurrentReaderSettings,
@@ -20,15 +20,21 @@ from regard.settings.recipe import Recipe
 class TagDataSettings(FilesSettings):
     """Sentences that are cut into words, with a tag for each word.
 
-    Each of train, valid and test is a file with a word and its tags a line and a blank line between sentences (.conll,
-    .iob, .bio, .conllu), a table of sentences and tags, both separated by spaces or lists (.tsv, .csv, .json, .jsonl,
-    .parquet), or corpus:NAME.
+    Each of train, valid and test is a file with a word and its tags a line and a blank line between sentences (CoNLL,
+    IOB, CoNLL-U, whatever its name), a table of sentences and tags, both separated by spaces or lists (.tsv, .csv,
+    .json, .jsonl, .parquet), or corpus:NAME.
     """
 
     words: Column | None = column("words, in a table", "first")
     tags: Column | None = column("tags, in a table", "second")
-    word: int = Field(0, description="a word a line: its column, from 0, or from the end: -1 is the last")
-    column: int = Field(-1, description="a word a line: the column of its tag, from 0, or from the end: -1 is the last")
+    word_column: int | None = Field(
+        None, description="a word a line: its column, from 0, or from the end: -1 is the last; by default the first one"
+    )
+    tag_column: ColumnOfWords | None = Field(
+        None,
+        description="a word a line: the column of its tag, from 0 or from the end, by default the last one; in CoNLL-U "
+        "upos (default), xpos, deprel, feats, one feature (Case) or a key of MISC",
+    )
     tokenizer: OneTextTokenizer = Field(
         WORDS, description="how words are cut into tokens; a pretrained encoder brings its own"
     )
@@ -38,12 +44,12 @@ class TagDataSettings(FilesSettings):
     @property
     def columns(self) -> Columns:
         wanted = {"words": self.words, "tags": self.tags}
-        return Columns(wanted, self.header, one_to_one=True, conll=(self.word, self.column))
+        return Columns(wanted, self.header, one_to_one=True, conll=(self.word_column, self.tag_column))
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from self.tokenizer.problems_of_one_text()
-        if self.word == self.column:
-            yield "column", f"is {self.column}, the same as word"
+        if self.word_column is not None and self.word_column == self.tag_column:
+            yield "tag_column", f"is {self.tag_column}, the same as word_column"
         yield from self.problems_of_columns(**self.columns.wanted)
 
 
