@@ -58,10 +58,12 @@ def score_outputs(outputs: Sequence[str], references: Sequence[str], language: s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="folder of a run that translates English to German")
+    parser.add_argument("run", type=Path, nargs="?", default=Path("runs/multi30k"), help="folder of a translator's run")
     parser.add_argument("--part", default="test_2016_flickr", help="test_2016_flickr, test_2017_flickr or val")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
+    if not options.run.is_dir():
+        parser.error(f"no such run: {options.run}. Train one: regard train multi30k-quick -o {options.run}")
     folder = Path(os.environ.get("REGARD_DATA", "data")) / "multi30k"
     if not (folder / f"{options.part}.en").is_file():
         parser.error(f"no such file: {folder / options.part}.en. Set REGARD_DATA to the folder that has multi30k/")
