@@ -17,6 +17,7 @@ from regard.data.files import PairSource
 from regard.data.pairs import Bad, Columns, Pair
 from regard.errors import CallError, RegardError
 from regard.files.lines import LONGEST_LINE
+from regard.files.shards import files_of, grouped, pattern_of
 
 PAIRS = [("a dog", "un perro"), ('she said "no", twice', "dijo que no\tdos veces"), ("¿eh?", "wie, bitte?")]
 PACKERS = {
@@ -307,6 +308,41 @@ def test_several_frames_are_one_file(tmp_path):
     assert texts(read(write(tmp_path / "t.tsv.zst", frames))) == [("a", "b"), ("c", "d"), ("e", "f")]
 
 
+@pytest.mark.parametrize("ending", [".tsv", ".csv.gz", ".jsonl", ".parquet", ".conll"])
+def test_shards_are_read_in_the_order_of_their_numbers(tmp_path, ending):
+    rows = {number: [(f"a{number}", "B"), ("c", "D"), (f"e{number}", "F")] for number in (1, 2, 10)}
+    for number, some in rows.items():
+        file = tmp_path / f"train_{number}{ending}"
+        if ending == ".parquet":
+            pyarrow = pytest.importorskip("pyarrow")
+            columns = {"source": [one for one, _ in some], "target": [other for _, other in some]}
+            pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), file)
+        else:
+            line = '{{"source": "{}", "target": "{}"}}\n' if ending == ".jsonl" else "{}\t{}\n"
+            text = "".join(line.format(*row) + "\n" * (ending == ".conll") for row in some)
+            write(file, (gzip.compress if ending.endswith(".gz") else bytes)(text.encode()))
+    expected = [row for number in (1, 2, 10) for row in rows[number]]
+    assert texts(read(tmp_path / f"train_*{ending}")) == expected
+    with pytest.raises(CallError, match="no file of that pattern"):
+        read(tmp_path / "valid_*.tsv")
+
+
+def test_shards_are_told_from_other_files_and_a_missing_one_is_named(tmp_path):
+    def made(*names):
+        return [write(tmp_path / name, "") for name in names]
+
+    counted = made(*(f"train_{number}.csv" for number in range(1, 12)))
+    assert grouped(counted) == [counted]
+    assert files_of(pattern_of(counted)) == counted
+    different = made("test_2016.csv", "test_2017.csv", "a-0-1.csv", "a-1-2.csv")
+    assert [len(group) for group in grouped(different)] == [1] * 4
+    others = made("p-00000-of-00002.csv", "p-00001-of-00002.csv", "p-00000-of-00001.csv")
+    assert pattern_of(others[:2]).name == "p-?????-of-00002.csv"
+    assert [len(group) for group in grouped(others)] == [1, 2]
+    with pytest.raises(CallError, match="2 of 3 shards are there"):
+        grouped(made("q-00000-of-00003.csv", "q-00002-of-00003.csv"))
+
+
 def test_wrong_calls_name_what_would_work(tmp_path):
     path = write(tmp_path / "t.tsv", "a\tb\n")
     with pytest.raises(CallError, match=r"there is no file .*missing"):
@@ -342,7 +378,7 @@ def test_data_sets_without_the_library_say_what_to_install():
     program = "import sys; sys.modules['datasets'] = None\n"
     program += "from regard.data.files import PairSource\nlist(PairSource('hub:some/name').read())"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert run.stderr.strip().endswith("needs datasets, which is not installed: pip install 'regard[hub]'")
+    assert run.stderr.strip().endswith("-m pip install 'regard[hub]'")
 
 
 def test_folders_of_data_files_are_read_by_the_library(tmp_path):

@@ -86,6 +86,14 @@ def _sentences(*rows: str, before: str = "") -> str:
     return before + "".join("".join(f"{row}\n" for row in (*rows, "")) for _ in range(30))
 
 
+_WNUT = _sentences("@paul\tO", "Empire\tB-location", "State\tI-location", "#fun\tO")
+_CSV = lines(60, lambda n: f"{review(n)},{('good', 'bad')[n % 2]}", "text,label")
+
+
+def _labeled_lines() -> str:
+    return lines(60, lambda n: json.dumps({"text": review(n), "label": ("good", "bad")[n % 2]}))
+
+
 FILES: list[Case] = [
     Case(
         "AG News: csv without a header, all cells quoted",
@@ -158,6 +166,41 @@ FILES: list[Case] = [
         "CoNLL of biomedical corpora: tsv, compressed",
         compressed("train.tsv.xz", _sentences("BRCA1\tB", "gene\tI", "is\tO", "found\tO")),
         ("text", "tags"), {"train": "train.tsv.xz", "format": "conll"}, 30,
+    ),
+    Case(
+        "a treebank: three parts, texts and a licence",
+        files("en-ud-train.conllu", _treebank("A"), "en-ud-dev.conllu", _treebank("B"),
+              "en-ud-test.conllu", _treebank("C"), "en-ud-train.txt", "A text.\n", "README.md", "About", "LICENSE.txt", "Free", give="."),
+        ("text", "tags"),
+        {"train": "en-ud-train.conllu", "valid": "en-ud-dev.conllu", "test": "en-ud-test.conllu", "format": "conll"},
+        30,
+    ),
+    Case(
+        "WNUT17: three parts with names of their own",
+        files("wnut17train.conll", _WNUT, "emerging.dev.conll", _WNUT, "emerging.test.annotated", _WNUT, give="."),
+        ("text", "tags"), {
+            "train": "wnut17train.conll", "valid": "emerging.dev.conll", "test": "emerging.test.annotated",
+            "format": "conll",
+        }, 30,
+    ),
+    Case(
+        "CoNLL-2002: esp.train, esp.testa, esp.testb",
+        files("esp.train", _WNUT, "esp.testa", _WNUT, "esp.testb", _WNUT, give="."),
+        ("text", "tags"), {"train": "esp.train", "valid": "esp.testa", "test": "esp.testb", "format": "conll"}, 30,
+    ),
+    Case(
+        "the hub: JSON Lines in shards",
+        files(*(part for n in range(3) for part in (f"train-0000{n}-of-00003.jsonl", _labeled_lines())),
+              "test-00000-of-00001.jsonl", _labeled_lines(), give="."),
+        ("text", "label"), {
+            "train": "train-?????-of-00003.jsonl", "test": "test-00000-of-00001.jsonl", "text": "text",
+            "label": "label",
+        }, 180,
+    ),
+    Case(
+        "Spark: a folder of numbered parts",
+        files("_SUCCESS", "", *(part for n in range(12) for part in (f"part-{n:05d}-c00.csv", _CSV)), give="."),
+        ("text", "label"), {"train": "part-?????-c00.csv", "text": "text", "label": "label"}, 720,
     ),
 ]  # fmt: skip
 

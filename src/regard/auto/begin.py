@@ -16,6 +16,7 @@ from regard.auto.write import MADE_FOR, as_yaml
 from regard.data.columns import SYNONYMS
 from regard.errors import CallError
 from regard.files import atomic
+from regard.files.shards import files_of, is_pattern
 
 RECIPE = "recipe.yaml"
 DEFAULT_TIME = 600.0  # seconds, where nobody says how long
@@ -31,6 +32,8 @@ def is_data(name: Any) -> bool:
         return True
     if text in config.packaged() or Path(text).suffix in (".yaml", ".yml"):
         return False
+    if is_pattern(text):
+        return bool(files_of(text))
     return Path(text).expanduser().exists() or ("," in text and Path(text.split(",")[0]).expanduser().exists())
 
 

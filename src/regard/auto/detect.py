@@ -13,15 +13,18 @@ from regard.auto.single_files import of_file, of_parallel
 from regard.auto.told import Told
 from regard.errors import CallError
 from regard.files.hub import snapshot
+from regard.files.shards import files_of, is_pattern
 
 HUB = "hub:"
 
 
 def detect(data: str, told: Told = Told()) -> Detected:  # noqa: B008 (it is frozen)
-    """What `data` holds: FILE, FILE,FILE, a folder, or hub:OWNER/NAME."""
+    """What `data` holds: FILE, FILE,FILE, a pattern of shards, a folder, or hub:OWNER/NAME."""
     if data.startswith(HUB):
         return of_folder(snapshot(data.removeprefix(HUB), DATA_FILES, "dataset"), told)
     place = Path(data).expanduser()
+    if is_pattern(place) and files_of(place):
+        return of_file(place, told)
     if not place.exists():
         if "," in data:
             return of_parallel({"train": _two(data)})

@@ -14,16 +14,19 @@ from regard.auto.single_files import first_lines, of_file, of_parallel, of_texts
 from regard.auto.tables import MOST, Table, read_table
 from regard.auto.told import Told
 from regard.errors import CallError
+from regard.files.shards import grouped, pattern_of
 from regard.inputs.media_files import Beside, members
 
 
 def of_folder(place: Path, told: Told) -> Detected:
-    if parts := parts_of(place):
+    parts, unused = parts_of(place)
+    if parts:
         found = _of_part(parts["train"], told)
         others = {role: path for role, path in parts.items() if role != "train"}
         blind = [role for role, path in others.items() if not _says(path, parts["train"], found)]
         said = [f"{place} has parts of its own: {', '.join(role for role in parts if role not in blind)}"]
         said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
+        said += [f"{path.name} is not used; to use it: data.valid={path} or data.test={path}" for path in unused]
         data = found.data | {role: str(path) for role, path in others.items() if role not in blind}
         return replace(found, data=data, beliefs=[*said, *found.beliefs])
     if pairs := parallel_files(place):
@@ -31,8 +34,8 @@ def of_folder(place: Path, told: Told) -> Detected:
     files = files_in(place)
     if files.pictures or files.recordings:
         return of_media(files, told)
-    if len(files.tables) == 1:
-        return of_file(place / files.tables[0], told)
+    if files.tables and len(shards := grouped(place / name for name in files.tables)) == 1:
+        return of_file(pattern_of(shards[0]), told)
     if files.classes(files.texts):
         return _text_classes(files)
     if files.texts:
@@ -46,7 +49,7 @@ def of_folder(place: Path, told: Told) -> Detected:
 
 def _says(path: Path, train: Path, found: Detected) -> bool:
     """Whether a table has all columns that are read; those of competitions keep back what is to be said."""
-    one, other = (read_table(file) if file.is_file() else None for file in (path, train))
+    one, other = (None if file.is_dir() else read_table(file) for file in (path, train))
     if one is None or other is None or not one.header:
         return True
     read = {column.key for column in other.columns} & {value for value in found.data.values() if isinstance(value, str)}

@@ -15,6 +15,7 @@ from regard.data.conll import find_layout, is_conll, read_conll
 from regard.data.pairs import Columns, Pair
 from regard.errors import CallError
 from regard.files.lines import BROKEN, LONGEST_LINE, ending, open_bytes, raw_lines, read_lines
+from regard.files.shards import files_of
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
 _SURE = (".csv", ".json", ".jsonl", ".ndjson", ".tmx")  # they hold no words with a tag a line
@@ -30,18 +31,18 @@ _MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` tells of
 
 
 def of_file(path: Path, told: Told) -> Detected:
-    suffix = ending(path)
+    suffix, first = ending(path), files_of(path)[0]
     if suffix == ".npz":
         return _arrays(path)
-    if suffix == ".json" and _is_squad(path):
+    if suffix == ".json" and _is_squad(first):
         return _squad(path)
     if suffix in CONLL:
         return _conll(path, told)
     if suffix != ".parquet":
-        _require_text(path)
-        if suffix not in _SURE and is_conll(path):
+        _require_text(first)
+        if suffix not in _SURE and is_conll(first):
             return _conll(path, told)
-        if suffix in JSON_ENDINGS and told.may_be_plain and are_chats(path):
+        if suffix in JSON_ENDINGS and told.may_be_plain and are_chats(first):
             return of_documents(path)
     table = read_table(path)
     return _plain_text(path) if table is None else of_table(table, told)
@@ -87,11 +88,14 @@ def _is_squad(path: Path) -> bool:
     return '"paragraphs"' in start or ('"data"' in start and '"title"' in start)
 
 
+def _json(path: Path) -> Any:
+    with open_bytes(path) as file:
+        return json.loads(file.read())
+
+
 def _squad(path: Path) -> Detected:
     try:
-        with open_bytes(path) as file:
-            content = file.read()
-        articles = json.loads(content)["data"]
+        articles = [article for file in files_of(path) for article in _json(file)["data"]]
         asked = [
             (one["question"], paragraph["context"], one["answers"][0]["text"] if one["answers"] else "")
             for article in articles for paragraph in article["paragraphs"] for one in paragraph["qas"]
@@ -113,17 +117,19 @@ def _conll(path: Path, told: Told) -> Detected:
     columns = Columns({"words": None, "tags": None}, one_to_one=True, conll=(
         told.data.get("word_column"), told.data.get("tag_column"),
     ))  # fmt: skip
-    some, count = evenly(one for one in read_conll(path, columns) if isinstance(one, Pair))
+    files = files_of(path)
+    some, count = evenly(one for file in files for one in read_conll(file, columns) if isinstance(one, Pair))
     if not some:
         raise CallError(f"{path}: there is no line with a word and a tag")
     inputs, targets = [one.source for one in some], [one.target for one in some]
     data = {"train": str(path), "format": "conll"}
-    belief = str(find_layout(path, columns))
+    belief = str(find_layout(files[0], columns))
     return Detected(("text", "tags"), data, count, inputs, targets, [belief], first_three(inputs, targets))
 
 
 def _plain_text(path: Path) -> Detected:
-    return of_texts([path], str(path), path.stat().st_size)
+    files = files_of(path)
+    return of_texts(files, str(path), sum(file.stat().st_size for file in files))
 
 
 def of_texts(files: Sequence[Path], where: str, size: int) -> Detected:

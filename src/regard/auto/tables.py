@@ -15,6 +15,7 @@ from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import ending, read_lines
+from regard.files.shards import files_of
 from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
@@ -57,13 +58,14 @@ class Table:
 
 def read_table(path: Path, *, listing: bool = False) -> Table | None:
     """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list."""
+    files = files_of(path)
     if ending(path) in (".jsonl", ".ndjson", ".json"):
-        return _records(path, lambda: (row for _, row in json_rows(path) if row is not None))
+        return _records(path, lambda: (row for file in files for _, row in json_rows(file) if row is not None))
     if ending(path) == ".parquet":
-        return _records(path, lambda: parquet_records(path))
+        return _records(path, lambda: chain.from_iterable(map(parquet_records, files)))
     if ending(path) == ".tmx":
-        return _records(path, lambda: tmx_records(path))
-    ahead = list(islice(read_lines(path), MOST + 1))
+        return _records(path, lambda: chain.from_iterable(map(tmx_records, files)))
+    ahead = list(islice(read_lines(files[0]), MOST + 1))
     good = [line for line in ahead if not line.problem and line.text.strip()]
     lines = [line.text for line in good]
     delimiter = _delimiter(lines, ".csv" if listing and ending(path) == ".txt" else ending(path))
@@ -82,11 +84,12 @@ def read_table(path: Path, *, listing: bool = False) -> Table | None:
     spread, count = first, len(first)
 
     def read() -> Iterator[list[str]]:
-        found = table_rows(read_lines(path), delimiter)
-        filled = (row.fields for row in found if not row.line.problem and len(row.fields) == width)
-        return islice((row for row in filled if any(map(str.strip, row))), header, None)
+        for file in files:
+            found = table_rows(read_lines(file), delimiter)
+            filled = (row.fields for row in found if not row.line.problem and len(row.fields) == width)
+            yield from islice((row for row in filled if any(map(str.strip, row))), header, None)
 
-    if len(ahead) > MOST:
+    if len(ahead) > MOST or len(files) > 1:
         some, count = evenly(read())
         spread = _in_plain(some, ways)
     columns = [column_of(name, [row[at] for row in spread], first=at == 0) for at, name in enumerate(names)]

@@ -2,6 +2,7 @@
 folders of classes, data sets, our corpora.
 
     data.train=pairs.tsv.gz   data.train=train.en,train.de   data.train=corpus:pocket   data.train=hub:NAME
+    data.train='pairs-?????-of-00003.jsonl'
 
 Nothing is held in memory but the rows at hand. A line that is no example becomes a `Bad` with its number and the
 reason; what makes the whole file unusable (it is missing, it has no such column, it is UTF-16) is raised.
@@ -10,7 +11,7 @@ reason; what makes the whole file unusable (it is missing, it has no such column
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -33,6 +34,7 @@ from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells
 from regard.data.tmx import tmx_records
 from regard.errors import CallError
 from regard.files.lines import PACKED, ending, read_lines
+from regard.files.shards import files_of, is_pattern
 
 TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
@@ -90,6 +92,8 @@ class Source(ABC, Generic[T_co]):
         whole = Path(self.where).expanduser()
         if whole.is_dir():
             return sorted(path for path in whole.rglob("*") if path.is_file())
+        if is_pattern(whole):
+            return self.shards
         parts = [whole] if whole.exists() else [Path(part.strip()).expanduser() for part in self.where.split(",")]
         for part in parts:
             if not part.exists():
@@ -97,6 +101,14 @@ class Source(ABC, Generic[T_co]):
             if part.is_dir():
                 raise CallError(f"{self.name}: {part} is a folder; name a file of it")
         return parts
+
+    @property
+    def shards(self) -> list[Path]:
+        """The files that are read one after the other: those of a pattern, or the only one."""
+        found = files_of(self.where) if is_pattern(self.where) else [self.path]
+        if not found:
+            raise CallError(f"{self.name}: there is no file of that pattern")
+        return found
 
     @property
     def path(self) -> Path:
@@ -187,14 +199,19 @@ class PairSource(Source[Pair]):
         if self.where.startswith("hub:") or self.format == "dataset" or folder.is_dir():
             return _pairs(self.cells(), columns)
         files = self.paths()
+        if is_pattern(self.where):
+            return chain.from_iterable(map(self._pairs_of, files))
         if len(files) == 2:
             return read_parallel(files[0], files[1], columns)
         if len(files) > 2:
             raise CallError(f"{self.name}: takes one file of pairs or two parallel files")
-        form = self.format_of(files[0])
+        return self._pairs_of(files[0])
+
+    def _pairs_of(self, file: Path) -> Iterator[Pair | Bad]:
+        form = self.format_of(file)
         if form == "text":
             raise CallError(f"{self.name}: text files come in two, data.{self.role}=SOURCE_FILE,TARGET_FILE")
-        return read_conll(files[0], columns) if form == "conll" else _pairs(self.cells(files[0]), columns)
+        return read_conll(file, self.columns) if form == "conll" else _pairs(self.cells(file), self.columns)
 
 
 def _pairs(rows: Iterator[Cells | Bad], columns: Columns) -> Iterator[Pair | Bad]:

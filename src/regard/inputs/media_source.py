@@ -25,6 +25,7 @@ from regard.data.files import PairSource, Source
 from regard.data.pairs import Bad
 from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError
+from regard.files.shards import files_of, is_pattern
 from regard.inputs.media_files import TARS, Beside, Bytes, find_file, find_member, is_tar, members
 from regard.inputs.media_settings import MediaSettings
 
@@ -109,7 +110,7 @@ class MediaSource(Source[Entry]):
     def _all(self) -> Iterable[Entry | Bad]:
         if self.where.startswith(PREFIX):
             return self._called(self.corpus())
-        path = Path(self.where).expanduser()
+        path = files_of(self.where)[0] if is_pattern(self.where) else Path(self.where).expanduser()
         if not path.exists():
             raise CallError(f"{self.name}: there is no such file or folder")
         if path.is_dir() or is_tar(path):

@@ -11,7 +11,6 @@ split), or from the end of a document where there are many. With data.test_share
 and the validation text stands before it.
 """
 
-import glob
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -31,6 +30,7 @@ from regard.data.tables import Role, read_corpus
 from regard.errors import CallError
 from regard.files.chats import document
 from regard.files.lines import decoded, ending, raw_lines
+from regard.files.shards import files_of, is_pattern
 from regard.inputs.prompt.settings import TextDataSettings
 
 Documents = Literal["file", "line", "paragraph"]
@@ -63,8 +63,7 @@ def text_files(where: str, role: Role = "train") -> list[Path]:
                 raise CallError(f"data.{role}={where}: there is no text file in the folder {path}")
             found += files
         else:
-            matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
-            files = [match for match in matches if match.is_file()]
+            files = files_of(path) if is_pattern(path) else []
             if not files:
                 raise CallError(f"data.{role}={where}: there is no file {path}")
             found += files

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -180,9 +181,10 @@ class QuestionSource(Source[Question]):
         if self.where.startswith(PREFIX):
             yield from self._corpus()
         elif self.lists_answers:
-            yield from read_squad(self.path, no_answer=self.no_answer)
+            for path in self.shards:
+                yield from read_squad(path, no_answer=self.no_answer)
         else:
-            for row in self.cells(self.path):
+            for row in chain.from_iterable(map(self.cells, self.shards)):
                 if isinstance(row, Bad):
                     yield row
                 else:
@@ -192,7 +194,7 @@ class QuestionSource(Source[Question]):
     @property
     def lists_answers(self) -> bool:
         """SQuAD's format lists all right answers with a question, so that each entry is a question of its own."""
-        return not self.where.startswith(PREFIX) and self.format_of(self.path) == "squad"
+        return not self.where.startswith(PREFIX) and self.format_of(self.shards[0]) == "squad"
 
     def _corpus(self) -> Iterator[Question | Bad]:
         name = self.where.removeprefix(PREFIX)

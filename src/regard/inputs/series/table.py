@@ -24,6 +24,7 @@ from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
 from regard.files.lines import ending
+from regard.files.shards import files_of, is_pattern
 from regard.inputs.series.notation import (
     date_format,
     has_decimal_commas,
@@ -116,6 +117,8 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
         return Opened("the given array", *_columns(_of_array(table, roles)))
     if not isinstance(table, str | Path):
         raise CallError(f"{type(table).__name__} is no table: give a path, columns by name, a DataFrame or an array")
+    if is_pattern(table):
+        return _joined(table, [open_table(file, field, roles) for file in files_of(table)], field)
     path = Path(table).expanduser()
     if not path.is_file():
         raise CallError(f"{field}{table}: there is no such file")
@@ -133,6 +136,26 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
             raise CallError(
                 f"{path}: the ending {other!r} says no format; use .csv, .tsv (also compressed) or .parquet"
             )
+
+
+def _joined(pattern: str | Path, tables: Sequence[Opened], field: str) -> Opened:
+    """Tables in several files as one, whose lines are counted through."""
+    first = next(iter(tables), None)
+    if first is None:
+        raise CallError(f"{field}{pattern}: there is no file of that pattern")
+    for other in tables:
+        if other.names != first.names:
+            raise CallError(f"{other.where}: its columns ({', '.join(other.names[:5])}) are not those of {first.where}")
+
+    def rows() -> Rows:
+        last = 0
+        for one in tables:
+            number = 0
+            for number, cells, problem in one.rows:
+                yield last + number, cells, problem
+            last += number
+
+    return Opened(str(pattern), first.names, rows(), any(one.commas for one in tables))
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows, bool]:
