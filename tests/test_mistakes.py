@@ -4,12 +4,15 @@ A row is one mistake: the words of the command line, what the sentence says, and
 are made in a folder of the test's own. Rows of every part of the program belong here.
 """
 
+import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+import regard as package
 from command_line import regard
+from regard.errors import CallError
 
 FILES = {
     "pairs.tsv": "".join(f"the cat {n} sleeps\tel gato {n} duerme\n" for n in range(60)),
@@ -51,6 +54,7 @@ NO_RUN = [
     Mistake("train pairs.tsv --device cpu", ("training.device=cpu",)),
     Mistake("train pairs.tsv --gpu", ("training.device=cuda",)),
     Mistake("train pairs.tsv --target es", ("data.target=es",)),
+    Mistake("train pairs.tsv --force", ("write --fresh",)),
     Mistake("train pairs.tsv --task ner", ("write --job",)),
     Mistake("train pairs.tsv --training.max_epochs 3", ("settings have no dashes", "training.max_epochs=3")),
     Mistake("train pairs.tsv --xyzzy", ("no option --xyzzy", "regard train --help lists all")),
@@ -71,6 +75,12 @@ NO_RUN = [
     Mistake("train languages data.target=y", ("did you mean 'label'",)),
     Mistake("train translate-transformer data.label=y", ("did you mean 'target'",)),
     Mistake("train translate-transformer width", ("not of the form key=value",)),
+    # data and time
+    Mistake("train pairs.tsv --job classification", ("--job classification", "did you mean 'classify'")),
+    Mistake("train pairs.tsv --job asr", ("did you mean 'transcribe'",)),
+    Mistake("train pairs.tsv --time-limit soon", ("write seconds, or such as 45s",)),
+    Mistake("train movies.csv data.label=sentimant", ("did you mean 'sentiment'",)),
+    Mistake("train translate-transformer --dry-run", ("are for data", "regard train DATA")),
 ]
 
 
@@ -92,8 +102,81 @@ def test_a_mistake_is_refused_with_what_to_do_and_leaves_nothing(mistake: Mistak
     assert done.returncode == mistake.code, done.stderr
     for words in mistake.says:
         assert words in done.stderr
-    assert done.stderr.count("regard: ") == 1
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert files_in(folder) == before
     assert not (folder / "runs").exists()
+
+
+# ------------------------------------------------------------------------------------------------------ finished runs
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files, a translator in runs/pairs and a classifier in runs/movies."""
+    folder = tmp_path_factory.mktemp("trained")
+    for name, content in FILES.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    for name in ("pairs.tsv", "movies.csv"):
+        done = regard("train", name, "--time-limit", "2s", "--max-steps", 2, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+OTHER_DATA = [
+    Mistake("train movies.csv -o runs/pairs", ("runs/pairs", "pairs.tsv before, movies.csv now", "--fresh", "-o")),
+    Mistake("train pairs.tsv --time-limit 1h", ("--time-limit: 2.0 before, 3600.0 now", "--fresh")),
+    Mistake("train pairs.tsv --job translate", ("--job: none before, translate now",)),
+    Mistake("train languages data.train=movies.csv -o runs/pairs", ("job: translate → classify", "pairs.tsv →")),
+    Mistake("train pairs.tsv data.targt=1 -o runs/movies --fresh", ("data.targt", "did you mean 'target'")),
+    Mistake("train runs/pairs/recipe.yaml -o runs/pairs --fresh", ("lies in runs/pairs", "move it")),
+    Mistake("train pairs.tsv -o . --fresh", ("holds no run",)),
+]
+
+
+@pytest.mark.parametrize("mistake", OTHER_DATA, ids=lambda mistake: mistake.words)
+def test_a_finished_run_never_answers_for_other_data(mistake: Mistake, trained: Path) -> None:
+    before = files_in(trained)
+    done = regard(*mistake.words.split(), cwd=trained)
+    assert done.returncode == mistake.code, done.stderr
+    assert not [words for words in mistake.says if words not in done.stderr], done.stderr
+    assert files_in(trained) == before
+
+
+def test_changed_data_is_refused_and_fresh_starts_again(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    same = regard("train", "./pairs.tsv", cwd=folder)
+    assert (same.returncode, "resumes" in same.stderr) == (0, True), same.stderr
+    (folder / "pairs.tsv").write_text(FILES["pairs.tsv"].replace("gato", "perro"), encoding="utf-8")
+    changed = regard("train", "pairs.tsv", cwd=folder)
+    assert changed.returncode == 2
+    assert "pairs.tsv has changed since" in changed.stderr
+    fresh = regard("train", "pairs.tsv", "--time-limit", "2s", "--max-steps", 1, "--fresh", cwd=folder)
+    assert fresh.returncode == 0, fresh.stderr
+    assert package.load(folder / "runs/pairs").summary()["step"] == 1
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == ["movies", "pairs"]
+
+
+def test_python_never_answers_for_other_data(tmp_path: Path) -> None:
+    texts = [f"a {'fine' if n % 2 else 'dull'} film, number {n}" for n in range(60)]
+
+    def train(labels: tuple[str, str], **options: Any) -> Any:
+        data = (texts, [labels[n % 2] for n in range(60)])
+        return package.train(data, output=tmp_path / "run", max_steps=1, time_limit=2, **options)
+
+    assert train(("neg", "pos")).predict(texts[0]).text in ("neg", "pos")
+    before = files_in(tmp_path)
+    with pytest.raises(CallError, match=r"(?s)has changed since.*overwrite=True"):
+        train(("BLUE", "RED"))
+    with pytest.raises(CallError, match=r"model\.width"):
+        train(("neg", "pos"), model={"width": 24})
+    with pytest.raises(CallError, match=r"data: data from Python .tuple. before, .* now"):
+        package.train(str(_written(tmp_path)), output=tmp_path / "run")
+    (tmp_path / "pairs.tsv").unlink()
+    assert files_in(tmp_path) == before
+    assert train(("BLUE", "RED"), overwrite=True).predict(texts[0]).text in ("BLUE", "RED")
+
+
+def _written(folder: Path) -> Path:
+    file = folder / "pairs.tsv"
+    file.write_text(FILES["pairs.tsv"], encoding="utf-8")
+    return file

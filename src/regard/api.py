@@ -69,10 +69,13 @@ def train(
     watch: bool = False,
     max_steps: int | None = None,
     time_limit: str | float | None = None,
+    overwrite: bool = False,
     **sections: Any,
 ) -> "Run":
-    """Train a recipe, or go on with the run in `output`. `check=False` does not look the data over first.
+    """Train a recipe, or resume the run in `output`. `check=False` does not look the data over first.
     `watch=True` serves a page of the run on this machine while it trains, and says its address.
+
+    A run of other data or of another recipe in `output` is an error; `overwrite=True` starts again in its folder.
 
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
@@ -83,13 +86,14 @@ def train(
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
     short for those of the section `training`.
     """
-    from regard.train_request import requested  # reads tables of all kinds, which a prediction does not
+    from regard.train_request import requested, run_begun  # reads tables of all kinds, which a prediction does not
 
-    recipe = requested(recipe, data, Path(output), max_steps, time_limit, sections)
-    from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
+    with run_begun(Path(output), overwrite=overwrite, needs=(recipe, data)):
+        recipe = requested(recipe, data, Path(output), max_steps, time_limit, sections)
+        from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
 
-    with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
-        training_run.train(recipe, Path(output), check=check)
+        with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
+            training_run.train(recipe, Path(output), check=check)
     return load(output)
 
 

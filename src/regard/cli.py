@@ -20,6 +20,7 @@ from regard.commands.options import (
     data_options,
     emit,
     explain_options,
+    fresh_option,
     json_option,
     limit_options,
     output_folder,
@@ -54,7 +55,7 @@ def cli(context: click.Context, debug: bool) -> None:
 
 @cli.command()
 @click.option("-o", "--output", type=output_folder, default="runs/demo", help="Folder of the run.")
-@click.option("--fresh", is_flag=True, help="Train again, even if the folder holds a finished demo.")
+@fresh_option
 def demo(output: Path, fresh: bool) -> None:
     """Train a translator offline and show where it looks."""
     from regard.commands.demo import demo as run_demo
@@ -93,7 +94,8 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @cli.command()
 @recipe_argument
 @overrides_argument
-@click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/RECIPE); the same folder goes on.")
+@click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/RECIPE); a stopped run resumes.")
+@fresh_option
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
 @click.option("--check/--no-check", default=True, help="Look the data over before the first step.")
 @click.option("--watch", is_flag=True, help="Serve a page of the run while it trains (http://127.0.0.1, a free port).")
@@ -104,6 +106,7 @@ def train(
     recipe: str,
     overrides: tuple[str, ...],
     output: Path | None,
+    fresh: bool,
     show_config: bool,
     check: bool,
     watch: bool,
@@ -114,30 +117,35 @@ def train(
     time_limit: str | None,
     as_json: bool,
 ) -> None:
-    """Train a recipe on your data, or go on where it stopped.
+    """Train on your data, or resume where training stopped.
 
-    With DATA (files, or a folder) in a recipe's place, a recipe is made for it first: see docs/own-data.md.
+    RECIPE is a name that `regard recipes` lists, a YAML file, or data (files, a folder), for which a recipe is made
+    first: docs/own-data.md. If the folder has a run of other data or of another recipe, --fresh replaces it.
     """
     from regard import config
-    from regard.commands.train_data import is_data, recipe_for
+    from regard.commands.train_data import folder_for, is_data, recipe_for
 
-    if is_data(recipe):
-        given = with_limits(overrides, max_steps, None)
-        file, output = recipe_for(recipe, output, job=job, time_limit=time_limit, overrides=given, yes=yes, say=say)
-        if dry_run:
-            return emit(config.as_tree(config.read(file))) if as_json else None
-        recipe, time_limit = str(file), None
-    elif job or dry_run:
+    from_data = is_data(recipe)
+    given = with_limits(overrides, max_steps, None if from_data else time_limit)
+    if (job or dry_run) and not from_data:
         config.find(recipe)  # says that there is neither such a recipe nor such data
         raise click.UsageError("--job and --dry-run are for data, from which a recipe is made: regard train DATA")
-    settings = config.read(recipe, with_limits(overrides, max_steps, time_limit))
-    if show_config:
-        tree = config.as_tree(settings)
-        return emit(tree) if as_json else click.echo(config.show(settings), nl=False)
-    from regard import api
-    from regard.commands.run_folder import run_folder
+    settings = None if from_data else config.read(recipe, given)
+    if show_config and settings is not None:
+        return emit(config.as_tree(settings)) if as_json else click.echo(config.show(settings), nl=False)
+    from regard.train_request import run_begun
 
-    run = api.train(settings, output=output or run_folder(recipe, settings, say), check=check, watch=watch)
+    folder = output or folder_for(recipe, settings, say)
+    with run_begun(folder, overwrite=fresh, needs=(recipe,)):
+        if settings is None:
+            file = recipe_for(recipe, folder, job=job, time_limit=time_limit, overrides=given, yes=yes, say=say)
+            settings = config.read(file, given)
+        if show_config or dry_run:
+            shown = config.as_tree(settings) if as_json else config.show(settings)
+            return emit(shown) if as_json else click.echo(shown if show_config else "", nl=False)
+        from regard import api
+
+        run = api.train(settings, output=folder, check=check, watch=watch)
     if os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
         emit(run.summary()) if as_json else say(run.closing_words())
 

@@ -1,17 +1,29 @@
-"""What `regard.train` is requested to do: train a recipe with changes, or data, for which a recipe is made."""
+"""What `regard.train` is requested to do: train a recipe with changes, or data, for which a recipe is made.
 
+A call that is refused leaves its folder as it was: no recipe, no copy of data, and a run to be replaced is back.
+"""
+
+import os
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import config
-from regard.auto.begin import begin, is_data
+from regard.auto.begin import CONFIG, RECIPE, begin, is_data
 from regard.auto.given import as_path, has_parts
+from regard.auto.record import START_AGAIN, digest
 from regard.data.tables import SPLIT_NAMES
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
+from regard.training.fingerprint import differences
+from regard.training.lock_file import LOCK, holder
+
+MOST = 12  # differences of two recipes that are listed
 
 
 def requested(
@@ -42,7 +54,7 @@ def requested(
         limit = None if time_limit is None else float(seconds(time_limit))
         changes = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
         changes.pop("training.time_limit", None)
-        recipe = config.read(begin(recipe, output, seconds=limit, overrides=changes, tell=_report))
+        recipe = config.read(begin(recipe, output, seconds=limit, overrides=changes, tell=_report), changes)
     elif not isinstance(recipe, Recipe):
         if data is not None:
             whole = isinstance(data, Mapping) and not _is_table(data)
@@ -50,6 +62,7 @@ def requested(
         recipe = config.read(recipe, sections)
     elif data is not None or sections:
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
+    refuse_other_recipe(output, recipe)
     return recipe
 
 
@@ -73,8 +86,80 @@ def _is_table(data: Mapping[str, Any]) -> bool:
 def _section(data: Mapping[str, Any], output: Path) -> dict[str, Any]:
     """A data section whose parts are files: tables of Python are written to the run's folder."""
     parts = {role: part for role, part in data.items() if role in SPLIT_NAMES and not isinstance(part, str)}
-    return {**data, **{role: as_path(part, output / "data" / role, _report) for role, part in parts.items()}}
+    return {**data, **{role: _part(part, output / "data" / role, output) for role, part in parts.items()}}
+
+
+def _part(part: Any, place: Path, run: Path) -> str:
+    """The file that a part is written to. A run that is there has it, or was trained on something else."""
+    if not (run / CONFIG).is_file():
+        return as_path(part, place, _report)
+    with TemporaryDirectory(prefix="regard-") as folder:
+        file = Path(as_path(part, Path(folder), _report))
+        if any(Path(folder).iterdir()) and digest(folder) != digest(str(place)):
+            raise CallError(f"{run} holds a run of other data than this {type(part).__name__}: {START_AGAIN}")
+        return str(place / file.relative_to(folder)) if file.is_relative_to(folder) else str(file)
 
 
 def _report(message: str) -> None:
     print(f"regard: {message}", file=sys.stderr)
+
+
+def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
+    """Raise if a folder has a run of another recipe, before anything is written into it."""
+    if not (folder / CONFIG).is_file() or not any((folder / name).exists() for name in ("state", "model.safetensors")):
+        return
+    before = config.as_tree(config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG)))
+    if found := differences(before, config.as_tree(recipe)):
+        found.sort(key=lambda line: not line.startswith(("job:", "data.train:")))
+        lines = "\n  ".join([*found[:MOST], *([f"and {len(found) - MOST} more"] if len(found) > MOST else [])])
+        raise CallError(f"{folder} holds a run of another recipe or other data:\n  {lines}\n{START_AGAIN}")
+
+
+@contextmanager
+def run_begun(folder: Path, *, overwrite: bool = False, needs: Sequence[Any] = ()) -> Iterator[None]:
+    """Training that begins in the block either begins, or leaves the folder as it was.
+
+    `overwrite`: a run that is there is put aside first, and removed when the new one has begun. `needs`: recipe and
+    data of the new run, which must not lie in the folder then.
+    """
+    if os.environ.get("RANK", "0") != "0":
+        yield
+        return
+    aside = _put_aside(folder, needs) if overwrite and folder.exists() else None
+    before = {*folder.iterdir()} if folder.is_dir() else None
+    parents = [parent for parent in folder.absolute().parents if not parent.exists()]
+    begun = False
+    try:
+        yield
+        begun = True
+    except RegardError:
+        begun = (folder / CONFIG).exists()
+        if not begun and folder.is_dir():
+            for path in {*folder.iterdir()} - (before or set()):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for place in [*([folder] if before is None else []), *parents]:
+                if place.is_dir() and not any(place.iterdir()):
+                    place.rmdir()
+        raise
+    finally:
+        if aside is not None and (begun or (folder / CONFIG).exists()):
+            shutil.rmtree(aside)
+        elif aside is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
+
+
+def _put_aside(folder: Path, needs: Sequence[Any]) -> Path:
+    """Where a run is until the one that replaces it has begun. What is no run is not touched."""
+    if any(folder.iterdir()) and not any((folder / name).is_file() for name in (CONFIG, RECIPE)):
+        raise CallError(f"{folder} holds no run: remove its files yourself, or name another folder (-o)")
+    if Path.cwd().is_relative_to(folder.absolute()):
+        raise CallError(f"{folder} is the folder that you are in: give another one (-o)")
+    for one in needs:
+        if isinstance(one, str | Path) and Path(one).absolute().is_relative_to(folder.absolute()):
+            raise CallError(f"{one} lies in {folder}, which would be removed: move it, or name another folder (-o)")
+    if (user := holder(folder / LOCK)) is not None:
+        raise CallError(f"{folder} is being trained by process {user.process} on {user.host}: stop it first")
+    aside = folder.with_name(f".{folder.name}-before-{os.getpid()}")
+    folder.rename(aside)
+    return aside

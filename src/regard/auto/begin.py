@@ -9,16 +9,17 @@ from regard.auto.archives import is_archive, unpacked
 from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path, drop_missing
+from regard.auto.record import refuse_other_source, source_of
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
-from regard.auto.write import MADE_FOR, as_yaml
+from regard.auto.write import as_yaml
 from regard.data.columns import SYNONYMS
 from regard.errors import CallError
 from regard.files import atomic
 from regard.files.shards import files_of, is_pattern
 
-RECIPE = "recipe.yaml"
+RECIPE, CONFIG = "recipe.yaml", "config.yaml"
 DEFAULT_TIME = 600.0  # seconds, where nobody says how long
 _LONGEST = 100  # letters of an example that are shown
 
@@ -52,10 +53,12 @@ def begin(
     `sure(doubt)` is asked where two readings are possible; False stops.
     """
     file = folder / RECIPE
-    if file.exists():
-        tell(f"{file} is there: training goes on with it")
+    source = source_of(data, folder, job=job, time_limit=seconds)
+    if file.exists() or (folder / CONFIG).exists():
+        refuse_other_source(folder, source)
+        tell(f"{file} was made for this data: training resumes with it")
         return file
-    place = as_path(data, folder / "data", tell)
+    place = str(data) if isinstance(data, str | Path) else as_path(data, folder / "data", tell)
     if is_archive(Path(place).expanduser()):
         place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
     told = _told(job, overrides)
@@ -75,6 +78,7 @@ def begin(
     planned = plan(found, limit, job=job, overrides=overrides, start=folder / "start", tell=tell)
     folder.mkdir(parents=True, exist_ok=True)
     where = data if isinstance(data, str | Path) else folder / "data"
+    source.write(folder)
     atomic.write_text(file, as_yaml(planned, str(where)))
     tell(f"the recipe, with the reasons of its values: {file}")
     return file
@@ -91,13 +95,6 @@ def _told(job: str | None, overrides: Iterable[str] | Mapping[str, Any]) -> Told
     data = config.override({}, overrides).get("data")
     said = {said for (_, said), (name, _) in jobs.FROM_DATA.items() if name == job}
     return Told(data if isinstance(data, dict) else {}, frozenset(said))
-
-
-def made_for(folder: Path) -> str:
-    """The data that a folder's recipe was made for; nothing if it has none."""
-    file = folder / RECIPE
-    first = file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
-    return first.removeprefix(MADE_FOR) if first.startswith(MADE_FOR) else ""
 
 
 def described(found: Detected) -> Iterable[str]:

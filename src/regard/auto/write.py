@@ -11,11 +11,8 @@ if TYPE_CHECKING:
 _WIDTH = 46  # where reasons begin
 
 
-MADE_FOR = "# A recipe made for "
-
-
 def as_yaml(planned: "Planned", data: str) -> str:
-    head = [f"{MADE_FOR}{data}", "# Change what you like, then: regard train THIS_FILE -o RUN", ""]
+    head = [f"# A recipe made for {data}", "# Change what you like, then: regard train THIS_FILE -o RUN", ""]
     return "\n".join([*head, *_lines(planned.tree, planned.reasons, ())]) + "\n"
 
 

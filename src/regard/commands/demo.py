@@ -1,7 +1,6 @@
 """`regard demo`: train a translator on the embedded corpus, score it, and show where it looks."""
 
 import shlex
-import shutil
 from pathlib import Path
 
 from rich.console import Console
@@ -28,14 +27,12 @@ SENTENCES = (
 def demo(output: Path, *, fresh: bool = False) -> None:
     """About three minutes on two cores. A demo that was stopped goes on; a finished one is only shown."""
     console = Console()
-    if fresh:
-        shutil.rmtree(output, ignore_errors=True)
     console.rule("[bold]1 of 3: training")
     console.print(
         f"The recipe {RECIPE} learns to translate English into Spanish from the sentences that come with regard: no "
         "network, no GPU. It shows what it makes of one sentence as it learns. Ctrl-C stops; the same command goes on."
     )
-    run = api.train(RECIPE, output=output, training={"validate_every": VALIDATE_EVERY})
+    run = api.train(RECIPE, output=output, overwrite=fresh, training={"validate_every": VALIDATE_EVERY})
     console.rule("[bold]2 of 3: scores on 1,000 sentences that it has never seen")
     console.print(run.evaluate(alignments=True).table())
     console.rule("[bold]3 of 3: where it looks; rows are words that it wrote, columns words that it read")

@@ -47,8 +47,9 @@ def _unknown_option(command: click.Command, ctx: click.Context, option: str, arg
     setting = word.lstrip("-")
     if "." in setting and sections:
         return f"no option {word}: settings have no dashes, write {setting}={value}"
-    if option := next((name for name in (word.replace("_", "-"), "-" + word, *synonyms(word)) if name in known), None):
-        return f"no option {word}: write {option}"
+    options = [name for name in (word.replace("_", "-"), "-" + word, *synonyms(word)) if name in known]
+    if options:
+        return f"no option {word}: write {options[0]}"
     meanings = [name for name in synonyms(word) if "." in name and sections and name.startswith(sections)]
     if meanings and len(word) > 2:
         written = " or ".join(name if "=" in name else f"{name}={value}" for name in meanings[:3])
@@ -144,6 +145,9 @@ def limit_options(command: Any) -> Any:
     )
     time = click.option("--time-limit", help="Train for so long, such as 2m or 1h30m (training.time_limit).")
     return steps(time(command))
+
+
+fresh_option = click.option("--fresh", is_flag=True, help="Start again: replace a run that is in the folder.")
 
 
 def with_limits(overrides: tuple[str, ...], max_steps: int | None, time_limit: str | None) -> tuple[str, ...]:

@@ -8,39 +8,54 @@ from pathlib import Path
 
 import click
 
-from regard.auto.begin import DEFAULT_TIME, begin, is_data, made_for
-from regard.commands.run_folder import RUNS
-from regard.errors import CallError
+from regard.auto.begin import begin, is_data
+from regard.auto.record import named, recorded
+from regard.commands.run_folder import RUNS, run_folder
+from regard.errors import CallError, nearest
+from regard.jobs import JOBS
+from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
 
-__all__ = ["is_data", "recipe_for"]
+__all__ = ["folder_for", "is_data", "recipe_for"]
 
 
 def recipe_for(
     data: str,
-    output: Path | None,
+    folder: Path,
     *,
     job: str | None,
     time_limit: str | None,
     overrides: tuple[str, ...],
     yes: bool,
     say: Callable[[str], None],
-) -> tuple[Path, Path]:
-    """The recipe that was decided on, and the folder of its run."""
-    folder = output or _folder(data)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not made_for(folder):
+) -> Path:
+    """The recipe that was decided on, in the folder of its run."""
+    if job is not None and job not in JOBS:
+        raise CallError(f"--job {job}: no job is called so{nearest(job, JOBS)}")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and recorded(folder) is None:
         raise CallError("several processes cannot decide on one recipe: first, regard train DATA --dry-run -o RUN")
     try:
-        limit = DEFAULT_TIME if time_limit is None else float(seconds(time_limit))
+        limit = None if time_limit is None else float(seconds(time_limit))
     except ValueError as problem:
         raise CallError(f"--time-limit {time_limit}: {problem}") from None
     ask = sys.stdin.isatty() and not yes
-    sure = (lambda doubt: click.confirm(f"{doubt}. Go on?", default=True, err=True)) if ask else (lambda doubt: True)
-    return begin(data, folder, job=job, seconds=limit, overrides=overrides, tell=say, sure=sure), folder
+    sure = (lambda doubt: click.confirm(f"{doubt}. Continue?", default=True, err=True)) if ask else (lambda doubt: True)
+    return begin(data, folder, job=job, seconds=limit, overrides=overrides, tell=say, sure=sure)
 
 
-def _folder(data: str) -> Path:
+def folder_for(recipe: str, settings: Recipe | None, say: Callable[[str], None]) -> Path:
+    """Where a run lives if the user names no folder; `settings`: of a recipe, None for data."""
+    return _data_folder(recipe) if settings is None else run_folder(recipe, settings, say)
+
+
+def _data_folder(data: str) -> Path:
     """`runs/NAME`, or `runs/NAME-2` if a run of other data is there."""
-    first = RUNS / Path(data.split(",")[0].rstrip("/")).name.split(".")[0]
+    first = RUNS / Path(data.split(",")[0].rstrip("/")).resolve().name.split(".")[0]
     others = (first.with_name(f"{first.name}-{number}") for number in count(2))
-    return next(one for one in chain([first], others) if not one.exists() or made_for(one) == data)
+    name = named(data)
+    return next(one for one in chain([first], others) if not one.exists() or _name_of(one) == name)
+
+
+def _name_of(folder: Path) -> str:
+    before = recorded(folder)
+    return "" if before is None else before.name

@@ -380,5 +380,6 @@ def _refuse_another_recipe(folder: Path, old: dict[str, Any], new: dict[str, Any
     if found := differences(old, new):
         lines = "\n  ".join(found)
         raise CallError(
-            f"{folder} was started with another recipe:\n  {lines}\nGo on with the old values, or use another folder"
+            f"{folder} was started with another recipe:\n  {lines}\nGive the old values or another folder (-o), or "
+            "start again in this one (--fresh; in Python overwrite=True)"
         )
