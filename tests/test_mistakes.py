@@ -4,6 +4,7 @@ A row is one mistake: the words of the command line, what the sentence says, and
 are made in a folder of the test's own. Rows of every part of the program belong here.
 """
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,7 +112,7 @@ def test_a_mistake_is_refused_with_what_to_do_and_leaves_nothing(mistake: Mistak
 # ------------------------------------------------------------------------------------------------------ finished runs
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files, a translator in runs/pairs and a classifier in runs/movies."""
+    """A folder with the files, a translator in runs/pairs and a classifier of reviews in runs/movies."""
     folder = tmp_path_factory.mktemp("trained")
     for name, content in FILES.items():
         (folder / name).write_text(content, encoding="utf-8")
@@ -139,6 +140,97 @@ def test_a_finished_run_never_answers_for_other_data(mistake: Mistake, trained: 
     assert done.returncode == mistake.code, done.stderr
     assert not [words for words in mistake.says if words not in done.stderr], done.stderr
     assert files_in(trained) == before
+
+
+WORDS = [
+    Mistake(
+        "predict runs/pairs beem=4 hello", ("'beem=4' looks like a setting", "decoding.beam=4", "put -- before it")
+    ),
+    Mistake("predict runs/pairs beam=4 hello", ("write decoding.beam=4",)),
+    Mistake("predict runs/pairs batch=4 hello", ("write decoding.batch_tokens=TOKENS",)),
+    Mistake("predict runs/pairs num_beams=4 hello", ("write decoding.beam=4",)),
+    Mistake("predict runs/pairs epochs=4 hello", ("belongs to training", "decoding.* only")),
+    Mistake("predict runs/pairs model.width=4 hello", ("a trained run keeps its model",)),
+    Mistake("predict runs/pairs decoding.beem=4 hello", ("decoding.beem", "did you mean 'beam'")),
+    Mistake(
+        "predict runs/pairs sentences.txt", ("sentences.txt is a file", "--input sentences.txt", "put -- before it")
+    ),
+    Mistake("predict runs/pairs nosuch.txt", ("no such file: nosuch.txt", "--input FILE")),
+    Mistake("predict runs/pairs photo.png", ("no such file: photo.png",)),
+    Mistake("predict runs/pairs runs/movies", ("runs/movies is a folder, and this model reads texts",)),
+    Mistake("predict runs/pairs hello --input sentences.txt", ("as arguments or by --input FILE, not both",)),
+    Mistake("predict runs/pairs --input nosuch.csv", ("no such file: nosuch.csv",)),
+    Mistake("predict runs/movies --input other.csv", ("no column data.text='review'", "id, comment", "--column NAME")),
+    Mistake("predict runs/movies --input broken.csv", ("broken.csv:3: 5 columns", "repair the row"), 1),
+    Mistake("predict runs/movies --input sentences.txt --column review", ("--column review", "is no table")),
+    Mistake("predict runs/movies --column review hello", ("give the table by --input FILE",)),
+    Mistake("predict runs/movies --input tags.conll", ("has a word a line", "regard evaluate")),
+    Mistake("look runs/pairs beem=4", ("looks like a setting", "decoding.beam=4")),
+    Mistake("look runs/pairs sentences.txt", ("sentences.txt is a file", "put -- before it")),
+    Mistake("look runs/pairs sentences.txt --explain inputs", ("sentences.txt is a file",)),
+    Mistake("look runs/pairs two words", ("regard look takes one input, not 2", "quotes")),
+]
+
+
+@pytest.mark.parametrize("mistake", WORDS, ids=lambda mistake: mistake.words)
+def test_a_word_that_is_no_text_is_not_taken_for_one(mistake: Mistake, trained: Path) -> None:
+    for name in ("other.csv", "broken.csv", "tags.conll"):
+        (trained / name).write_text(TABLES[name], encoding="utf-8")
+    done = regard(*mistake.words.split(), cwd=trained)
+    assert done.returncode == mistake.code, done.stderr
+    assert not [words for words in mistake.says if words not in done.stderr], done.stderr
+    assert done.stdout == ""
+
+
+def test_nothing_is_no_input(trained: Path) -> None:
+    for command in ("predict", "look"):
+        done = regard(command, "runs/pairs", " ", cwd=trained)
+        assert done.returncode == 2
+        assert "the input is empty" in done.stderr
+
+
+def test_behind_two_dashes_every_word_is_a_text(trained: Path) -> None:
+    words = ["beam=4", "sentences.txt", "decoding.beam=4"]
+    plain = regard("predict", "runs/movies", "--json", "--", *words, cwd=trained)
+    assert [one["input"] for one in json.loads(plain.stdout)] == words, plain.stderr
+
+
+#: Tables of reviews for the classifier, which was trained with the columns id, review, sentiment.
+TABLES = {
+    "reviews.csv": 'id,review,sentiment\n1,"a fine, fine film",pos\n2,"a ""dull"" film\nof two lines",neg\n3,,pos\n',
+    "reviews.tsv": "id\treview\n1\ta fine film\n2\ta dull film\n3\tfilm\n",
+    "reviews.jsonl": '{"review": "a fine film"}\n{"id": 2, "review": "a dull film"}\n{"review": ""}\n',
+    "one.csv": "review\na fine film\n\na dull film\nfilm\n",
+    "other.csv": "id,comment\n1,a fine film\n2,a dull film\n3,film\n",
+    "broken.csv": "id,review,sentiment\n1,a film,pos\n2,a film, and more,neg,x\n",
+    "tags.conll": "a DET\nfilm NOUN\n",
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["reviews.csv", "reviews.tsv", "reviews.jsonl", "one.csv", "other.csv", "b.parquet", "b.xlsx"]
+)
+def test_a_table_of_inputs_gives_one_output_a_row(name: str, trained: Path) -> None:
+    file = trained / name
+    if name in TABLES:
+        file.write_text(TABLES[name], encoding="utf-8")
+    else:
+        import pandas
+
+        frame = pandas.DataFrame({"id": [1, 2, 3], "review": ["a fine film", "a dull film", None]})
+        frame.to_parquet(file) if file.suffix == ".parquet" else frame.to_excel(file, index=False)
+    column = ["--column", "comment"] if name == "other.csv" else []
+    done = regard("predict", "runs/movies", "--input", name, *column, "--json", cwd=trained)
+    assert done.returncode == 0, done.stderr
+    first, second, third = (one["input"] for one in json.loads(done.stdout))
+    assert (first[:6], second[:4], third) == (
+        "a fine",
+        "a du" if name != "reviews.csv" else 'a "d',
+        "film" if third else "",
+    )
+    lines = regard("predict", "runs/movies", "--input", name, *column, "-o", f"{name}.out", cwd=trained)
+    assert lines.returncode == 0, lines.stderr
+    assert len((trained / f"{name}.out").read_text(encoding="utf-8").splitlines()) == 3
 
 
 def test_changed_data_is_refused_and_fresh_starts_again(trained: Path, tmp_path: Path) -> None:

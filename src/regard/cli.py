@@ -180,7 +180,11 @@ def evaluate(
 @cli.command()
 @run_argument
 @click.argument("inputs", nargs=-1, metavar="[INPUT]... [KEY=VALUE]...")
-@click.option("--input", "input_file", type=click.Path(path_type=Path), help="Read inputs from a file, one a line.")
+@click.option(
+    "--input", "input_file", type=click.Path(path_type=Path),
+    help="Read inputs from a file: lines, or a table (.csv, .tsv, .jsonl, .parquet, .xlsx) by the columns of training.",
+)  # fmt: skip
+@click.option("--column", metavar="NAME", help="The column of the table of --input that holds the inputs.")
 @click.option(
     "-o", "--output", "output_file", type=OutputFile(or_folder=True),
     help="Write outputs to a file, one a line; a forecast also as .png, .svg or .pdf; drawings as .png or in a folder.",
@@ -201,6 +205,7 @@ def predict(
     run: Path,
     inputs: tuple[str, ...],
     input_file: Path | None,
+    column: str | None,
     output_file: Path | None,
     n_best: int | None,
     prefix: str,
@@ -224,8 +229,9 @@ def predict(
 
     scores = scores or labels is not None
     wish = command.Wish(
-        input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form, workers, quantize
-    )
+        input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form, workers, quantize,
+        column,
+    )  # fmt: skip
     command.predict(run, (*inputs, *command.choices(labels, template)), wish)
 
 

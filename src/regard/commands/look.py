@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from regard import look as pictures
+from regard.commands.options import settings_and_words
 from regard.errors import CallError, nearest
 from regard.look.exchange import exchanged
 from regard.look.files import as_dict
@@ -107,12 +108,13 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
 def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """Why the model says what it says: a table of layers, heads or positions."""
     from regard import loading
-    from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
+    from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
     known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
     _refuse_others(wish, known, f"--explain {wish.explain}")
     overrides, texts = _texts(inputs)
     loaded = loading.load(run)
+    refuse_no_texts(loaded, texts)
     subject = subject_of(loaded, wish.about)
     if wish.against_input is not None and wish.exchange is not None:
         raise CallError("give --against-input or --exchange, not both")
@@ -142,7 +144,7 @@ def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None,
 def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
     """How one weight came about, step by step; as a file, what its score is made of."""
     from regard import loading
-    from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
+    from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
     _refuse_others(wish, ASKED | {"weight", "by"}, "--weight")
     if wish.by not in (None, "tokens"):
@@ -154,6 +156,7 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
     *which, row, column = map(int, places)
     layer, head = which or (None, None)
     loaded = loading.load(run)
+    refuse_no_texts(loaded, texts)
     found = loaded.weight(
         inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], row, column, overrides,
         kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
@@ -195,11 +198,11 @@ def _put(table: ValueTable, output: Path | None, as_json: bool) -> None:
 
 def _texts(inputs: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Settings of decoding among the arguments, and the one input."""
-    overrides = [text for text in inputs if text.startswith("decoding.") and "=" in text]
-    texts = [text for text in inputs if text not in overrides] or _standard_input()
+    overrides, texts = settings_and_words(inputs)
+    texts = texts or _standard_input()
     if len(texts) != 1:
-        raise CallError(f"one input is looked at at a time, not {len(texts)}: put a sentence in quotes")
-    return overrides, texts
+        raise CallError(f"regard look takes one input, not {len(texts)}: put a sentence in quotes")
+    return list(overrides), texts
 
 
 def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
@@ -212,13 +215,14 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     if str(run).startswith("hf:"):
         return of_folder(Path(str(run).removeprefix("hf:")), texts[0], overrides, wish)
     from regard import loading
-    from regard.commands.parse_inputs import inputs_of, outputs_of, subject_of
+    from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
         decoding["n_best"] = 3
     of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
     loaded = loading.load(run)
+    refuse_no_texts(loaded, texts)
     return loaded.look(
         inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], overrides,
         output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,

@@ -33,6 +33,13 @@ def plain_words(words: Sequence[str]) -> int:
     return 0 if ctx is None else min(len(words), ctx.meta.get(PLAIN, 0))
 
 
+def settings_and_words(inputs: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Settings of decoding among the words of a command, and the inputs. What stands behind `--` is an input."""
+    before = len(inputs) - plain_words(inputs)
+    settings = [at for at, word in enumerate(inputs[:before]) if word.startswith("decoding.") and "=" in word]
+    return tuple(inputs[at] for at in settings), [word for at, word in enumerate(inputs) if at not in settings]
+
+
 def _unknown_option(command: click.Command, ctx: click.Context, option: str, args: list[str]) -> str:
     """What to write in its place: an option or a setting that means the same, or one that is spelled nearly so."""
     at = next((at for at, word in enumerate(args) if word.partition("=")[0] == option or word == option), None)

@@ -1,14 +1,23 @@
 """What the words of a command stand for: inputs and outputs of the job; with `--about`, questions about a file."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import CallError
+from regard.commands.options import plain_words
+from regard.data.columns import FILES
+from regard.data.files import PairSource
+from regard.data.pairs import Bad, Columns
+from regard.errors import CallError, RegardError, meant
+from regard.files.lines import ending
+from regard.synonyms import synonyms
 
 if TYPE_CHECKING:
     from regard.loading import AnyRun
+
+WORD_A_LINE = (".conll", ".conllu", ".iob", ".bio")
 
 
 def subject_of(run: "AnyRun", about: str | None) -> Any:
@@ -21,13 +30,59 @@ def inputs_of(run: "AnyRun", words: list[str], subject: Any = None) -> list[Any]
     return run.job.input.parse(words) if subject is None else run.job.input.about(words, subject)
 
 
-def refuse_settings(run: "AnyRun", words: list[str]) -> None:
-    """`beam=4` among inputs is a setting of decoding whose section was forgotten, and would be read as a text."""
-    settings = getattr(run.recipe, "decoding", None)
-    for word in words:
-        key, equals, _ = word.partition("=")
-        if equals and key in getattr(type(settings), "model_fields", ()):
-            raise CallError(f"{word!r} is a setting: write decoding.{word}; a text that says so goes by --input")
+def refuse_no_texts(run: "AnyRun", words: list[str]) -> None:
+    """A setting whose section was forgotten, the name of a file, or nothing at all would be read as a text.
+
+    Words behind `--` are texts as they are.
+    """
+    if not run.job.output.takes_prompt and not all(word.strip() for word in words):
+        raise CallError("the input is empty: give a text or a file to predict for")
+    for word in words[: len(words) - plain_words(words)]:
+        if (setting := _setting(run, word)) is not None:
+            raise CallError(f"{word!r} looks like a setting: {setting}; if it is a text, put -- before it")
+        if "text" in run.job.input.kinds and not run.job.input.takes_files:
+            _refuse_file(word)
+
+
+def _setting(run: "AnyRun", word: str) -> str | None:
+    """What to write for `beam=4` or `beem=4`; None if a word is not near a setting."""
+    key, equals, value = word.partition("=")
+    *sections, name = key.split(".")
+    if not equals or not re.fullmatch(r"[A-Za-z_][\w.]*", key) or re.search(r"\s", word) or _exists(word):
+        return None
+    known = [*getattr(type(getattr(run.recipe, "decoding", None)), "model_fields", ())]
+    meanings = [meaning for meaning in synonyms(name) if "." in meaning]
+    named = [meaning.removeprefix("decoding.") for meaning in meanings if meaning.startswith("decoding.")]
+    near = [*named, meant(name, known), *(one for one in known if len(name) > 2 and one.startswith(name))]
+    for one in near:
+        if one is not None and one.partition("=")[0] in known:
+            return f"write decoding.{one if '=' in one else f'{one}={value}'}"
+    if sections and sections[0] in type(run.recipe).model_fields:
+        return f"a trained run keeps its {sections[0]}, and takes decoding.* only"
+    if any(meaning.startswith(("training.", "model.")) for meaning in meanings):
+        return f"it belongs to training ({meanings[0].partition('=')[0]}), and a trained run takes decoding.* only"
+    return None
+
+
+def _refuse_file(word: str) -> None:
+    as_text = "to read the name itself as a text, put -- before it"
+    if _exists(word) and (Path(word).is_file() or "/" in word):
+        what = "file" if Path(word).is_file() else "folder"
+        read = "" if _MEDIA.search(word) or what == "folder" else f" (a file of inputs is read by --input {word})"
+        raise CallError(f"{word} is a {what}, and this model reads texts{read}; {as_text}")
+    if _FILE.fullmatch(word):
+        raise CallError(f"no such file: {word}; a file of inputs is read by --input FILE; {as_text}")
+
+
+def _exists(word: str) -> bool:
+    try:
+        return Path(word).expanduser().exists()
+    except (OSError, ValueError):  # a long text, or one with a zero byte
+        return False
+
+
+_MEDIA = re.compile(r"\.(png|jpe?g|gif|bmp|webp|tiff?|wav|mp3|flac|ogg|m4a|mp4|pdf|docx?)$", re.IGNORECASE)
+_FILE = re.compile(r"[\w./~\\:-]+\.(txt|csv|tsv|jsonl?|parquet|xlsx?|png|jpe?g|wav|mp3|flac|pdf|docx)", re.IGNORECASE)
 
 
 def outputs_of(run: "AnyRun", words: list[str]) -> list[Any]:
@@ -48,9 +103,69 @@ def read_words(file: Path | None) -> Iterator[str]:
     except OSError as error:
         raise CallError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise CallError(f"{file} is not UTF-8 text (byte {error.start})") from None
+        tables = ", ".join(PairSource.endings)
+        raise CallError(f"{file} is not UTF-8 text (byte {error.start}); tables are read as {tables}") from None
 
 
-def count_words(file: Path) -> int:
-    """How many `read_words` gives; all of the file is read, so that a bad line is found before the work begins."""
-    return sum(1 for _ in read_words(file))
+def count_words(words: Iterator[Any]) -> int:
+    """How many there are. All of a file is read, so that a bad line is found before the work begins."""
+    return sum(1 for _ in words)
+
+
+def read_inputs(run: "AnyRun", file: Path | None, column: str | None = None, *, about: bool = False) -> Iterator[Any]:
+    """Inputs as `inputs_of` takes them: the rows of a table by the columns of training, else lines, one at a time.
+
+    `column`: the one to read. `about`: what the inputs are questions about is given elsewhere.
+    """
+    if file is not None and run.job.input.kinds == ("table",):
+        return iter([str(file)])
+    if file is not None and ending(file) in WORD_A_LINE:
+        raise CallError(f"{file} has a word a line: regard evaluate RUN data.test={file} scores it")
+    if file is None or ending(file) not in PairSource.endings:
+        if column is not None:
+            raise CallError(f"--column {column}: {file or 'standard input'} is no table, and is read by lines")
+        return read_words(file)
+    return _rows(run, file, column, about)
+
+
+def _media_file(name: str, table: Path, files: str | None) -> Path:
+    """Where a file lies that a table names: here, where those of training lie, or beside the table."""
+    from regard.inputs.media_source import files_root
+
+    places = [Path(name), files_root(files, table) / name, table.parent / name]
+    return next((place for place in places if place.exists()), places[1])
+
+
+def _rows(run: "AnyRun", file: Path, column: str | None, about: bool) -> Iterator[Any]:
+    """One input a row; a row that cannot be read is an error, as the outputs would no longer stand beside the rows."""
+    input = run.job.input
+    trained = getattr(run.recipe.data, "columns", None)  # pyright: ignore[reportAttributeAccessIssue]
+    trained = trained if isinstance(trained, Columns) else Columns({"text": None, "": None})
+    sides = [side for side in trained.sides if side != trained.optional][:-1]
+    joint = len(input.kinds) > 1
+    if len(sides) == 1 and sides[0] in FILES and not input.takes_files:
+        sides = [trained.sides[-1]]  # what is drawn stands beside its text
+    if about:
+        sides = sides[1:] if joint else sides[:1]
+    if column is not None and len(sides) > 1:
+        raise CallError(f"--column {column}: an input is made of {len(sides)} columns here, {' and '.join(sides)}")
+    wanted = {side: trained.wanted[side] for side in sides}
+    if column is not None:
+        wanted = {sides[0]: int(column) if column.isdecimal() else column}
+    source = PairSource(str(file), columns=Columns(wanted))
+    if not file.is_file():
+        raise CallError(f"no such file: {file}")
+    try:
+        for row in source.cells(file):
+            if isinstance(row, Bad):
+                if row.kind == "blank":
+                    continue
+                raise RegardError(f"{row}; each row needs an output of its own: repair the row or remove it")
+            texts = ["" if value is None else str(value) for value in row.values]
+            if sides[0] in FILES:
+                texts[0] = str(_media_file(texts[0], file, run.recipe.data.files))
+            yield texts[0] if len(texts) == 1 else "\t".join(texts) if joint else tuple(texts)
+    except CallError as error:
+        if "column" not in str(error) or len(sides) > 1 or column is not None:
+            raise
+        raise CallError(f"{error}; --column NAME says which column holds the inputs") from None

@@ -7,12 +7,22 @@ what becomes a picture, subtitles or a tier is held until the end.
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard import config, loading
-from regard.commands.parse_inputs import count_words, inputs_of, outputs_of, read_words, refuse_settings, subject_of
+from regard.commands.options import settings_and_words
+from regard.commands.parse_inputs import (
+    count_words,
+    inputs_of,
+    outputs_of,
+    read_inputs,
+    read_words,
+    refuse_no_texts,
+    subject_of,
+)
 from regard.commands.prediction_files import Form, JsonArray, Lines, StandardOutput, progress
 from regard.commands.transcripts import SpeedReport, write_timed
 from regard.errors import CallError, RegardError
@@ -48,28 +58,31 @@ class Wish(NamedTuple):
     form: str | None = None
     workers: int | None = None
     quantize: Any = None
+    column: str | None = None
 
 
 def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     """One output a line, in the order of the inputs; with several hypotheses, a line each, best first."""
-    overrides = tuple(text for text in inputs if text.startswith("decoding.") and "=" in text)
-    words = [text for text in inputs if text not in overrides]
+    overrides, words = settings_and_words(inputs)
     if words and wish.input_file is not None:
         raise CallError("give inputs as arguments or by --input FILE, not both")
     if wish.about == "-" and not words and wish.input_file is None:
         raise CallError("standard input is what --about names: give the question as an argument, or by --input FILE")
     if wish.n_best is not None:
         overrides += (f"decoding.n_best={wish.n_best}",)
-    total = len(words) if words else None if wish.input_file is None else count_words(wish.input_file)
-    if wish.targets is not None and total is not None and count_words(wish.targets) != total:
-        raise CallError(f"{total:,} inputs and {count_words(wish.targets):,} outputs: each input needs its output")
+    if wish.column is not None and wish.input_file is None:
+        raise CallError(f"--column {wish.column} names a column of a table: give the table by --input FILE")
     loaded = loading.load(run, quantize=wish.quantize)
-    refuse_settings(loaded, words)
+    refuse_no_texts(loaded, words)
+    inputs_in_file = partial(read_inputs, loaded, wish.input_file, wish.column, about=wish.about is not None)
+    total = len(words) if words else None if wish.input_file is None else count_words(inputs_in_file())
+    if wish.targets is not None and total is not None and (outputs := count_words(read_words(wish.targets))) != total:
+        raise CallError(f"{total:,} inputs and {outputs:,} outputs: each input needs its output")
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
         total = len(words)
     work = _Work(loaded, overrides, wish, subject_of(loaded, wish.about), total)
-    work.write(iter(words) if words else read_words(wish.input_file))
+    work.write(iter(words) if words else inputs_in_file())
     if work.bad:
         of = "the" if work.total is None else f"{work.total:,}"
         raise RegardError(f"{len(work.bad):,} of {of} files could not be read, and are left out")
@@ -173,6 +186,7 @@ class _Work:
             files.append(Path(wish.about))
         stamps = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         options = (wish.n_best, wish.prefix, wish.scores, wish.as_json, wish.without, self.subject, wish.quantize)
+        options = (*options, wish.column)
         return [stamps, self.overrides, options]
 
     def _several(self) -> bool:

@@ -30,7 +30,15 @@ from regard.data.formats import (
 )
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, both_texts, pair_of
 from regard.data.settings import FilesSettings
-from regard.data.tables import SPLIT_NAMES, Role, corpora_version, dataset_cells, parquet_records, read_corpus
+from regard.data.tables import (
+    SPLIT_NAMES,
+    Role,
+    corpora_version,
+    dataset_cells,
+    parquet_records,
+    read_corpus,
+    workbook_rows,
+)
 from regard.data.tmx import tmx_records
 from regard.errors import CallError
 from regard.files.lines import PACKED, ending, read_lines
@@ -38,7 +46,7 @@ from regard.files.shards import files_of, is_pattern
 
 TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
-    ".tmx": "tmx",
+    ".tmx": "tmx", ".xlsx": "xlsx",
 }  # fmt: skip
 _SURE = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tmx")  # they hold no words with a tag a line
 _CONLL = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "conll")
@@ -153,6 +161,8 @@ class Source(ABC, Generic[T_co]):
             rows = record_cells(str(path), enumerate(parquet_records(path), start=1), self.columns)
         elif form == "tmx":
             rows = record_cells(str(path), enumerate(tmx_records(path), start=1), self.columns)
+        elif form == "xlsx":
+            rows = table_cells(path, workbook_rows(path), self.columns)
         else:
             rows = table_cells(path, csv_rows(path) if form == "csv" else tsv_rows(path), self.columns)
         return rows if self.columns.split is None else self._of_split(rows)

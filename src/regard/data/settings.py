@@ -9,7 +9,7 @@ from regard.settings.base import Settings
 
 TESTED, MOST_TESTED = 0.1, 0.15  # the share that is held out for testing, and the largest
 TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
-FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "tmx", "conll", "text", "dataset"]
+FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "xlsx", "tmx", "conll", "text", "dataset"]
 
 
 def _counted(given: Any) -> Any:

@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
+from zipfile import BadZipFile
 
 from regard import corpora
-from regard.data.formats import Cells, record_cells
+from regard.data.formats import Cells, Row, record_cells
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
 from regard.errors import CallError, RegardError, pip_install
-from regard.files.lines import BROKEN, open_bytes, packing
+from regard.files.lines import BROKEN, Line, open_bytes, packing
 
 Role = Literal["train", "valid", "test"]
 
@@ -33,6 +34,17 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
         raise CallError(
             f"{needed_for} needs {module.partition('.')[0]}, which is not installed: {pip_install(f'regard[{extra}]')}"
         ) from None
+
+
+def workbook_rows(path: Path) -> Iterator[Row]:
+    """The cells of the first sheet of a workbook, row by row, as texts."""
+    openpyxl = _optional("openpyxl", "workbook", f"{path}: a workbook")
+    try:
+        sheet = openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0]
+        for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            yield Row(Line(number, ""), ["" if cell is None else str(cell) for cell in row])
+    except (OSError, KeyError, ValueError, IndexError, EOFError, BadZipFile) as problem:
+        raise RegardError(f"{path}: is not a complete workbook ({problem})") from None
 
 
 def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
