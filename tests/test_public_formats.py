@@ -170,7 +170,8 @@ FILES: list[Case] = [
     Case(
         "a treebank: three parts, texts and a licence",
         files("en-ud-train.conllu", _treebank("A"), "en-ud-dev.conllu", _treebank("B"),
-              "en-ud-test.conllu", _treebank("C"), "en-ud-train.txt", "A text.\n", "README.md", "About", "LICENSE.txt", "Free", give="."),
+              "en-ud-test.conllu", _treebank("C"), "en-ud-train.txt", "A text.\n",
+              "README.md", "About", "LICENSE.txt", "Free", give="."),
         ("text", "tags"),
         {"train": "en-ud-train.conllu", "valid": "en-ud-dev.conllu", "test": "en-ud-test.conllu", "format": "conll"},
         30,
