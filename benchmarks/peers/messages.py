@@ -1,4 +1,4 @@
-"""What is told while it goes on, and how two systems are held against each other."""
+"""Messages of a running benchmark, and the comparison of two systems."""
 
 import importlib
 import importlib.util
