@@ -240,16 +240,23 @@ def test_calls_as_files(tmp_path):
         np.stack([np.full(900, 0.5), np.full(900, 0.25)]),  # channels × samples, as torchaudio has them
         np.full(900, 0.375),
         np.full(900, round(0.375 * 32767), np.int16),
+        np.full(900, round(0.375 * 2**15) + 2**15, np.uint16),
         torch.full((1, 900), 0.375),
         [0.375] * 900,
     ],
-    ids=["stereo", "channels first", "float64", "int16", "tensor", "list"],
+    ids=["stereo", "channels first", "float64", "int16", "uint16", "tensor", "list"],
 )
 def test_samples_of_any_usual_shape_are_one_channel(given):
     sound = Sound(given, 8000)
     assert sound.samples.shape == (900,)
     assert sound.samples.dtype == np.float32
     np.testing.assert_allclose(sound.samples, 0.375, atol=1e-4)
+
+
+def test_bytes_are_samples_around_128():
+    np.testing.assert_array_equal(
+        Sound(np.array([0, 64, 128, 192, 255], np.uint8), 8000).samples[:4], [-1, -0.5, 0, 0.5]
+    )
 
 
 @pytest.mark.parametrize(

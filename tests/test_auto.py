@@ -22,7 +22,7 @@ from regard.auto.begin import RECIPE, begin, is_data
 from regard.auto.columns import are_tags, column_of
 from regard.auto.detect import detect
 from regard.auto.facts import SeriesFacts
-from regard.auto.given import as_path
+from regard.auto.given import as_path, white_of
 from regard.auto.plan import plan
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
@@ -898,6 +898,13 @@ def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
     found = detect(as_path((deep, [f"a gray of {n} shades" for n in range(12)]), tmp_path / "k"))
     assert found.kinds == ("image", "text")
     assert Image.open(tmp_path / "k" / "pictures" / "000009.png").getpixel((0, 0)) == 2700
+    dark = [np.array([[0.0, 1], [1, 0]]), np.array([[0, 200], [8, 4]]), np.full((2, 2), 9, np.uint8)]
+    as_path((dark, ["x", "y", "x"]), tmp_path / "l")  # what is white is decided once for all of them
+    written = [np.array(Image.open(tmp_path / "l" / f"pictures/{at:06d}.png")).tolist() for at in range(3)]
+    assert written == [[[0, 1], [1, 0]], [[0, 200], [8, 4]], [[9, 9], [9, 9]]]
+    assert (white_of((dark, "xyx")), white_of((dark[:1], "x")), white_of(pairs), white_of(table)) == (255, 1, 1, 1)
+    with pytest.raises(CallError, match="numbers from -1 to 3"):
+        as_path(([np.array([[-1.0, 3.0]])], ["x"]), tmp_path / "m")
     with pytest.raises(CallError, match="must be of one length"):
         as_path({"a": [1], "b": [1, 2]}, tmp_path / "e")
     with pytest.raises(CallError, match="give a path, a table"):

@@ -1,13 +1,16 @@
 """Pictures in: every odd file is read as a person would see it, or named; and none ever stops a training."""
 
+import errno
 import io
 import os
 import signal
 import struct
-import sys
 import tarfile
 import threading
+import time
 import zlib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,8 +139,12 @@ def test_fit(fit):
 def test_arrays_must_be_pixels():
     assert from_array(np.zeros((4, 5), np.uint8), Form(6, 10, 1)).pixels.shape == (1, 6, 10)
     for wrong in (np.full((4, 5), 7.0), np.zeros((4, 5, 2), np.uint8), np.zeros(5, np.uint8)):
-        with pytest.raises(BadPictureError, match="a picture is uint8, or float from 0 to 1"):
+        with pytest.raises(BadPictureError, match=r"a picture is uint8, or numbers from 0 to 1 \(data.white\)"):
             from_array(wrong, FORM)
+    for numbers in (np.array([[0.0, 51.0]]), np.array([[0, 51]])):  # one number is one shade, whatever else is there
+        assert from_array(numbers, Form(1, 2, 1, white=255.0)).pixels.tolist() == [[[0, 51]]]
+    with pytest.raises(BadPictureError, match="numbers from 0 to 255"):
+        from_array(np.full((4, 5), 256), Form(4, 5, 1, white=255.0))
 
 
 def test_large_pictures_are_decoded_one_after_the_other():
@@ -173,17 +180,62 @@ def test_workers_give_what_one_process_gives_in_order(tmp_path):
             assert one.pixels[:, 3, 4].tolist() == [number, 2 * number, 7]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_worker_that_dies_loses_one_picture(tmp_path, monkeypatch):
-    worker = image_worker._Worker(FORM)
+def kill_while_it_reads(worker: Any, pipe: Path, picture: bytes | None) -> None:
+    """Kill a worker that opens a pipe; whoever reads it next finds a picture in its place, or waits again."""
+    while True:
+        time.sleep(0.01)
+        if worker._process is None:
+            continue
+        worker._process.send_signal(signal.SIGSTOP)
+        try:
+            handle = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as problem:
+            if problem.errno != errno.ENXIO:  # nobody reads it yet
+                raise
+            worker._process.send_signal(signal.SIGCONT)
+            continue
+        if picture is not None:
+            pipe.unlink()
+            pipe.write_bytes(picture)
+        worker._process.kill()
+        worker._process.wait()
+        return os.close(handle)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_worker_that_dies_at_work_loses_the_picture_on_which_it_dies_twice(tmp_path, kills):
+    worker: Any = image_worker._Worker(FORM)
+    files, pipe = write_files(tmp_path, 6), tmp_path / "003.png"
+    pipe.unlink()
+    os.mkfifo(pipe)
+
+    def crash():
+        for _ in range(kills):
+            kill_while_it_reads(worker, pipe, saved(plain((3, 6, 7))) if kills == 1 else None)
+
+    thread = threading.Thread(target=crash, daemon=True)
+    thread.start()
+    found: list[Any] = worker.decode(files)
+    thread.join(10)
+    assert not thread.is_alive()
+    worker.stop()
+    bad = [number for number, one in enumerate(found) if isinstance(one, BadPictureError)]
+    assert bad == ([3] if kills == 2 else [])
+    assert all("the decoder crashed on it" in str(found[number]) for number in bad)
+    for number in {*range(6)} - {*bad}:
+        assert found[number].pixels[:, 3, 4].tolist() == [number, 2 * number, 7]
+
+
+def test_a_worker_that_dies_without_work_loses_nothing(tmp_path):
+    worker: Any = image_worker._Worker(FORM)
     files = write_files(tmp_path, 5)
     assert len(worker.decode(files[:1])) == 1  # it runs
-    os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.kill()
     worker._process.wait()
     found = worker.decode(files)
     worker.stop()
-    assert [isinstance(one, BadPictureError) for one in found] == [True, False, False, False, False]
-    assert "the decoder crashed on it" in str(found[0])
+    assert not any(isinstance(one, BadPictureError) for one in found)
 
 
 # ------------------------------------------------------------------------------------------------------ where they are

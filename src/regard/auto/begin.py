@@ -8,7 +8,7 @@ from regard import config, jobs
 from regard.auto.archives import is_archive, unpacked
 from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
-from regard.auto.given import as_path, drop_missing
+from regard.auto.given import as_path, drop_missing, white_of
 from regard.auto.record import refuse_other_source, source_of
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
@@ -59,6 +59,8 @@ def begin(
         tell(f"{file} was made for this data: training resumes with it")
         return file
     place = str(data) if isinstance(data, str | Path) else as_path(data, folder / "data", tell)
+    if (white := white_of(data)) != 1:
+        overrides = config.override({"data": {"white": white}}, overrides)
     if is_archive(Path(place).expanduser()):
         place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
     told = _told(job, overrides)

@@ -13,7 +13,7 @@ can be resumed, and the folder shows what its model was trained on.
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,24 @@ from regard.errors import CallError
 from regard.files import atomic
 
 Tell = Callable[[str], None]
+
+
+def white_of(data: Any) -> float:
+    """Return the number that is white in arrays of pictures other than bytes: 255 if one has a number above 1, else 1.
+
+    The run has it as `data.white`, so that an input is read as the training data was.
+    """
+    return _white(data[0]) if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Iterable) else 1.0
+
+
+def _white(inputs: Iterable[Any]) -> float:
+    arrays = [np.asarray(one) for one in inputs if not isinstance(one, str | Path) and not hasattr(one, "convert")]
+    arrays = [one for one in arrays if one.ndim in (2, 3) and one.size and one.dtype != np.uint8]
+    low = min((float(one.min()) for one in arrays), default=0.0)
+    high = max((float(one.max()) for one in arrays), default=0.0)
+    if low < 0 or high > 255:
+        raise CallError(f"the pictures have numbers from {low:g} to {high:g}: give bytes, or 0 to 1, or 0 to 255")
+    return 255.0 if high > 1 else 1.0
 
 
 def as_path(data: Any, folder: Path, tell: Tell = lambda message: None) -> str:
@@ -186,7 +204,7 @@ def test_part(data: Any, settings: Any, folder: Path, tell: Tell) -> dict[str, A
         return {"test": as_path(data, folder, tell)}
     inputs, target = _sides(settings)
     if isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], str | Path) and len(inputs) == 1:
-        file = _labeled(data[0], data[1], folder, tell)
+        file = _labeled(data[0], data[1], folder, tell, getattr(settings, "white", None))
         with open(file, encoding="utf-8") as written:
             names = next(csv.reader(written))
         return {"test": file, "format": "csv", "header": None, inputs[0]: names[0], target: names[1]}
@@ -238,8 +256,8 @@ def drop_missing(file: Path, columns: Sequence[str], tell: Tell) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- inputs and their labels
-def _labeled(inputs: Any, labels: Any, folder: Path, tell: Tell) -> str:
-    """Write inputs and what is said of them. An input without a label is left out."""
+def _labeled(inputs: Any, labels: Any, folder: Path, tell: Tell, white: float | None = None) -> str:
+    """Write inputs and what is said of them. An input without a label is left out. `white`: of a run's `data`."""
     inputs, labels = list(_single(inputs)), _written_cells(_cells(_single(labels)))
     if len(inputs) != len(labels) or not len(inputs):
         raise CallError(f"{len(inputs):,} inputs and {len(labels):,} labels: give as many of each, and at least one")
@@ -252,7 +270,8 @@ def _labeled(inputs: Any, labels: Any, folder: Path, tell: Tell) -> str:
     if isinstance(inputs[0], str):
         return _table({"text": inputs, "label": said}, folder)
     said = [str(one) for one in said]
-    pictures = [_picture(one) for one in inputs]
+    white = _white(inputs) if white is None else white
+    pictures = [_picture(one, white) for one in inputs]
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     names = [f"pictures/{number:06d}.png" for number in range(len(pictures))]
     for name, picture in zip(names, pictures, strict=True):
@@ -270,16 +289,16 @@ def _single(data: Any) -> Any:
     return next(iter(columns.values()))
 
 
-def _picture(one: Any) -> Any:
+def _picture(one: Any, white: float) -> Any:
     """A picture of PIL that a PNG file can hold, with all its bits."""
     from PIL import Image
 
     if not hasattr(one, "convert"):
-        return Image.fromarray(_pixels(one))
+        return Image.fromarray(_pixels(one, white))
     return one if one.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16") else one.convert("RGB")
 
 
-def _pixels(one: Any) -> np.ndarray:
+def _pixels(one: Any, white: float) -> np.ndarray:
     """Rows × columns (× 3) of bytes, from an array or a tensor; channels may stand first."""
     array = np.asarray(one)
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
@@ -290,8 +309,7 @@ def _pixels(one: Any) -> np.ndarray:
         wanted = "rows × columns, with 3 colors or none; recordings and series are given as files"
         raise CallError(f"an input of shape {array.shape} is no picture: {wanted}")
     if array.dtype != np.uint8:
-        low, high = float(array.min()), float(array.max())
-        if low < 0 or high > 255:
-            raise CallError(f"a picture has numbers from {low:g} to {high:g}: give bytes, or shares from 0 to 1")
-        array = (array * (255 if high <= 1 else 1)).round().astype(np.uint8)
+        if array.size and not 0 <= array.min() <= array.max() <= white:
+            raise CallError(f"a picture has numbers from {array.min():g} to {array.max():g}, not 0 to {white:g}")
+        array = (array * (255 / white)).round().astype(np.uint8)
     return np.ascontiguousarray(array)

@@ -48,7 +48,7 @@ class LightPicture(LightInput):
 
     def _decoded(self, one: Any) -> Decoded:
         data = self.recipe.data
-        form = Form(data.height, data.width, data.channels, data.fit, data.max_pixels)
+        form = Form(data.height, data.width, data.channels, data.fit, data.max_pixels, data.white)
         place = PictureSource.find(str(one)) if isinstance(one, str | Path) else one
         if isinstance(place, Bytes):
             return decode(place.read(), form, place.name)

@@ -55,7 +55,7 @@ class PictureItem(NamedTuple):
 
 
 def form_of(settings: PictureSettings) -> Form:
-    return Form(settings.height, settings.width, settings.channels, settings.fit, settings.max_pixels)
+    return Form(settings.height, settings.width, settings.channels, settings.fit, settings.max_pixels, settings.white)
 
 
 def _encoder_settings(recipe: Any) -> Any:

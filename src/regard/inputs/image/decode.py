@@ -40,6 +40,7 @@ class Form:
     channels: int = 3  # 3: colors; 1: shades of gray
     fit: Fit = "squash"
     max_pixels: int = 50_000_000
+    white: float = 1.0  # in arrays that are not uint8
 
     @property
     def seen(self) -> str:
@@ -122,12 +123,12 @@ def from_python(one: Any, form: Form) -> Decoded:
 def from_array(array: Any, form: Form) -> Decoded:
     """A picture from numbers: rows × columns, with 1, 3 or 4 channels last or, as torch has them, first.
 
-    Whole numbers are of 8 bits, 0 to 255; others lie between 0 and 1.
+    Bytes are 0 to 255; other numbers lie between 0 and `form.white`.
     """
     numbers = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
     wrong = BadPictureError(
-        f"an array of {numbers.dtype} and shape {numbers.shape}: a picture is uint8, or float from 0 to 1, of "
-        "rows × columns (× 1, 3 or 4), or (1, 3 or 4 ×) rows × columns"
+        f"an array of {numbers.dtype} and shape {numbers.shape}: a picture is uint8, or numbers from 0 to "
+        f"{form.white:g} (data.white), of rows × columns (× 1, 3 or 4), or (1, 3 or 4 ×) rows × columns"
     )
     if numbers.ndim == 3 and numbers.shape[0] in (1, 3, 4) and min(numbers.shape[1:]) > 4:
         numbers = numbers.transpose(1, 2, 0)
@@ -135,10 +136,10 @@ def from_array(array: Any, form: Form) -> Decoded:
         raise wrong
     if numbers.ndim == 3 and numbers.shape[2] == 1:
         numbers = numbers[..., 0]
-    if numbers.dtype.kind == "f" and numbers.size and numbers.min() >= 0 and numbers.max() <= 1:
-        numbers = (numbers * 255).round().astype(np.uint8)
     if numbers.dtype != np.uint8:
-        raise wrong
+        if numbers.dtype.kind not in "fiu" or not numbers.size or not 0 <= numbers.min() <= numbers.max() <= form.white:
+            raise wrong
+        numbers = (numbers * (255 / form.white)).round().astype(np.uint8)
     _require_size((numbers.shape[1], numbers.shape[0]), form.max_pixels)
     return _formed(pillow().fromarray(np.ascontiguousarray(numbers)), form)
 

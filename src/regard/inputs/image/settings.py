@@ -40,6 +40,7 @@ class PictureSettings(MediaSettings):
     channels: Literal[1, 3] = Field(3, description="3 for colors, 1 for shades of gray")
     fit: Fit = Field("squash", description="pictures of another shape: squash, crop the middle, or pad with white")
     max_pixels: int = Field(50_000_000, ge=1, description="larger pictures are refused before they are decoded")
+    white: float = Field(1.0, gt=0, description="the number that is white in arrays that are not uint8, as 1 or 255")
     workers: int = Field(0, ge=0, description="processes that decode pictures; 0 is one for each core")
     augment: PictureAugmentSettings = Field(
         PictureAugmentSettings.model_validate({}), description="changes for training"

@@ -69,7 +69,7 @@ def _decoded(file: Bytes, form: Form) -> Decoded | BadPictureError:
 
 
 class _Worker:
-    """One process. It is started again after a crash, and the file that it crashed on is bad."""
+    """One process. It is started again after a crash; a file on which it crashes twice is bad."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -77,13 +77,16 @@ class _Worker:
 
     def decode(self, group: Sequence[Bytes]) -> list[Decoded | BadPictureError]:
         found: list[Decoded | BadPictureError] = []
+        crashed_on = -1
         while len(found) < len(group):
             try:
                 for one in self._ask(group[len(found) :]):
                     found.append(one)
             except (OSError, EOFError, ValueError):
                 self.stop()
-                found.append(BadPictureError("the decoder crashed on it"))
+                if crashed_on == len(found):
+                    found.append(BadPictureError("the decoder crashed on it"))
+                crashed_on = len(found)
         return found
 
     def _ask(self, group: Sequence[Bytes]) -> Iterator[Decoded | BadPictureError]:
@@ -130,7 +133,7 @@ def serve(wanted: BinaryIO, answers: BinaryIO) -> None:
             else:
                 answers.write(json.dumps({"notes": found.notes, "seen": found.seen}).encode() + b"\n")
                 answers.write(found.pixels.tobytes())
-        answers.flush()
+            answers.flush()  # the next file may crash the decoder
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ class SoundError(RegardError):
 class Sound:
     """A recording, or a piece of one, as samples: an array or a tensor; channels become their mean.
 
-    Of two dimensions, the longer one is time. Whole numbers are taken for shares of the largest that their type has.
+    Of two dimensions, the longer one is time. Whole numbers are shares of the largest that their type has; those of a
+    type without a sign have their zero in its middle (128 of uint8), as in WAV files of 8 bits.
     """
 
     samples: Samples
@@ -60,10 +61,11 @@ def _mono(given: Any) -> Samples:
             f"Sound(samples, ...): an array of {samples.dtype} and shape {samples.shape} is no sound; give numbers of "
             "one dimension, or two (samples × channels)"
         )
-    whole = samples.dtype.kind in "iu"
     if samples.dtype != np.float32:
-        size = float(np.iinfo(samples.dtype).max) if whole else 1.0
-        samples = (samples / size).astype(np.float32)
+        size = 1.0 if samples.dtype.kind == "f" else float(np.iinfo(samples.dtype).max)
+        zero = (size + 1) / 2 if samples.dtype.kind == "u" else 0.0
+        size = zero or size
+        samples = ((samples - zero) / size).astype(np.float32)
     if samples.ndim == 2:
         samples = samples.mean(axis=int(samples.shape[0] >= samples.shape[1]))
     if not np.isfinite(samples).all():
