@@ -2,6 +2,7 @@
 
 import gzip
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,16 +64,23 @@ def table(tmp_path, count=40, seed=1):
         (["2024-01-01 00:00", "2024-01-01 00:15"], Step("seconds", 900.0), "2024-01-01 00:30"),
         (["2024-01-01", "2024-02-01", "2024-03-01"], Step("months", 1.0), "2024-04-01"),
         (["2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"], Step("months", 1.0), "2024-04-30"),
+        (["2023-12-30", "2024-01-30", "2024-02-29", "2024-03-30"], Step("months", 1.0), "2024-04-30"),
+        (["2022-11-30", "2022-12-30", "2023-01-30", "2023-02-28"], Step("months", 1.0), "2023-03-30"),
+        (["2022-12-28", "2023-01-28", "2023-02-28"], Step("months", 1.0), "2023-03-28"),
+        (["2022-12-29 12:00", "2023-01-29 12:00", "2023-02-28 12:00"], Step("months", 1.0), "2023-03-29 12:00"),
         (["2000-01-15", "2000-04-15", "2000-07-15"], Step("months", 3.0), "2000-10-15"),
+        (["2022-11-30", "2023-02-28", "2023-05-30", "2023-08-30"], Step("months", 3.0), "2023-11-30"),
+        (["2019-02-28", "2020-02-29", "2021-02-28"], Step("months", 12.0), "2022-02-28"),
         (["2001", "2002", "2003"], Step("number", 1.0), "2004"),
     ],
 )
 def test_the_step_is_found_and_goes_on(times, step, following):
     read = [as_number(time, None) for time in times]
     numbers, dates = np.array([time for time, _ in read]), read[0][1]
-    assert find_step(numbers, dates) == step
-    np.testing.assert_allclose(np.diff(step.places(numbers)), 1, atol=1e-9)
-    assert labels(step.after(numbers[-1], 1), dates) == [following]
+    found = find_step(numbers, dates)
+    assert found == step
+    np.testing.assert_allclose(np.diff(found.places(numbers)), 1, atol=1e-9)
+    assert labels(found.after(numbers[-1], 1), dates) == [following]
 
 
 def test_working_days_leave_no_gap_at_weekends():
@@ -190,11 +198,12 @@ def test_the_order_of_batches_is_that_of_seed_and_epoch(tmp_path):
     train = prepare_windows(settings(file)).windows["train"]
     batches = WindowBatches(train, 8 * 5, seed=3)
     assert batches.len_epoch(0) == 4  # 17 windows, 5 at a time
-    whole = list(batches.epoch(1))
-    again = list(batches.epoch(1, start=2))
+    whole: list[Any] = list(batches.epoch(1))
+    again: list[Any] = list(batches.epoch(1, start=2))
+    first: Any = next(batches.epoch(2))
     assert torch.equal(whole[2].past, again[0].past)
-    assert not torch.equal(whole[0].past, next(batches.epoch(2)).past)
-    shares = [list(batches.epoch(1, rank=rank, world=2)) for rank in (0, 1)]
+    assert not torch.equal(whole[0].past, first.past)
+    shares: list[list[Any]] = [list(batches.epoch(1, rank=rank, world=2)) for rank in (0, 1)]
     both = torch.cat([shares[0][0].target, shares[1][0].target])
     assert torch.equal(both.sort(0).values, whole[0].target.sort(0).values)
 
@@ -347,6 +356,21 @@ def test_numbers_and_dates_are_read_as_they_are_written_elsewhere(how, header, t
     assert read_table(str(later), found.fitted.roles).values.tolist() == [[1000, 1000.25], [1000.25, 1001.25]]
 
 
+@pytest.mark.parametrize("price", [True, False])
+def test_points_between_thousands_are_no_decimal_points(price, tmp_path):
+    """Beside decimal commas, or in a column of whole numbers."""
+    prices = [";2,49"] * 40 if price else [""] * 40
+    amounts = [f"{n:,}".replace(",", ".") for n in range(980, 1020)]
+    rows = [f"{day};{amount}{price}" for day, amount, price in zip(days(40), amounts, prices, strict=True)]
+    file = write(tmp_path / "de.csv", ["datum;menge" + ";preis" * price, *rows])
+    roles = find_roles(file, settings(file))
+    assert read_table(str(file), roles).values[:, 0].tolist() == [*range(980, 1020)]
+    later = write(tmp_path / "later.csv", ["datum;menge" + ";preis" * price, *rows[-2:]])
+    assert read_table(str(later), roles).values[:, 0].tolist() == [1018, 1019]
+    english = write(tmp_path / "en.csv", ["day,a", *(f"{day},{1 + n / 1000:.3f}" for n, day in enumerate(days(40)))])
+    assert read_table(str(english), find_roles(english, settings(english))).values[5, 0] == 1.005
+
+
 def test_what_may_be_two_dates_or_two_numbers_is_not_guessed(tmp_path):
     lines = ["date,a", *(f"0{1 + n % 3}/0{1 + n % 2}/2024,{n}" for n in range(9))]
     with pytest.raises(CallError, match=r"may be a day and a month.*data\.time_format='%d/%m/%Y' or"):
@@ -392,7 +416,7 @@ def test_the_instance_norm_is_undone():
     """A window moved and stretched gives an answer moved and stretched alike, whatever the weights are."""
     torch.manual_seed(0)
     lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
-    model = forecaster(RecurrentForecasterSettings(width=8, dropout=0.0), lay).eval()
+    model = forecaster(RecurrentForecasterSettings.model_validate({"width": 8, "dropout": 0.0}), lay).eval()
     past, known = torch.randn(2, 11, 3), torch.empty(2, 5, 0)
     factor, level = torch.tensor([2.0, 0.5, 30.0]), torch.tensor([-7.0, 0.0, 100.0])
     expected = model.predict(past, known).squeeze(-1) * factor + level
@@ -402,7 +426,9 @@ def test_the_instance_norm_is_undone():
 def test_taking_the_last_value_makes_levels_alike():
     torch.manual_seed(0)
     lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
-    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, feed_forward=7, instance_norm="last")
+    how = PatchForecasterSettings.model_validate(
+        {"patch": 4, "stride": 3, "width": 6, "heads": 2, "feed_forward": 7, "instance_norm": "last"}
+    )
     model = forecaster(how, lay).eval()
     past, known, level = torch.randn(2, 11, 3), torch.empty(2, 5, 0), torch.tensor([-7.0, 0.0, 100.0])
     expected = model.predict(past, known).squeeze(-1) + level
@@ -412,7 +438,9 @@ def test_taking_the_last_value_makes_levels_alike():
 def test_patches_read_each_target_alone():
     torch.manual_seed(0)
     lay = Layout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)
-    how = PatchForecasterSettings(patch=4, stride=3, width=6, heads=2, feed_forward=7, layers=2, shortcut=True)
+    how = PatchForecasterSettings.model_validate(
+        {"patch": 4, "stride": 3, "width": 6, "heads": 2, "feed_forward": 7, "layers": 2, "shortcut": True}
+    )
     model = forecaster(how, lay).eval()
     past, known = torch.randn(2, 14, 3), torch.empty(2, 5, 0)
     said = model.predict(past, known)
@@ -436,7 +464,7 @@ def test_pinball_by_hand_and_at_its_least():
 
 def test_quantiles_are_trained_by_pinball(tmp_path):
     lay = Layout(look_back=6, horizon=2, convert=False, targets=2, past=0, ahead=0)
-    model = forecaster(RecurrentForecasterSettings(width=8, quantiles=[0.1, 0.5, 0.9]), lay)
+    model = forecaster(RecurrentForecasterSettings.model_validate({"width": 8, "quantiles": [0.1, 0.5, 0.9]}), lay)
     assert isinstance(model, Forecaster)
     file, _ = table(tmp_path)
     batch = SeriesBatch.of(prepare_windows(settings(file, look_back=6, horizon=2)).windows["train"], np.arange(7))

@@ -110,8 +110,8 @@ def evenly(rows: Iterable[Any]) -> tuple[list[Any], int]:
 
 def _ways(rows: Sequence[Sequence[str]]) -> dict[str, bool]:
     """How numbers are written in these rows."""
-    cells = [cell for row in rows for cell in without_signs(row)]
-    return {"commas": has_decimal_commas(cells), "thousands": has_thousands(cells)}
+    plain = [without_signs(row) for row in rows]
+    return {"commas": has_decimal_commas(plain), "thousands": has_thousands(cell for row in plain for cell in row)}
 
 
 def _in_plain(rows: Sequence[Sequence[str]], ways: dict[str, bool]) -> list[list[str]]:

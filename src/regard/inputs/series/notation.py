@@ -7,14 +7,15 @@
     2024-01    01/2024    Jan 2024    2024-Q1         months and quarters
 
 `1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and
-only one that must be (1,234.5 or 1,234,567) makes it stand between thousands.
+only one that must be (1,234.5 or 1,234,567) makes it stand between thousands. Beside decimal commas, `1.000` is a
+thousand. So it is in a column of whole numbers (998, 999, 1.000), as a decimal would have no zero at its end.
 `01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from regard.errors import CallError
 
@@ -26,18 +27,39 @@ _MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%b-%y")
 _QUARTER = "Q%m"  # 1 to 4; each is read as its first month
 _QUARTERS = ("%YQ%m", "%Y-Q%m", "%Y Q%m", "Q%m %Y")
 FORMATS = (*(day + hour for day in _DAYS for hour in _HOURS), *_MONTHS, *_QUARTERS)
-_COMMA = re.compile(r"[-+]?\d+(\.\d{3})*,\d+([eE][-+]?\d+)?")
+_EUROPEAN = re.compile(r"[-+]?(\d+(\.\d{3})*,\d+([eE][-+]?\d+)?|[1-9]\d{0,2}(\.\d{3})+)")
 _SURE = re.compile(r"[-+]?(0,\d+|\d[\d.]*,(\d\d?|\d{4,})([eE].*)?)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _THOUSAND = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
 _SIGNS = re.compile(r"([-+]?)\s*[$€£¥]?\s*([-+]?\d[\d.,]*)\s*[$€£¥%]?")
-_POINT = re.compile(r"[-+]?\d*\.(\d\d?|\d{4,})")
+_POINT = re.compile(r"[-+]?(\d*\.(\d\d?|\d{4,})|0\.\d+)")
+_DOTTED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
+_WHOLE = re.compile(r"[-+]?\d+")
 
 
-def has_decimal_commas(cells: Iterable[object]) -> bool:
-    """Whether some number has a comma that cannot stand between thousands, and none has a decimal point."""
-    texts = [cell.strip() for cell in cells if isinstance(cell, str)]
-    return any(_SURE.fullmatch(text) for text in texts) and not any(_POINT.fullmatch(text) for text in texts)
+def has_decimal_commas(rows: Sequence[Sequence[object]]) -> bool:
+    """Whether a number of these rows has a comma that cannot stand between thousands, or points that must, and none
+    has a decimal point."""
+    texts = [[cell.strip() if isinstance(cell, str) else "" for cell in row] for row in rows]
+    cells = [cell for row in texts for cell in row]
+    sure = any(map(_SURE.fullmatch, cells)) or any(map(_has_dotted_thousands, zip_longest(*texts, fillvalue="")))
+    return sure and not any(map(_POINT.fullmatch, cells))
+
+
+def _has_dotted_thousands(column: Sequence[str]) -> bool:
+    """Whether whole numbers of a column have points between thousands: a decimal would have one in every cell, or no
+    zero at its end."""
+    numbers = [cell for cell in column if _WHOLE.fullmatch(cell) or _DOTTED.fullmatch(cell)]
+    dotted = [cell for cell in numbers if "." in cell]
+    if not dotted or any("." in cell and not _DOTTED.fullmatch(cell) for cell in column if _is_numeral(cell)):
+        return False
+    return any(cell.count(".") > 1 for cell in dotted) or (
+        len(dotted) < len(numbers) and any(cell.endswith("0") for cell in dotted)
+    )
+
+
+def _is_numeral(cell: str) -> bool:
+    return bool(cell) and set(cell) <= set("+-.,0123456789")
 
 
 def has_thousands(cells: Iterable[object]) -> bool:
@@ -57,7 +79,9 @@ def with_points(cells: Sequence[object], *, commas: bool = False, thousands: boo
     """The same cells with numbers as Python writes them: 1234.5 for 1.234,5 (`commas` are decimal), or for 1,234.5
     (they stand between `thousands`)."""
     if commas:
-        return [_swapped(cell) if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()) else cell for cell in cells]
+        return [
+            _swapped(cell) if isinstance(cell, str) and _EUROPEAN.fullmatch(cell.strip()) else cell for cell in cells
+        ]
     if not thousands:
         return [*cells]
     return [

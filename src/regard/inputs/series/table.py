@@ -162,7 +162,7 @@ def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | 
     """The first line names the columns, unless there is nothing but numbers and times in it."""
     plain = ((line, without_signs(cells), problem) for line, cells, problem in rows)
     ahead = list(islice(plain, LOOKED_AT))
-    commas = has_decimal_commas(cell for _, cells, _ in ahead for cell in cells) or bool(roles and roles.commas)
+    commas = has_decimal_commas([cells for _, cells, _ in ahead]) or bool(roles and roles.commas)
     thousands = has_thousands(cell for _, cells, _ in ahead for cell in cells) or roles is not None
     ways = {"commas": commas, "thousands": thousands}
     read = ((line, with_points(cells, **ways), problem) for line, cells, problem in chain(ahead, plain))

@@ -7,7 +7,7 @@ between them, 1.4 apart are irregular.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Literal
 
@@ -70,10 +70,11 @@ def labels(times: Times, dates: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Step:
-    """`size` units from each time to the next."""
+    """`size` units from each time to the next. `day`: of the month, where steps are months; 31 is the last of any."""
 
     unit: Unit
     size: float
+    day: int = field(default=0, compare=False)
 
     def places(self, times: Times) -> Float[np.ndarray, " T"]:
         """The times on a line where the step has length 1."""
@@ -89,7 +90,7 @@ class Step:
         """The next `count` times."""
         ahead = np.arange(1, count + 1)
         if self.unit == "months":
-            return _months_later(last, ahead * int(self.size))
+            return _months_later(last, ahead * int(self.size), self.day)
         if self.unit == "weekdays":
             days = np.busday_offset(_days(np.array([last]))[0], ahead, roll="forward")
             return days.astype("datetime64[s]").astype(np.float64) + last % DAY
@@ -136,7 +137,7 @@ def find_step(times: Times, dates: bool) -> Step:
         return Step("number", usual)
     if usual >= 28 * DAY and (same_day := _months(times)) is not None and np.allclose(same_day % 1, same_day[0] % 1):
         months, counts = np.unique(np.diff(np.round(same_day - same_day[0])), return_counts=True)
-        return Step("months", float(months[counts.argmax()]))
+        return Step("months", float(months[counts.argmax()]), int(_day_of_month(times)[0].max()))
     weekday = (times // DAY + 3) % 7  # 1970-01-01 was a Thursday; Monday is 0
     if usual == DAY and weekday.max() < 5 and times[-1] - times[0] > 7 * DAY and (weekday == 4).any():
         return Step("weekdays", 1.0)
@@ -147,26 +148,32 @@ def _days(times: Times) -> np.ndarray:
     return (times // DAY).astype("int64").astype("datetime64[D]")
 
 
-def _months(times: Times) -> Float[np.ndarray, " T"]:
-    """Months since 1970. The fraction is that of the day; the last day of any month has the same one."""
+def _day_of_month(times: Times) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The day of the month, from 1, and how many days the month has."""
     days = _days(times)
     month = days.astype("datetime64[M]")
-    day = (days - month.astype("datetime64[D]")).astype(np.float64) + times % DAY / DAY
-    last = ((month + 1).astype("datetime64[D]") - days).astype(np.int64) == 1
-    all_last = bool(last.all())
-    return month.astype(np.int64) + (0.0 if all_last else day / 31)
+    first = month.astype("datetime64[D]")
+    return (days - first).astype(np.int64) + 1, ((month + 1).astype("datetime64[D]") - first).astype(np.int64)
 
 
-def _months_later(last: float, months: NDArray[np.int64]) -> Times:
-    days = _days(np.array([last]))
-    month = days.astype("datetime64[M]")
-    day = (days - month.astype("datetime64[D]")).astype(np.int64)[0]
-    at_end = ((month + 1).astype("datetime64[D]") - days).astype(np.int64)[0] == 1
-    later = month[0] + months
+def _months(times: Times) -> Float[np.ndarray, " T"]:
+    """Months since 1970. The fraction is that of the day; it is the same in all months for a day that some of them
+    lack, such as the 30th or the last one, where the last day of a shorter month replaces it."""
+    day, length = _day_of_month(times)
+    same = bool((day == np.minimum(day.max(), length)).all())
+    month = _days(times).astype("datetime64[M]").astype(np.int64)
+    return month + ((0 if same else day - 1) + times % DAY / DAY) / 31
+
+
+def _months_later(last: float, months: NDArray[np.int64], wanted: int) -> Times:
+    """`wanted`: the day of the month that the series keeps to, if the last time does."""
+    day, length = (int(one[0]) for one in _day_of_month(np.array([last])))
+    if day != min(wanted, length):
+        wanted = 31 if day == length and day > 28 else day
+    later = _days(np.array([last])).astype("datetime64[M]")[0] + months
     first = later.astype("datetime64[D]")
-    length = ((later + 1).astype("datetime64[D]") - first).astype(np.int64)
-    place = np.where(at_end & (day > 27), length - 1, np.minimum(day, length - 1))
-    return (first + place).astype("datetime64[s]").astype(np.float64) + last % DAY
+    lengths = ((later + 1).astype("datetime64[D]") - first).astype(np.int64)
+    return (first + np.minimum(wanted, lengths) - 1).astype("datetime64[s]").astype(np.float64) + last % DAY
 
 
 def calendar(times: Times, what: list[str]) -> Float[np.ndarray, "T F"]:
